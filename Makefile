@@ -1,0 +1,45 @@
+# Set-up and the few commands that matter. `make demo` and `make test` need only python3 (with venv), make and g++.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: demo test test-all check format gpu-test bench clean
+
+demo: $(STAMP)
+	$(BIN)/python -m kernelwright.cli.demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -m "not gpu"
+
+gpu-test: $(STAMP)
+	$(BIN)/python -m pytest -m gpu
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/judge_cpu.py
+
+# A torch that the system Python already has (as on GPU machines) is used as it is.
+# Otherwise this exact version is asked for, because an open range may pull gigabytes of CUDA packages.
+$(STAMP): pyproject.toml
+	if $(PYTHON) -c "import torch" 2>/dev/null; then \
+	  $(PYTHON) -m venv --system-site-packages $(VENV); \
+	else \
+	  $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -q --disable-pip-version-check torch==2.13.0 "numpy>=1.26"; \
+	fi
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
