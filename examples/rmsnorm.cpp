@@ -1,0 +1,17 @@
+// RMS normalisation, one row per iteration: a reduction, then a scaled copy while the row is still in cache.
+#include <kernelwright.h>
+
+void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 1> weight, double eps, kw::Tensor<float, 2> out) {
+  const std::int64_t rows = x.size(0), cols = x.size(1);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* in = &x(r, 0);
+    float* to = &out(r, 0);
+    float squares = 0.0f;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t c = 0; c < cols; ++c) squares += in[c] * in[c];
+    const float scale = 1.0f / std::sqrt(squares / static_cast<float>(cols) + static_cast<float>(eps));
+#pragma omp simd
+    for (std::int64_t c = 0; c < cols; ++c) to[c] = in[c] * scale * weight.data[c];
+  }
+}

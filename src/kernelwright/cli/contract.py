@@ -1,0 +1,35 @@
+"""`kernelwright contract`: what an author has to know to write a candidate."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from kernelwright.cli.output import print_json
+from kernelwright.contracts import contract_named
+from kernelwright.contracts.brief import Brief, brief
+from kernelwright.tasks.resolve import resolve
+
+SCHEMA_VERSION = 1
+
+
+class ContractReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str = "contract"
+    brief: Brief
+
+
+def contract(
+    contract: Annotated[str, typer.Argument(help="The contract: cpp.")],
+    task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+    skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, ready to be saved.")] = False,
+) -> None:
+    """What a candidate for a task looks like: signature, rules, and a skeleton that compiles."""
+    told = brief(contract_named(contract), resolve(task))
+    if json:
+        print_json(ContractReport(brief=told))
+    else:
+        print(told.skeleton if skeleton else told.text(), end="")

@@ -1,0 +1,167 @@
+"""`kernelwright doctor`: what this machine offers, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+from rich.markup import escape
+
+from kernelwright.cli.output import console, print_json
+from kernelwright.devices.cpu import probe
+from kernelwright.errors import CannotDecide
+from kernelwright.judge import sandbox
+from kernelwright.judge.arena import Segment, place
+from kernelwright.judge.native import compiler, compiler_version
+from kernelwright.judge.safety import sanitizers_available
+from kernelwright.paths import cache_dir
+from kernelwright.tasks.model import TensorSpec
+from kernelwright.version import __version__
+
+SCHEMA_VERSION = 1
+LEAST_DISK = 1 << 30
+
+
+class Finding(BaseModel):
+    """One thing that was looked at. `fix` says how to get it where it is missing."""
+
+    what: str
+    found: str
+    ok: bool
+    fix: str = ""
+
+
+class DoctorReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str = "doctor"
+    version: str = __version__
+    findings: list[Finding]
+    sandbox: str
+    arena: str
+    can_judge: bool
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+    require_sandbox: Annotated[
+        sandbox.Level | None, typer.Option(help="Fail where the sandbox is weaker than this.")
+    ] = None,
+) -> None:
+    """Look at hardware, toolchains, sandbox and arena, and say what is missing."""
+    report = examine()
+    if json:
+        print_json(report)
+    else:
+        _show(report)
+    if require_sandbox is not None:
+        sandbox.require(require_sandbox)
+    raise typer.Exit(0 if report.can_judge else 3)
+
+
+def examine() -> DoctorReport:
+    findings = [_cpu(), _memory(), _disk(), _python(), _torch(), _compiler()]
+    level, arena = sandbox.Level.none, "none"
+    if findings[-1].ok:
+        level = sandbox.capabilities().level
+        arena = _arena_level()
+        findings += [_sanitizers(), _sandbox(level), _arena(arena)]
+    findings.append(_gpu())
+    essential = ("PyTorch", "C++ compiler")
+    can_judge = all(finding.ok for finding in findings if finding.what in essential)
+    return DoctorReport(findings=findings, sandbox=level, arena=arena, can_judge=can_judge)
+
+
+def _cpu() -> Finding:
+    cpu = probe()
+    return Finding(what="CPU", found=f"{cpu.model}, {len(cpu.cores)} cores to use, {cpu.architecture}", ok=True)
+
+
+def _memory() -> Finding:
+    return Finding(what="memory", found=f"{probe().memory_bytes / 2**30:.0f} GiB", ok=True)
+
+
+def _disk() -> Finding:
+    try:
+        path = cache_dir()
+        free = shutil.disk_usage(path).free
+    except OSError as error:
+        return Finding(what="cache", found=str(error), ok=False, fix="set KERNELWRIGHT_HOME to a writable directory")
+    fix = "" if free >= LEAST_DISK else "free some room, or set KERNELWRIGHT_HOME to another file system"
+    return Finding(what="cache", found=f"{path}, {free / 2**30:.0f} GiB free", ok=not fix, fix=fix)
+
+
+def _python() -> Finding:
+    return Finding(what="Python", found=f"{platform.python_version()} on Linux {platform.release()}", ok=True)
+
+
+def _torch() -> Finding:
+    try:
+        return Finding(what="PyTorch", found=metadata.version("torch"), ok=True)
+    except metadata.PackageNotFoundError:
+        return Finding(what="PyTorch", found="missing", ok=False, fix="pip install 'kernelwright[torch]'")
+
+
+def _compiler() -> Finding:
+    try:
+        return Finding(what="C++ compiler", found=f"{compiler_version()} ({compiler()})", ok=True)
+    except CannotDecide as error:
+        return Finding(what="C++ compiler", found="missing", ok=False, fix=str(error))
+
+
+def _sanitizers() -> Finding:
+    if sanitizers_available():
+        return Finding(what="sanitizers", found="AddressSanitizer and UBSan", ok=True)
+    fix = "install the compiler's sanitizer libraries (Debian: libasan and libubsan of your gcc version)"
+    return Finding(what="sanitizers", found="missing", ok=False, fix=fix)
+
+
+def _sandbox(level: sandbox.Level) -> Finding:
+    found = sandbox.capabilities()
+    user = "another user" if found.root else "a user namespace" if found.namespaces else "the same user"
+    parts = f"seccomp {'yes' if found.seccomp else 'no'}, Landlock {found.landlock or 'no'}, namespaces "
+    parts += f"{'yes' if found.namespaces else 'no'}, candidates run as {user}"
+    advice = "; ".join(found.missing())
+    return Finding(what="sandbox", found=f"{level} ({parts})", ok=level is sandbox.Level.full, fix=advice)
+
+
+def _arena_level() -> str:
+    segment = Segment(place(TensorSpec("probe", "float32", (16,), (1,), "input")))
+    level = segment.level
+    segment.close()
+    return level
+
+
+def _arena(level: str) -> Finding:
+    ok = level == "sealed"
+    return Finding(what="arena", found=level, ok=ok, fix="" if ok else "write seals need Linux 5.1 or newer")
+
+
+def _gpu() -> Finding:
+    present = any(name.startswith("nvidia") and name[6:].isdigit() for name in _devices())
+    if present:
+        return Finding(what="GPU", found="an NVIDIA GPU is present; this version judges on the CPU", ok=True)
+    return Finding(what="GPU", found="none found; candidates are judged on the CPU", ok=True)
+
+
+def _devices() -> list[str]:
+    try:
+        return os.listdir(Path("/dev"))
+    except OSError:
+        return []
+
+
+def _show(report: DoctorReport) -> None:
+    out = console()
+    out.print(f"[bold]kernelwright {report.version}[/]")
+    for finding in report.findings:
+        mark = "[green]ok[/]     " if finding.ok else "[yellow]missing[/]"
+        out.print(f"  {mark} {finding.what:<13} {escape(finding.found)}", soft_wrap=True)
+        if finding.fix and not finding.ok:
+            out.print(f"          {'':<13} [dim]{escape(finding.fix)}[/]", soft_wrap=True)
+    out.print("ready to judge" if report.can_judge else "not ready to judge: see what is missing above")

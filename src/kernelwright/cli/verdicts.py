@@ -1,0 +1,147 @@
+"""A verdict as a person reads it."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kernelwright.judge.verdict import (
+    AuthorVerdict,
+    BuildEvidence,
+    Evidence,
+    IntervalValue,
+    JudgeEvidence,
+    MismatchEvidence,
+    Outcome,
+    ProcessEvidence,
+    Reason,
+    SanitizerEvidence,
+    SpeedStatus,
+    TrespassEvidence,
+    Verdict,
+    WorkloadResult,
+)
+
+SENTENCES = {
+    Reason.right: "right and safe on every trial",
+    Reason.does_not_build: "it does not build",
+    Reason.build_took_too_long: "the compiler did not finish in time",
+    Reason.does_not_load: "it builds, but does not load",
+    Reason.crashed: "it crashed",
+    Reason.ended_itself: "it ended its own process instead of returning",
+    Reason.timed_out: "it did not return in time",
+    Reason.ran_while_stopped: "it ran while it was stopped",
+    Reason.wrote_outside: "it wrote outside of an output",
+    Reason.unwritten: "it left elements of an output unwritten",
+    Reason.nan_or_inf: "its NaN or infinities are not where the reference has them",
+    Reason.imprecise: "its errors are larger than the task's precision allows",
+    Reason.wrong: "its result is wrong",
+    Reason.unsafe: "the sanitizers found a fault",
+    Reason.too_fast: "it is faster than this device can be; this needs a person's eyes",
+    Reason.judge_failed: "the judge could not do its work",
+}
+COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
+MAX_LINES = 14
+
+
+def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
+    colour = COLOURS[verdict.verdict]
+    hidden = verdict.failed_on_hidden if isinstance(verdict, Verdict) else verdict.hidden.failed
+    where = ", on a hidden workload" if hidden else ""
+    head = f"[bold {colour}]{verdict.verdict.upper()}[/]  {escape(verdict.name)}  [dim]{verdict.candidate}[/]"
+    console.print(f"{head}\n  {SENTENCES[verdict.reason]}{where}  [dim](stage: {verdict.stage})[/]")
+    if verdict.evidence is not None:
+        for line in _evidence_lines(verdict.evidence)[:MAX_LINES]:
+            console.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
+    measured = [result for result in verdict.workloads if result.baselines]
+    if measured:
+        console.print(_table(measured))
+    _remarks(console, verdict)
+    console.print()
+
+
+def _table(results: list[WorkloadResult]) -> Table:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for title in ("", "workload", "kernel", *(b.baseline for b in results[0].baselines), "claimed speedup"):
+        table.add_column(title, justify="left" if title in ("", "workload") else "right")
+    for result in results:
+        best = result.best_baseline
+        assert best is not None and result.seconds is not None
+        table.add_row(
+            "hidden" if result.hidden else "",
+            result.label,
+            duration(result.seconds),
+            *(f"{duration(b.seconds)}" for b in result.baselines),
+            _claim(result, best.speedup, best.baseline),
+        )
+    return table
+
+
+def _claim(result: WorkloadResult, speedup: IntervalValue, baseline: str) -> str:
+    interval = f"[{speedup.low:.2f}, {speedup.high:.2f}]"
+    if result.speed is SpeedStatus.measured:
+        colour = "green" if speedup.low > 1 else "default"
+        return f"[{colour}]{speedup.low:.2f}×[/] over {baseline} [dim]{escape(interval)}[/]"
+    why = {
+        SpeedStatus.noisy: "the machine is too noisy",
+        SpeedStatus.short: "too short to rank here",
+        SpeedStatus.not_measured: "no baseline",
+    }[result.speed]
+    return f"[yellow]undecided[/]: {why} [dim]{escape(interval)}[/]"
+
+
+def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
+    results = verdict.workloads
+    conditions = verdict.conditions
+    remarks = [f"sandbox {conditions.sandbox}", f"arena {conditions.arena}", f"sanitizers {conditions.safety}"]
+    if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
+        remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")
+    precision = next((r.precision for r in results if r.precision), None)
+    if precision:
+        remarks.append(f"precision {precision}")
+    if any(r.deterministic is False for r in results):
+        remarks.append("not deterministic: the same inputs gave different bits")
+    prepared = [r.prepare_seconds for r in results if r.prepare_seconds is not None]
+    if prepared:
+        remarks.append(f"preparation {duration(max(prepared))}, not counted above")
+    console.print(f"  [dim]{'; '.join(remarks)}[/]")
+
+
+def _evidence_lines(evidence: Evidence) -> list[str]:
+    match evidence:
+        case BuildEvidence():
+            return [f"| {line}" for line in evidence.lines]
+        case MismatchEvidence():
+            return _mismatch_lines(evidence)
+        case TrespassEvidence():
+            return [f"{evidence.tensor}: written {evidence.side}, in trial {evidence.trial} of {evidence.workload}"]
+        case ProcessEvidence():
+            place = f"in trial {evidence.trial} of {evidence.workload}"
+            return [f"it {evidence.ending} {place}", *(f"| {line}" for line in evidence.output)]
+        case SanitizerEvidence():
+            return [f"on {evidence.workload}", *(f"| {line.strip()}" for line in evidence.lines)]
+        case JudgeEvidence():
+            return [evidence.message]
+
+
+def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
+    index = ", ".join(map(str, evidence.index))
+    lines = [
+        f"{evidence.result}[{index}] is {evidence.got}, expected {evidence.expected}"
+        + (f" ± {evidence.tolerance:.2g}" if evidence.tolerance is not None else ""),
+        f"{evidence.wrong:,} of {evidence.total:,} elements are wrong"
+        + (f", {evidence.unwritten:,} were never written" if evidence.unwritten else ""),
+        f"inputs: {evidence.family}; workload: {evidence.workload}; trial {evidence.trial}",
+    ]
+    if evidence.precision:
+        lines.append(f"the errors look like {evidence.precision}")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """A time with three significant figures and a unit that suits it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

@@ -1,0 +1,160 @@
+"""The `cpp` contract: C++ for the CPU, one file with a function `kernel` over typed tensor views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.model import BuildPlan
+from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+
+HERE = Path(__file__).parent
+SOURCE_NAME = "kernel.cpp"
+TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "kw::float16",
+    "bfloat16": "kw::bfloat16",
+    "int64": "std::int64_t",
+    "int32": "std::int32_t",
+    "int16": "std::int16_t",
+    "int8": "std::int8_t",
+    "uint8": "std::uint8_t",
+    "bool": "bool",
+}
+WARNINGS = ("-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function", "-fmax-errors=20", "-fdiagnostics-color=never")
+FLAGS = ("-std=c++20", "-march=native", "-fopenmp", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
+FAST = ("-O3",)
+SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+LINK = ("-Wl,-z,defs", "-Wl,-z,now")
+
+
+def _argument_type(argument: TensorSpec | ScalarSpec) -> str:
+    if isinstance(argument, ScalarSpec):
+        if isinstance(argument.value, bool):
+            return "bool"
+        return "double" if isinstance(argument.value, float) else "std::int64_t"
+    const = "const " if argument.role in ("input", "constant") else ""
+    return f"kw::Tensor<{const}{TYPES[argument.dtype]}, {len(argument.shape)}>"
+
+
+def _declaration(function: str, arguments: tuple[TensorSpec | ScalarSpec, ...], generic: frozenset[str]) -> str:
+    """`generic` names the tensors whose dtype differs between workloads: a template parameter T stands for it."""
+
+    def typed(argument: TensorSpec | ScalarSpec) -> str:
+        text = _argument_type(argument)
+        if isinstance(argument, TensorSpec) and argument.name in generic:
+            text = text.replace(TYPES[argument.dtype], "T")
+        return f"{text} {argument.name}"
+
+    head = "template <class T>\n" if generic else ""
+    return f"{head}void {function}({', '.join(typed(argument) for argument in arguments)})"
+
+
+def _varying(signatures: tuple[Signature, ...]) -> frozenset[str]:
+    dtypes: dict[str, set[str]] = {}
+    for signature in signatures:
+        for tensor in signature.tensors:
+            dtypes.setdefault(tensor.name, set()).add(tensor.dtype)
+    return frozenset(name for name, found in dtypes.items() if len(found) > 1)
+
+
+def _constants(signature: Signature) -> tuple[TensorSpec | ScalarSpec, ...]:
+    return tuple(a for a in signature.arguments if isinstance(a, TensorSpec) and a.role == "constant")
+
+
+def _call(function: str, signature: Signature, arguments: tuple[TensorSpec | ScalarSpec, ...]) -> str:
+    parts = []
+    for argument in arguments:
+        index = signature.arguments.index(argument)
+        if isinstance(argument, ScalarSpec):
+            field = "real" if isinstance(argument.value, float) else "integer"
+            parts.append(f"static_cast<{_argument_type(argument)}>(a[{index}].{field})")
+        else:
+            parts.append(f"kw_view<{_argument_type(argument)}>(a[{index}])")
+    return f"{function}({', '.join(parts)})"
+
+
+_VIEW = """\
+namespace {
+template <class View>
+View kw_view(const kw_argument& argument) {
+  View view{};
+  view.data = static_cast<decltype(view.data)>(argument.data);
+  for (std::size_t d = 0; d < sizeof(view.sizes) / sizeof(view.sizes[0]); ++d) {
+    view.sizes[d] = argument.sizes[d];
+    view.strides[d] = argument.strides[d];
+  }
+  return view;
+}
+}  // namespace
+"""
+
+
+def _glue(signature: Signature) -> str:
+    """Joins the runner, which knows no types, to the candidate's typed function."""
+    export = 'extern "C" __attribute__((visibility("default"))) void'
+    constants = _constants(signature)
+    prepare = f"{export} kw_prepare(const kw_argument* a) {{ {_call('prepare', signature, constants)}; }}\n"
+    return (
+        f'#include "kernelwright.h"\n#include "abi.h"\n#include "{SOURCE_NAME}"\n{_VIEW}'
+        f"{export} kw_run(const kw_argument* a) {{ {_call('kernel', signature, signature.arguments)}; }}\n"
+        + (prepare if constants else "")
+    )
+
+
+@dataclass(frozen=True)
+class CppContract:
+    name: str = "cpp"
+    language: str = "C++20 for the CPU, built with g++ -O3 -march=native -fopenmp"
+    suffix: str = ".cpp"
+
+    def signature_text(self, signatures: tuple[Signature, ...]) -> str:
+        generic = _varying(signatures)
+        first = signatures[0]
+        text = _declaration("kernel", first.arguments, generic) + ";"
+        constants = _constants(first)
+        return f"{_declaration('prepare', constants, generic)};\n{text}" if constants else text
+
+    def skeleton(self, signatures: tuple[Signature, ...], task_name: str) -> str:
+        parts = [f"// A candidate for {task_name}.\n#include <kernelwright.h>\n"]
+        generic = _varying(signatures)
+        constants = _constants(signatures[0])
+        if constants:
+            head = _declaration("prepare", constants, generic)
+            parts.append(f"// Called once before the first call of kernel; timed and reported apart.\n{head} {{\n}}\n")
+        head = _declaration("kernel", signatures[0].arguments, generic)
+        outputs = [t.name for t in signatures[0].tensors if t.role in ("output", "inout")]
+        parts.append(f"{head} {{\n  // Write every element of: {', '.join(outputs)}.\n}}\n")
+        return "\n".join(parts)
+
+    def rules(self) -> tuple[str, ...]:
+        return (
+            "Define exactly this function; it is called once per trial, each time with values never seen before.",
+            "Write every element of every output. Outputs hold garbage before the call.",
+            "Inputs are read-only. A write to one, or far outside any tensor, ends the process.",
+            "Tensors are strided views: data, sizes, strides (in elements), size(d), stride(d), numel(), contiguous().",
+            "Data starts on a 256-byte boundary; reading up to the next 256-byte boundary past the end is harmless.",
+            "OpenMP is allowed; the number of threads is set by the judge and is the same for the baselines.",
+            "Any shape within the task's ranges may be asked for; the judge also uses shapes that it does not tell.",
+            "Threads may stay alive between calls, but they are stopped between calls and all time is counted.",
+            "Processes, sockets, files other than the system's libraries, and timers are not available.",
+            "Flags are fixed. The standard library and the compiler's intrinsics are available.",
+        )
+
+    def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
+        files = (
+            (SOURCE_NAME, candidate.source),
+            ("glue.cpp", _glue(signature)),
+            ("kernelwright.h", (HERE / "kernelwright.h").read_text()),
+            ("abi.h", (HERE / "abi.h").read_text()),
+        )
+        arguments = (
+            *(*FLAGS, *WARNINGS, *(SANITIZED if sanitized else FAST)),
+            *("-I", "{source}", "{source}/glue.cpp", "-o", "{output}", *LINK),
+        )
+        return BuildPlan(files, arguments)
+
+
+CPP = CppContract()

@@ -1,0 +1,38 @@
+"""What every contract offers: files and a command to build a candidate, and its description for an author."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.tasks.model import Signature
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """What the builder does: the files it finds, and the compiler's arguments.
+
+    `{source}` in an argument stands for the folder with the files and `{output}` for the file to make.
+    """
+
+    files: tuple[tuple[str, str], ...]
+    arguments: tuple[str, ...]
+
+
+class Contract(Protocol):
+    name: str
+    language: str
+    suffix: str
+
+    def signature_text(self, signatures: tuple[Signature, ...]) -> str:
+        """The exact declaration that a candidate must define."""
+
+    def skeleton(self, signatures: tuple[Signature, ...], task_name: str) -> str:
+        """A source that compiles and does nothing yet."""
+
+    def rules(self) -> tuple[str, ...]:
+        """What an author has to know, a sentence each."""
+
+    def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
+        """How to build the candidate for one signature (dtypes and ranks)."""

@@ -1,0 +1,1 @@
+"""What kernels run on: probing, and the lock that keeps measurements apart."""

@@ -1,0 +1,15 @@
+"""The errors that a person sees: one line, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+
+class KernelwrightError(Exception):
+    """Something the user can put right. Shown as one line, without a traceback."""
+
+    exit_code = 2
+
+
+class CannotDecide(KernelwrightError):  # noqa: N818 - it names an outcome, as the exit code does
+    """The judge could not do its work (no compiler, no room, no device), so there is no verdict."""
+
+    exit_code = 3

@@ -1,0 +1,119 @@
+"""Memory between oracle and runner: one sealed memory file per tensor, laid out against its guards.
+
+A tensor ends as close to the unmapped page behind it as its alignment of 256 bytes allows. The slack before and
+behind it holds a canary: a NaN pattern, so that an honest vector load past the end does no harm and a value that
+leaks from there into a result shows.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+
+PAGE = mmap.PAGESIZE
+ALIGNMENT = 256
+ITEM_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+F_SEAL_FUTURE_WRITE = getattr(fcntl, "F_SEAL_FUTURE_WRITE", 0x0010)
+WRITABLE_ROLES = ("output", "inout")
+
+
+class ArenaLevel(StrEnum):
+    """`sealed`: the kernel refuses every way of writing an input. `mapped`: inputs are only mapped read-only."""
+
+    sealed = "sealed"
+    mapped = "mapped"
+
+
+@dataclass(frozen=True)
+class Region:
+    """Where a tensor lies in its memory file."""
+
+    tensor: TensorSpec
+    bytes: int
+    offset: int
+    extent: int
+
+    @property
+    def writable(self) -> bool:
+        return self.tensor.role in WRITABLE_ROLES
+
+
+def extent_bytes(tensor: TensorSpec) -> int:
+    """Bytes from the first to the last element, strides included."""
+    if any(size == 0 for size in tensor.shape):
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))
+    return (last + 1) * ITEM_BYTES[tensor.dtype]
+
+
+def place(tensor: TensorSpec) -> Region:
+    extent = extent_bytes(tensor)
+    aligned = max(_round_up(extent, ALIGNMENT), ALIGNMENT)
+    total = _round_up(aligned, PAGE)
+    return Region(tensor, total, total - aligned, extent)
+
+
+def _round_up(value: int, step: int) -> int:
+    return (value + step - 1) // step * step
+
+
+class Segment:
+    """One memory file, mapped writable by the oracle and by nobody else unless it is an output."""
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.fd = os.memfd_create(region.tensor.name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, region.bytes)
+        self.map = mmap.mmap(self.fd, region.bytes, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self.level = self._seal()
+
+    def _seal(self) -> ArenaLevel:
+        fixed = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+        if self.region.writable:
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fixed | fcntl.F_SEAL_SEAL)
+            return ArenaLevel.sealed
+        try:
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fixed | F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL)
+        except OSError:  # before Linux 5.1
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fixed | fcntl.F_SEAL_SEAL)
+            return ArenaLevel.mapped
+        return ArenaLevel.sealed
+
+    def close(self) -> None:
+        self.map.close()
+        os.close(self.fd)
+
+
+def layout_text(signature: Signature, descriptors: Sequence[int]) -> str:
+    """What the runner reads: one line for each argument. See native/runner.cpp."""
+    remaining = iter(descriptors)
+    return "".join(f"{_layout_line(argument, remaining)}\n" for argument in signature.arguments)
+
+
+def _layout_line(argument: TensorSpec | ScalarSpec, descriptors: Iterator[int]) -> str:
+    if isinstance(argument, ScalarSpec):
+        if isinstance(argument.value, float):
+            return f"real {argument.value.hex()}"
+        return f"integer {int(argument.value)}"
+    region = place(argument)
+    numbers = (*argument.shape, *argument.strides)
+    fd = next(descriptors)
+    head = f"tensor {fd} {region.bytes} {region.offset} {int(region.writable)} {len(argument.shape)}"
+    return " ".join((head, *map(str, numbers)))

@@ -1,0 +1,62 @@
+"""Messages between trusted processes: one JSON document each, with descriptors beside it where memory is shared.
+
+JSON and not pickle, so that no message can run code wherever it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from typing import Any
+
+Message = dict[str, Any]
+MAX_DESCRIPTORS = 64
+
+
+class ChannelClosed(Exception):  # noqa: N818 - it names an event
+    """The other side is gone."""
+
+
+class Channel:
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+
+    @property
+    def fd(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, message: Message, descriptors: list[int] | None = None) -> None:
+        body = json.dumps(message).encode()
+        try:
+            socket.send_fds(self._socket, [struct.pack("!I", len(body))], descriptors or [])
+            self._socket.sendall(body)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosed from error
+
+    def receive(self) -> tuple[Message, list[int]]:
+        try:
+            head, descriptors, _, _ = socket.recv_fds(self._socket, 4, MAX_DESCRIPTORS)
+            head += self._exactly(4 - len(head))
+            body = self._exactly(struct.unpack("!I", head)[0])
+        except ConnectionResetError as error:
+            raise ChannelClosed from error
+        return json.loads(body), list(descriptors)
+
+    def _exactly(self, count: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < count:
+            part = self._socket.recv(min(count - len(parts), 1 << 20))
+            if not part:
+                raise ChannelClosed
+            parts += part
+        return bytes(parts)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def pair() -> tuple[Channel, socket.socket]:
+    """Our end as a channel, and the other end for a child process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(ours), theirs

@@ -1,0 +1,208 @@
+"""One candidate on one workload: blocks of interleaved trials, each of them checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernelwright.judge import statistics
+from kernelwright.judge.baselines import BaselineProcess
+from kernelwright.judge.channel import Message
+from kernelwright.judge.oracle.client import OracleClient, Posed
+from kernelwright.judge.verdict import (
+    BaselineTime,
+    Evidence,
+    IntervalValue,
+    MismatchEvidence,
+    ProcessEvidence,
+    Reason,
+    SpeedStatus,
+    Stage,
+    TrespassEvidence,
+    WorkloadResult,
+)
+from kernelwright.judge.warden import Ending, Reply, Subject
+
+OUTPUT_LINES = 12
+SHORTEST_OVERHEADS = 5  # a workload is too short to rank below this many times the cost of an empty trial
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a candidate is rejected."""
+
+    stage: Stage
+    reason: Reason
+    evidence: Evidence
+
+
+class Rejected(Exception):  # noqa: N818 - it names an outcome
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.reason)
+        self.fault = fault
+
+
+@dataclass
+class Times:
+    """Seconds by who was timed, one per block."""
+
+    candidate: list[float] = field(default_factory=list)
+    baselines: dict[str, list[float]] = field(default_factory=dict)
+    again: list[float] = field(default_factory=list)  # the fastest baseline once more in the same block
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most`.
+
+    What decides is the baseline's noise, never the candidate's: a candidate must not choose its own sample size.
+    """
+
+    least: int = 12
+    most: int = 36
+    step: int = 6
+
+
+class Measurement:
+    def __init__(
+        self,
+        oracle: OracleClient,
+        posed: Posed,
+        subject: Subject,
+        baselines: dict[str, BaselineProcess],
+        expected: dict[str, float],
+        overhead: float,
+        order: random.Random,
+    ) -> None:
+        self._oracle, self._posed, self._subject = oracle, posed, subject
+        self._baselines, self._expected, self._overhead = baselines, expected, overhead
+        self._order = order
+        self._deadline = max(5.0, 50 * max(expected.values(), default=0.1))
+        self._fastest = min(expected, key=lambda name: expected[name], default="")
+        self._trial = 0
+
+    def run(self, effort: Effort, tick: Callable[[], None]) -> Times:
+        times = Times(baselines={name: [] for name in self._baselines})
+        for block in range(effort.most):
+            self._block(times)
+            tick()
+            enough = block + 1 >= effort.least and (block + 1 - effort.least) % effort.step == 0
+            if enough and self.quiet(times):
+                break
+        return times
+
+    def _block(self, times: Times) -> None:
+        """Everybody once on the same values, in an order of chance, and the fastest baseline twice."""
+        family = self._oracle.load()
+        turns = ["candidate", *self._baselines, *(["again"] if self._fastest else [])]
+        self._order.shuffle(turns)
+        for position, turn in enumerate(turns):
+            if position:
+                self._oracle.restore()
+            if turn == "candidate":
+                times.candidate.append(self.call(family))
+            elif turn == "again":
+                times.again.append(self._baselines[self._fastest].time())
+            else:
+                times.baselines[turn].append(self._baselines[turn].time())
+
+    def call(self, family: str, *, op: str = "r", remember: bool = False) -> float:
+        """One call of the candidate, checked."""
+        reply = self._subject.trial(op, self._deadline)
+        if reply.ending is not Ending.ok:
+            raise Rejected(self._ended(reply))
+        if op == "r":
+            answer = self._oracle.check(remember=remember)
+            if answer:
+                raise Rejected(self._wrong(answer, family))
+            self._trial += 1
+        return reply.seconds
+
+    def deterministic(self) -> bool:
+        """One trial and the same values again, neither of them timed."""
+        family = self._oracle.load()
+        self.call(family, remember=True)
+        self._oracle.repeat()
+        self.call(family)
+        return self._oracle.repeated()
+
+    def quiet(self, times: Times) -> bool:
+        """Whether the fastest baseline, measured against itself, stays inside its band."""
+        if not self._fastest:
+            return True
+        return statistics.inside(self._aa(times), statistics.band("cpu", statistics.median(times.again)))
+
+    def _aa(self, times: Times) -> statistics.Interval:
+        return statistics.speedup(self._net(times.baselines[self._fastest]), self._net(times.again))
+
+    def result(self, times: Times) -> WorkloadResult:
+        workload = self._posed.workload
+        candidate = self._net(times.candidate)
+        baselines = {name: self._net(values) for name, values in times.baselines.items()}
+        return WorkloadResult(
+            label=workload.label,
+            sizes=workload.size_map,
+            dtype=workload.dtype,
+            hidden=workload.hidden,
+            trials=self._trial,
+            speed=self._status(times),
+            seconds=statistics.median(candidate),
+            baselines=tuple(
+                BaselineTime(
+                    baseline=name,
+                    seconds=statistics.median(values),
+                    speedup=_interval(statistics.speedup(values, candidate)),
+                )
+                for name, values in baselines.items()
+            ),
+            aa=_interval(self._aa(times)) if self._fastest else None,
+            raw_seconds={
+                "candidate": tuple(times.candidate),
+                **{name: tuple(values) for name, values in times.baselines.items()},
+                **({"again": tuple(times.again)} if times.again else {}),
+                "overhead": (self._overhead,),
+            },
+        )
+
+    def _status(self, times: Times) -> SpeedStatus:
+        if not self._fastest:
+            return SpeedStatus.not_measured
+        if min(self._expected.values()) < SHORTEST_OVERHEADS * self._overhead:
+            return SpeedStatus.short
+        return SpeedStatus.measured if self.quiet(times) else SpeedStatus.noisy
+
+    def _net(self, values: list[float]) -> list[float]:
+        """Less what an empty call costs, as our own null runner showed; a candidate has no say in it."""
+        return [max(value - self._overhead, self._overhead * 0.05, 1e-9) for value in values]
+
+    def _ended(self, reply: Reply) -> Fault:
+        reason = {
+            Ending.timeout: Reason.timed_out,
+            Ending.exited: Reason.ended_itself,
+            Ending.killed: Reason.crashed,
+            Ending.ran_while_stopped: Reason.ran_while_stopped,
+        }[reply.ending]
+        evidence = ProcessEvidence(
+            workload=self._posed.workload.label,
+            trial=self._trial,
+            ending=reply.describe(),
+            output=tuple(self._subject.log.text().strip().splitlines()[-OUTPUT_LINES:]),
+        )
+        return Fault(Stage.run, reason, evidence)
+
+    def _wrong(self, answer: Message, family: str) -> Fault:
+        label = self._posed.workload.label
+        if "trespass" in answer:
+            trespass = TrespassEvidence(workload=label, trial=self._trial, **answer["trespass"])
+            return Fault(Stage.compare, Reason.wrote_outside, trespass)
+        mismatch = dict(answer["mismatch"])
+        reason = Reason(mismatch.pop("kind"))
+        evidence = MismatchEvidence(
+            workload=label, family=family, trial=self._trial, result=answer["result"], **mismatch
+        )
+        return Fault(Stage.compare, reason, evidence)
+
+
+def _interval(value: statistics.Interval) -> IntervalValue:
+    return IntervalValue(low=value.low, mid=value.mid, high=value.high)

@@ -1,0 +1,102 @@
+// The process in which a candidate runs. It holds no answer, no key and no clock whose reading counts,
+// and all that it can say is "done".
+//
+//   runner GO DONE LAYOUT LIBRARY SECCOMP
+//
+// LAYOUT is a descriptor with one line for each argument, in order:
+//   tensor FD BYTES OFFSET WRITABLE RANK sizes... strides...
+//   real VALUE | integer VALUE
+// Guards around every tensor are reserved and unmapped, the arena is mapped, this process is confined, and only
+// then is the candidate's library loaded, so that its constructors run inside the sandbox and before any data exists.
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "../../contracts/cpp/abi.h"
+#include "seccomp.hpp"
+
+namespace {
+
+constexpr size_t kGuard = 16u << 20;
+constexpr size_t kPage = 4096;
+
+[[noreturn]] void give_up(const char* what) {
+  fprintf(stderr, "runner: %s\n", what);
+  _exit(121);
+}
+
+void* map_between_guards(int fd, size_t bytes, bool writable) {
+  size_t whole = (bytes + kPage - 1) / kPage * kPage;
+  void* reserved = mmap(nullptr, whole + 2 * kGuard, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) give_up("cannot reserve guards");
+  char* base = static_cast<char*>(reserved) + kGuard;
+  int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  if (mmap(base, whole, protection, MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == MAP_FAILED)
+    give_up("cannot map the arena");
+  close(fd);
+  return base;
+}
+
+std::vector<kw_argument> read_layout(int fd) {
+  FILE* layout = fdopen(fd, "r");
+  if (!layout) give_up("no layout");
+  std::vector<kw_argument> arguments;
+  char kind[16];
+  while (fscanf(layout, "%15s", kind) == 1) {
+    kw_argument argument{};
+    if (strcmp(kind, "real") == 0) {
+      if (fscanf(layout, "%lf", &argument.real) != 1) give_up("bad layout");
+    } else if (strcmp(kind, "integer") == 0) {
+      if (fscanf(layout, "%ld", &argument.integer) != 1) give_up("bad layout");
+    } else {
+      int tensor_fd, writable, rank;
+      size_t bytes, offset;
+      if (fscanf(layout, "%d %zu %zu %d %d", &tensor_fd, &bytes, &offset, &writable, &rank) != 5) give_up("bad layout");
+      for (int d = 0; d < rank; ++d)
+        if (fscanf(layout, "%ld", &argument.sizes[d]) != 1) give_up("bad layout");
+      for (int d = 0; d < rank; ++d)
+        if (fscanf(layout, "%ld", &argument.strides[d]) != 1) give_up("bad layout");
+      argument.data = static_cast<char*>(map_between_guards(tensor_fd, bytes, writable != 0)) + offset;
+    }
+    arguments.push_back(argument);
+  }
+  fclose(layout);
+  return arguments;
+}
+
+void on_abort(int) { _exit(134); }  // as the first process of a namespace, a plain SIGABRT would be ignored
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 6) give_up("usage: runner GO DONE LAYOUT LIBRARY SECCOMP");
+  int go = atoi(argv[1]), done = atoi(argv[2]);
+  std::vector<kw_argument> arguments = read_layout(atoi(argv[3]));
+  bool sanitizer = strcmp(argv[5], "sanitizer") == 0;
+  signal(SIGABRT, on_abort);
+  if (strcmp(argv[5], "none") != 0 && !kw::confine_runner(sanitizer)) give_up("seccomp is not available");
+
+  void* library = dlopen(argv[4], RTLD_NOW | RTLD_LOCAL);
+  if (!library) give_up(dlerror());
+  using Entry = void (*)(const kw_argument*);
+  Entry run = reinterpret_cast<Entry>(dlsym(library, "kw_run"));
+  Entry prepare = reinterpret_cast<Entry>(dlsym(library, "kw_prepare"));
+  if (!run) give_up("the library has no kw_run");
+
+  char op = 0;
+  do {
+    if (op == 'p') {
+      if (prepare) prepare(arguments.data());
+    } else if (op) {
+      run(arguments.data());
+    }
+    if (write(done, "d", 1) != 1) return 120;
+  } while (read(go, &op, 1) == 1);
+  return 0;
+}

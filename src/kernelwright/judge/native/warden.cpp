@@ -1,0 +1,389 @@
+// The warden starts one process, confined or not, and holds the clock. It runs no candidate code.
+//
+//   warden probe                           which parts of the sandbox this machine offers, as JSON
+//   warden run [options] -- program args   runs a program to its end (a builder)
+//   warden trial [options] -- program args runs a program that answers go with done (a runner, a baseline)
+//
+// In trial mode the process is stopped, every thread of it, whenever no trial is under way, and the time of a trial
+// goes from before it is continued until after it is confirmed to be stopped again. Commands come on standard input:
+//   trial OP MICROSECONDS     continue it, send the byte OP, wait for done at most so long
+// and each is answered by one line: `ok NANOSECONDS CPU_NANOSECONDS`, `exited CODE`, `killed SIGNAL`, `timeout`,
+// `ran-while-stopped`. The first line, sent when the process is ready, has the same form.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "sandbox.hpp"
+#include "seccomp.hpp"
+
+extern char** environ;
+
+namespace {
+
+using kw::die;
+using kw::Policy;
+
+struct Options {
+  Policy policy;
+  std::vector<int> keep;
+  std::vector<char*> program;
+  int log = -1;            // where standard output and error of the process go
+  int output = -1;         // run: where the produced file is copied
+  std::string output_path; // run: the produced file, inside the sandbox
+  long milliseconds = 10000;
+  bool builder_filter = false;
+};
+
+int64_t now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+void say(const char* format, ...) {
+  char line[256];
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(line, sizeof line - 1, format, arguments);
+  va_end(arguments);
+  line[length++] = '\n';
+  if (write(1, line, static_cast<size_t>(length)) != length) _exit(1);  // nobody listens any more
+}
+
+std::vector<int> numbers(const char* text) {
+  std::vector<int> list;
+  for (char* rest = const_cast<char*>(text); *rest;) {
+    list.push_back(static_cast<int>(strtol(rest, &rest, 10)));
+    if (*rest == ',') ++rest;
+  }
+  return list;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  int at = 2;
+  auto value = [&]() -> char* {
+    if (at + 1 >= argc) { fprintf(stderr, "warden: %s needs a value\n", argv[at]); _exit(125); }
+    return argv[++at];
+  };
+  for (; at < argc && strcmp(argv[at], "--") != 0; ++at) {
+    std::string name = argv[at];
+    if (name == "--namespaces") options.policy.namespaces = true;
+    else if (name == "--landlock") options.policy.landlock = true;
+    else if (name == "--procfs") options.policy.procfs = true;
+    else if (name == "--dev-null") options.policy.dev_null = true;
+    else if (name == "--builder-filter") options.builder_filter = true;
+    else if (name == "--read-only") {
+      std::string pair = value();
+      size_t split = pair.find('\t');
+      kw::Mount mount_point{pair.substr(0, split), split == std::string::npos ? pair : pair.substr(split + 1)};
+      options.policy.read_only.push_back(mount_point);
+    } else if (name == "--scratch") options.policy.scratch = value();
+    else if (name == "--scratch-bytes") options.policy.scratch_bytes = strtoul(value(), nullptr, 10);
+    else if (name == "--uid") options.policy.uid = static_cast<unsigned>(atoi(value()));
+    else if (name == "--address-space") options.policy.address_space = strtoul(value(), nullptr, 10);
+    else if (name == "--file-size") options.policy.file_size = strtoul(value(), nullptr, 10);
+    else if (name == "--cpu-seconds") options.policy.cpu_seconds = strtoul(value(), nullptr, 10);
+    else if (name == "--cpus") options.policy.cpus = numbers(value());
+    else if (name == "--keep") options.keep = numbers(value());
+    else if (name == "--log") options.log = atoi(value());
+    else if (name == "--output") options.output = atoi(value());
+    else if (name == "--output-path") options.output_path = value();
+    else if (name == "--milliseconds") options.milliseconds = atol(value());
+    else { fprintf(stderr, "warden: unknown option %s\n", argv[at]); _exit(125); }
+  }
+  for (++at; at < argc; ++at) options.program.push_back(argv[at]);
+  if (options.program.empty()) { fprintf(stderr, "warden: no program\n"); _exit(125); }
+  options.program.push_back(nullptr);
+  return options;
+}
+
+void keep_only(std::vector<int> keep) {
+  for (int fd : keep) fcntl(fd, F_SETFD, 0);
+  for (unsigned fd = 3; fd < 1024; ++fd) {
+    bool kept = false;
+    for (int k : keep) kept |= static_cast<unsigned>(k) == fd;
+    if (!kept) fcntl(static_cast<int>(fd), F_SETFD, FD_CLOEXEC);  // still needed until exec: mounts, the program
+  }
+  syscall(SYS_close_range, 1024u, ~0u, 0u);
+}
+
+[[noreturn]] void execute(Options& options, int program) {
+  syscall(SYS_execveat, program, "", options.program.data(), environ, AT_EMPTY_PATH);
+  die(options.program[0]);
+}
+
+void redirect(const Options& options) {
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  int log = options.log >= 0 ? options.log : null;
+  if (null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0) die("redirect");
+}
+
+// A fork whose child is the first process of its own namespaces, and whose parent is still its direct parent:
+// only a direct parent can wait for a stop.
+pid_t start(Options& options, std::vector<int> keep, int program, void (*body)(Options&, int)) {
+  unsigned uid = getuid(), gid = getgid();
+  unsigned long flags = SIGCHLD | (options.policy.namespaces ? kw::namespace_flags() : 0);
+  pid_t pid = static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, nullptr, nullptr));
+  if (pid != 0) return pid;
+  setsid();
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  redirect(options);
+  keep_only(keep);
+  options.policy.program = program;
+  kw::confine(options.policy, uid, gid);
+  body(options, program);
+  _exit(125);
+}
+
+int open_program(const char* path) {
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) die(path);
+  return fd;
+}
+
+// True if one more event of the process was seen; a stop leaves it waitable, so that it can be asked again.
+bool await(pid_t pid, siginfo_t& info, int how) {
+  info = {};
+  return waitid(P_PID, static_cast<id_t>(pid), &info, how) == 0 && info.si_pid == pid;
+}
+
+void say_end(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED) say("exited %d", info.si_status);
+  else say("killed %d", info.si_status);
+}
+
+[[noreturn]] void finish(pid_t pid) {
+  kill(pid, SIGKILL);
+  siginfo_t info;
+  while (await(pid, info, WEXITED) && info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
+         info.si_code != CLD_DUMPED) {
+  }
+  _exit(0);
+}
+
+// --- run -----------------------------------------------------------------------------------------------------------
+
+void copy_output(const Options& options) {
+  int from = open(options.output_path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (from < 0) _exit(124);
+  static char buffer[1 << 16];
+  ssize_t count;
+  while ((count = read(from, buffer, sizeof buffer)) > 0)
+    for (ssize_t done = 0; done < count;) {
+      ssize_t wrote = write(options.output, buffer + done, static_cast<size_t>(count - done));
+      if (wrote <= 0) _exit(124);
+      done += wrote;
+    }
+}
+
+// The first process of the sandbox: starts the program, collects orphans, copies what the program made.
+void builder_body(Options& options, int program) {
+  if (options.builder_filter && !kw::confine_builder()) die("seccomp");
+  pid_t pid = fork();
+  if (pid == 0) execute(options, program);
+  int status = 0;
+  for (pid_t ended = 0; ended != pid;) {
+    ended = wait(&status);
+    if (ended < 0) _exit(125);
+  }
+  if (WIFSIGNALED(status)) _exit(128 + WTERMSIG(status));
+  if (WEXITSTATUS(status) == 0 && options.output >= 0) copy_output(options);
+  _exit(WEXITSTATUS(status));
+}
+
+int run(Options options) {
+  int program = open_program(options.program[0]);
+  std::vector<int> keep = options.keep;
+  if (options.output >= 0) keep.push_back(options.output);
+  pid_t pid = start(options, keep, program, builder_body);
+  if (pid < 0) die("clone");
+  int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  pollfd watch[2] = {{pidfd, POLLIN, 0}, {0, POLLIN, 0}};  // standard input closes when the controller is gone
+  int64_t until = now() + options.milliseconds * 1000000ll;
+  for (;;) {
+    int64_t left = (until - now()) / 1000000;
+    int count = poll(watch, 2, left > 0 ? static_cast<int>(left) : 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (watch[0].revents) break;
+    if (count == 0) say("timeout");
+    kill(-pid, SIGKILL);
+    finish(pid);
+  }
+  siginfo_t info;
+  await(pid, info, WEXITED);
+  kill(-pid, SIGKILL);  // whatever stayed behind where there is no process namespace
+  say_end(info);
+  return 0;
+}
+
+// --- trial ---------------------------------------------------------------------------------------------------------
+
+struct Subject {
+  pid_t pid;
+  int go, done;
+  clockid_t cpu;
+  int64_t cpu_at_stop = 0;
+
+  int64_t cpu_time() const {
+    timespec t{};
+    clock_gettime(cpu, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
+  }
+};
+
+// A stop is reported when the last thread has taken it, a moment before that thread leaves its core, and what it
+// spends on leaving is still charged to it. It runs no code of its own any more.
+constexpr int64_t kLeaving = 200000;
+
+int64_t settled_cpu_time(const Subject& subject) {
+  int64_t before = subject.cpu_time();
+  for (int round = 0; round < 100; ++round) {
+    timespec moment{0, 50000};
+    nanosleep(&moment, nullptr);
+    int64_t after = subject.cpu_time();
+    if (after == before) break;
+    before = after;
+  }
+  return before;
+}
+
+enum class Wait { kDone, kGone, kTimeout };
+
+Wait wait_for_done(const Subject& subject, int64_t until) {
+  pollfd watch[2] = {{subject.done, POLLIN, 0}, {0, 0, 0}};
+  for (;;) {
+    int64_t left = until - now();
+    if (left <= 0) return Wait::kTimeout;
+    timespec limit{left / 1000000000, left % 1000000000};
+    int count = ppoll(watch, 2, &limit, nullptr);
+    if (count < 0 && errno == EINTR) continue;
+    if (watch[1].revents & POLLHUP) finish(subject.pid);
+    char bytes[64];
+    if (watch[0].revents & POLLIN) return read(subject.done, bytes, sizeof bytes) > 0 ? Wait::kDone : Wait::kGone;
+    if (watch[0].revents) return Wait::kGone;
+  }
+}
+
+void drain(int fd) {  // a runner may have said done more often than asked; old words must not answer a new go
+  char bytes[4096];
+  while (read(fd, bytes, sizeof bytes) > 0) {
+  }
+}
+
+// Waits for done, stops the process and says how long that took since `begin`. False if it is gone.
+bool conclude(Subject& subject, int64_t begin, int64_t cpu_begin, int64_t until) {
+  Wait outcome = wait_for_done(subject, until);
+  kill(subject.pid, outcome == Wait::kTimeout ? SIGKILL : SIGSTOP);
+  siginfo_t info;
+  await(subject.pid, info, WSTOPPED | WEXITED | WNOWAIT);  // a stop is reported once every thread has stopped
+  int64_t end = now();
+  if (info.si_code != CLD_STOPPED || outcome != Wait::kDone) {
+    if (outcome == Wait::kTimeout) say("timeout");
+    else if (info.si_code == CLD_STOPPED) say("exited 0");  // alive, but it closed the only channel it had
+    else say_end(info);
+    return false;
+  }
+  subject.cpu_at_stop = settled_cpu_time(subject);
+  say("ok %lld %lld", static_cast<long long>(end - begin), static_cast<long long>(subject.cpu_at_stop - cpu_begin));
+  return true;
+}
+
+bool one_trial(Subject& subject, char op, int64_t microseconds) {
+  siginfo_t info;
+  bool stopped = await(subject.pid, info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) && info.si_code == CLD_STOPPED;
+  if (!stopped || subject.cpu_time() > subject.cpu_at_stop + kLeaving) {
+    say("ran-while-stopped");
+    return false;
+  }
+  drain(subject.done);
+  int64_t begin = now();
+  kill(subject.pid, SIGCONT);
+  if (write(subject.go, &op, 1) != 1) {
+    say("exited 0");
+    return false;
+  }
+  return conclude(subject, begin, subject.cpu_at_stop, begin + microseconds * 1000);
+}
+
+void trial_body(Options& options, int program) { execute(options, program); }
+
+int trial(Options options) {
+  int go[2], done[2];
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) die("pipe");
+  std::string go_text = std::to_string(go[0]), done_text = std::to_string(done[1]);
+  for (char*& argument : options.program) {
+    if (argument && strcmp(argument, "{go}") == 0) argument = go_text.data();
+    else if (argument && strcmp(argument, "{done}") == 0) argument = done_text.data();
+  }
+  int program = open_program(options.program[0]);
+  std::vector<int> keep = options.keep;
+  keep.push_back(go[0]);
+  keep.push_back(done[1]);
+  int64_t begin = now();
+  pid_t pid = start(options, keep, program, trial_body);
+  if (pid < 0) die("clone");
+  close(go[0]);
+  close(done[1]);
+  fcntl(done[0], F_SETFL, O_NONBLOCK);
+  fcntl(go[1], F_SETFL, O_NONBLOCK);
+  Subject subject{pid, go[1], done[0], 0};
+  if (clock_getcpuclockid(pid, &subject.cpu) != 0) die("clock_getcpuclockid");
+  if (!conclude(subject, begin, 0, begin + options.milliseconds * 1000000ll)) finish(pid);
+  char line[128];
+  while (fgets(line, sizeof line, stdin)) {
+    char op;
+    long long microseconds;
+    if (sscanf(line, "trial %c %lld", &op, &microseconds) != 2) die("a command that is not a trial");
+    if (!one_trial(subject, op, microseconds)) break;
+  }
+  finish(pid);
+}
+
+// --- probe ---------------------------------------------------------------------------------------------------------
+
+void probe_body(Options&, int) { _exit(0); }
+
+bool namespaces_work(bool procfs) {
+  Options options;
+  options.policy.namespaces = true;
+  options.policy.procfs = procfs;
+  options.policy.uid = 65533;
+  options.policy.read_only.push_back({"/usr", "/usr"});
+  pid_t pid = start(options, {}, -1, probe_body);
+  siginfo_t info;
+  return pid > 0 && await(pid, info, WEXITED) && info.si_code == CLD_EXITED && info.si_status == 0;
+}
+
+bool seccomp_works() {
+  pid_t pid = fork();
+  if (pid == 0) _exit(kw::confine_builder() ? 0 : 1);
+  siginfo_t info;
+  return pid > 0 && await(pid, info, WEXITED) && info.si_code == CLD_EXITED && info.si_status == 0;
+}
+
+int probe() {
+  printf("{\"seccomp\": %s, \"landlock\": %d, \"namespaces\": %s, \"private_proc\": %s, \"root\": %s}\n",
+         seccomp_works() ? "true" : "false", kw::landlock_abi() > 0 ? kw::landlock_abi() : 0,
+         namespaces_work(false) ? "true" : "false", namespaces_work(true) ? "true" : "false",
+         geteuid() == 0 ? "true" : "false");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  signal(SIGPIPE, SIG_IGN);
+  std::string mode = argc > 1 ? argv[1] : "";
+  if (mode == "probe") return probe();
+  if (mode == "run") return run(parse(argc, argv));
+  if (mode == "trial") return trial(parse(argc, argv));
+  fprintf(stderr, "usage: warden probe | run | trial\n");
+  return 125;
+}

@@ -1,0 +1,133 @@
+"""The controller's side of the oracle: starts its process and asks it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.judge.channel import Channel, ChannelClosed, Message, pair
+from kernelwright.judge.sandbox import trusted_environment
+from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
+
+
+@dataclass(frozen=True)
+class Posed:
+    """A workload with the arguments that a kernel gets for it."""
+
+    workload: Workload
+    signature: Signature
+
+
+@dataclass(frozen=True)
+class OpenTask:
+    reference: str
+    name: str
+    families: int
+    constant: tuple[str, ...]
+    public: tuple[Posed, ...]
+
+
+class OracleClient:
+    def __init__(self, key: bytes, threads: int) -> None:
+        self._channel, theirs = pair()
+        with theirs:
+            self._process = _start(theirs, threads)
+        self._started = False
+        self._first: Message = {"key": key.hex(), "threads": threads}
+
+    def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
+        try:
+            if not self._started:
+                self._channel.send(self._first)
+                self._channel.receive()
+                self._started = True
+            self._channel.send({"request": request, "arguments": arguments})
+            answer, descriptors = self._channel.receive()
+        except ChannelClosed:
+            code = self._process.wait()
+            raise CannotDecide(f"the oracle ended while asked to {request} (exit code {code})") from None
+        if "error" in answer:
+            error = KernelwrightError(answer["error"])
+            error.exit_code = answer["exit_code"]
+            raise error
+        return answer["ok"], descriptors
+
+    def open(self, task: str) -> OpenTask:
+        answer, _ = self._ask("open", task=task)
+        public = tuple(_posed(entry) for entry in answer["workloads"])
+        return OpenTask(task, answer["name"], answer["families"], tuple(answer["constant"]), public)
+
+    def hidden(self, task: OpenTask, candidate: str, count: int) -> tuple[Posed, ...]:
+        answer, _ = self._ask("hidden", task=task.reference, candidate=candidate, count=count)
+        return tuple(_posed(entry) for entry in answer["workloads"])
+
+    def arena(self, task: OpenTask, workload: Workload) -> tuple[str, list[int]]:
+        """The level of the arena, and descriptors of its tensors, which the caller closes."""
+        answer, descriptors = self._ask("arena", task=task.reference, workload=_json(workload))
+        return answer["level"], descriptors
+
+    def begin(self, task: OpenTask, workload: Workload, runner: str) -> None:
+        self._ask("begin", task=task.reference, workload=_json(workload), runner=runner)
+
+    def load(self) -> str:
+        """Loads the next trial; says its input family."""
+        return str(self._ask("load")[0]["family"])
+
+    def restore(self) -> None:
+        self._ask("restore")
+
+    def check(self, *, remember: bool = False) -> Message:
+        return self._ask("check", remember=remember)[0]
+
+    def repeat(self) -> None:
+        self._ask("repeat")
+
+    def repeated(self) -> bool:
+        return bool(self._ask("repeated")[0]["same"])
+
+    def precision(self) -> str:
+        return str(self._ask("precision")[0]["precision"])
+
+    def close(self) -> None:
+        self._channel.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _start(theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "kernelwright.judge.oracle.server", str(theirs.fileno())],
+        pass_fds=[theirs.fileno()],
+        stdin=subprocess.DEVNULL,
+        env=trusted_environment(OMP_NUM_THREADS=str(threads)),
+        start_new_session=True,  # Ctrl-C is the controller's business
+    )
+
+
+def _json(workload: Workload) -> Message:
+    return {"sizes": [list(pair) for pair in workload.sizes], "dtype": workload.dtype, "hidden": workload.hidden}
+
+
+def _posed(entry: Message) -> Posed:
+    raw = entry["workload"]
+    workload = Workload(tuple((name, size) for name, size in raw["sizes"]), raw["dtype"], raw["hidden"])
+    return Posed(workload, Signature(tuple(_argument(argument) for argument in entry["signature"])))
+
+
+def _argument(raw: Message) -> TensorSpec | ScalarSpec:
+    if "value" in raw:
+        return ScalarSpec(raw["name"], raw["value"])
+    return TensorSpec(raw["name"], raw["dtype"], tuple(raw["shape"]), tuple(raw["strides"]), raw["role"])
+
+
+def close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

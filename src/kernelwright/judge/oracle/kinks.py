@@ -1,0 +1,145 @@
+"""Where a reference jumps: steps and masks over computed values, and what the other side of them would give.
+
+An honest kernel that computes z a rounding error away from the reference takes the other side of `z > 0` where z
+is that close to zero, and a gradient then differs by a whole term. Such sites are found while the reference runs
+(`KINKS` says which operations have one, and where), each is given the width that rounding has there, and the
+reference is evaluated again with the values inside that width pushed to one side. Values that are inputs, or
+that come out of a kink themselves, are compared exactly by everybody and are left alone.
+
+A new kind of kink is a new entry of `KINKS`. Near-ties between computed values (max pooling after a convolution)
+are not there yet; pooling over raw inputs needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import torch
+
+from kernelwright.judge.oracle.scales import row_scale
+
+Place = float | torch.Tensor
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Kink:
+    """Which argument of an operation is compared, and with what."""
+
+    argument: int
+    places: Callable[[tuple[Any, ...]], tuple[Place, ...]]
+
+
+def _at(*places: float) -> Callable[[tuple[Any, ...]], tuple[Place, ...]]:
+    return lambda _: places
+
+
+def _given(*positions: int) -> Callable[[tuple[Any, ...]], tuple[Place, ...]]:
+    return lambda args: tuple(args[position] for position in positions)
+
+
+def _plus_minus(position: int) -> Callable[[tuple[Any, ...]], tuple[Place, ...]]:
+    return lambda args: (args[position], -args[position])
+
+
+# relu is here itself, not threshold_backward alone, because autograd keeps relu's result and compares that:
+# on the negative side of zero the result no longer shows how close the value was.
+KINKS: dict[Any, Kink] = {
+    aten.relu.default: Kink(0, _at(0.0)),
+    aten.relu_.default: Kink(0, _at(0.0)),
+    aten.sgn.default: Kink(0, _at(0.0)),
+    aten.sign.default: Kink(0, _at(0.0)),
+    aten.threshold.default: Kink(0, _given(1)),
+    aten.threshold_backward.default: Kink(1, _given(2)),
+    aten.leaky_relu_backward.default: Kink(1, _at(0.0)),
+    aten.hardtanh_backward.default: Kink(1, _given(2, 3)),
+    aten.hardsigmoid_backward.default: Kink(1, _at(-3.0, 3.0)),
+    aten.hardswish_backward.default: Kink(1, _at(-3.0, 3.0)),
+    aten.hardshrink.default: Kink(0, lambda args: _plus_minus(1)(args) if len(args) > 1 else (0.5, -0.5)),
+    aten.hardshrink_backward.default: Kink(1, _plus_minus(2)),
+    aten.softshrink_backward.default: Kink(1, _plus_minus(2)),
+    **{
+        getattr(getattr(aten, name), form): Kink(0, _given(1))
+        for name in ("gt", "ge", "lt", "le")
+        for form in ("Scalar", "Tensor")
+    },
+}
+
+
+@dataclass
+class Site:
+    """One comparison in the reference: the value, what it is compared with, how far it strays under probes.
+
+    `exact` sites compare what everybody has exactly: an input, or what came out of the same kink before.
+    """
+
+    value: torch.Tensor
+    places: tuple[Place, ...]
+    exact: bool
+    strayed: torch.Tensor | None = None
+    width: torch.Tensor | None = None
+
+    def pin(self, value: torch.Tensor) -> torch.Tensor:
+        """A perturbed value, put back where it changed sides, so that a probe sees the smooth part alone."""
+        strayed = (value - self.value).abs_()
+        self.strayed = strayed if self.strayed is None else self.strayed.add_(strayed)
+        for place in self.places:
+            crossed = torch.sign(value - place) != torch.sign(self.value - place)
+            value = torch.where(crossed, self.value, value)
+        return value
+
+    def widen(self, probes: int, relative: float, reach: float) -> bool:
+        """Sets the width from what all probes saw, as a tolerance is; tells whether any value lies inside."""
+        if self.exact or self.strayed is None:
+            return False
+        strayed = self.strayed.nan_to_num_(0.0, 0.0, 0.0).mul_(reach / probes)
+        width = torch.maximum(strayed, row_scale(strayed, least=8, nonzero=True))
+        width = torch.maximum(width, self.value.abs() * relative)
+        if any(bool(((self.value - place).abs() <= width).any()) for place in self.places):
+            self.width = width
+        return self.width is not None
+
+    def push(self, value: torch.Tensor, towards: torch.Tensor | float) -> torch.Tensor:
+        """A value with everything inside the width moved to its edge, up or down as `towards` is 1 or -1."""
+        if self.width is None:
+            return value
+        for place in self.places:
+            near = (self.value - place).abs() <= self.width
+            value = torch.where(near, place + self.width * towards, value)
+        return value
+
+
+class Sites:
+    """The sites of a reference, in the order in which it reaches them."""
+
+    def __init__(self, inputs: Iterable[torch.Tensor], form: torch.dtype) -> None:
+        self._form = form
+        self.found: list[Site] = []
+        self._inputs = {_storage(tensor) for tensor in inputs}
+        self._settled: dict[int, tuple[float, ...]] = {}
+        self._held: list[torch.Tensor] = []
+
+    def record(self, value: torch.Tensor, places: tuple[Place, ...]) -> None:
+        exact = _storage(value) in self._inputs or (
+            _plain(places) and self._settled.get(_storage(value)) == places
+        )
+        self.found.append(Site(value.to(self._form, copy=True), places, exact))
+
+    def settle(self, result: torch.Tensor, places: tuple[Place, ...]) -> None:
+        """Remembers what came out of a kink, and holds it, so that its storage cannot serve another tensor."""
+        if _plain(places):
+            self._settled[_storage(result)] = places
+            self._held.append(result)
+
+    def recorded(self) -> None:
+        self._held.clear()
+
+
+def _plain(places: tuple[Place, ...]) -> TypeGuard[tuple[float, ...]]:
+    return not any(isinstance(place, torch.Tensor) for place in places)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -1,0 +1,88 @@
+"""The secret pool of (inputs, expected results) of one workload.
+
+Pairs are reused across runners, because references are dear, and never within one, because a runner that has seen
+a value may answer from memory. Old pairs are replaced from time to time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelwright.judge.keys import derive, seed
+from kernelwright.judge.oracle.tolerance import Expectation, expectations
+from kernelwright.tasks.drawing import draw_inputs
+from kernelwright.tasks.draws import Family
+from kernelwright.tasks.model import Scalar, Task, Workload
+
+RUNNERS_PER_REPLACEMENT = 8
+
+
+@dataclass(frozen=True)
+class Item:
+    number: int
+    family: str
+    inputs: dict[str, torch.Tensor | Scalar]
+    expectations: dict[str, Expectation]
+
+    @property
+    def bytes(self) -> int:
+        tensors = [value for value in self.inputs.values() if isinstance(value, torch.Tensor)]
+        return sum(t.nbytes for t in tensors) + sum(e.nbytes for e in self.expectations.values())
+
+
+@dataclass
+class Pool:
+    task: Task
+    workload: Workload
+    key: bytes
+    items: list[Item] = field(default_factory=list)
+    drawn: int = 0
+    runners: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.bytes for item in self.items)
+
+    def draw(self, family: Family) -> Item:
+        """A pair that nobody has seen."""
+        number = self.drawn
+        self.drawn += 1
+        generator = torch.Generator().manual_seed(seed(self.key, "draw", self.workload.label, number))
+        inputs = draw_inputs(self.task, self.workload, family, generator)
+        for name, value in self._constants().items():
+            inputs[name] = value
+        return Item(number, family.name, inputs, expectations(self.task, inputs, self.workload))
+
+    def _constants(self) -> dict[str, torch.Tensor | Scalar]:
+        """Constant tensors have one value per workload and key: that is what makes them constant."""
+        if not self.task.constant:
+            return {}
+        generator = torch.Generator().manual_seed(seed(self.key, "constant", self.workload.label))
+        drawn = draw_inputs(self.task, self.workload, self.task.families[0], generator)
+        return {name: drawn[name] for name in self.task.constant}
+
+    def trials(self, runner: str, capacity: int) -> Iterator[Item]:
+        """The pairs for one runner, in an order that only the key tells; endless, each given out once."""
+        self.runners += 1
+        if self.runners % RUNNERS_PER_REPLACEMENT == 0 and self.items:
+            self.items.pop(0)
+        given: set[int] = set()
+        while True:
+            family = self.task.families[len(given) % len(self.task.families)]  # a few trials cover them all
+            choice = [item for item in self.items if item.number not in given and item.family == family.name]
+            if not choice:
+                choice = [self._grow(capacity, family)]
+            pick = derive(self.key, "order", runner, self.workload.label, len(given))
+            item = choice[int.from_bytes(pick[:4], "big") % len(choice)]
+            given.add(item.number)
+            yield item
+
+    def _grow(self, capacity: int, family: Family) -> Item:
+        item = self.draw(family)
+        while self.items and self.bytes + item.bytes > capacity:
+            self.items.pop(0)
+        self.items.append(item)
+        return item

@@ -1,0 +1,60 @@
+"""The typical size of a row of errors, which no single element can inflate.
+
+One winner that changes places near a tie (a gradient of max pooling, say) makes an error thousands of times its
+neighbours'. A plain mean or RMS would then forgive the whole row; a median costs a sort and is zero where more
+than half the row is. So: a mean, clipped at four times itself a few times over.
+"""
+
+from __future__ import annotations
+
+import torch
+
+PASSES = 4
+CLIP = 4.0
+SAMPLE = 256
+
+
+def row_scale(values: torch.Tensor, least: int = 1, nonzero: bool = False) -> torch.Tensor:
+    """The clipped mean of non-negative `values` over each row, in a shape that broadcasts against `values`.
+
+    A row is the last axis, or as many whole rows as make `least` elements. Long rows are sampled at an odd
+    stride, so that a regular pattern cannot hide in it. With `nonzero`, zeros do not count as elements.
+    """
+    if values.numel() == 0:
+        return values
+    length = values.shape[-1] if values.dim() else 1
+    if length >= least:
+        scale = _clipped_mean(values.reshape(-1, length), nonzero)
+        return scale.view(*values.shape[:-1], 1) if values.dim() else scale.view(())
+    return _block_scale(values.reshape(-1), length * -(-least // length), nonzero).view(values.shape)
+
+
+def block_length(values: torch.Tensor, least: int) -> int:
+    """How many elements share one scale."""
+    length = values.shape[-1] if values.dim() else 1
+    return length if length >= least else min(values.numel(), length * -(-least // length))
+
+
+def _block_scale(flat: torch.Tensor, block: int, nonzero: bool) -> torch.Tensor:
+    """One scale per element, equal within a block; what remains at the end shares the last whole block's window."""
+    if flat.numel() <= block:
+        return _clipped_mean(flat.view(1, -1), nonzero).expand(flat.numel())
+    whole = flat.numel() // block * block
+    scales = _clipped_mean(flat[:whole].view(-1, block), nonzero).repeat_interleave(block)
+    if whole == flat.numel():
+        return scales
+    end = _clipped_mean(flat[-block:].view(1, -1), nonzero).expand(flat.numel() - whole)
+    return torch.cat((scales, end))
+
+
+def _clipped_mean(rows: torch.Tensor, nonzero: bool) -> torch.Tensor:
+    stride = max(1, rows.shape[1] // SAMPLE)
+    stride -= 1 - stride % 2
+    sample = rows[:, ::stride] if stride > 1 else rows
+    count: torch.Tensor | int = sample.shape[1]
+    if nonzero:
+        count = (sample > 0).sum(1, keepdim=True).clamp_min_(1)
+    mean = sample.sum(1, keepdim=True) / count
+    for _ in range(PASSES):
+        mean = torch.minimum(sample, mean * CLIP).sum(1, keepdim=True) / count
+    return mean.squeeze(1)

@@ -1,0 +1,188 @@
+"""The oracle's process: answers the controller's requests, one at a time, over its channel."""
+
+from __future__ import annotations
+
+import random
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from kernelwright.devices.cpu import probe
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.channel import Channel, ChannelClosed, Message
+from kernelwright.judge.keys import derive, seed
+from kernelwright.judge.oracle.bench import Bench, Trespass, sentinel_word
+from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.precision import precision_class
+from kernelwright.judge.sandbox import protect_this_process
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.hidden import hidden_workloads, sample_hidden
+from kernelwright.tasks.model import Signature, Task, Workload
+from kernelwright.tasks.resolve import resolve
+
+POOL_SHARE = 0.2  # of the machine's memory, for all pools together
+OPEN_BENCHES = 8
+
+
+class Oracle:
+    def __init__(self, key: bytes, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self._key = key
+        self._tasks: dict[str, Task] = {}
+        self._signatures: dict[tuple[str, Workload], Signature] = {}
+        self._benches: dict[tuple[str, Workload], Bench] = {}
+        self._pools: dict[tuple[str, Workload], Pool] = {}
+        self._bench: Bench | None = None
+        self._trials: Iterator[Item] = iter(())
+        self._sentinels = random.Random(seed(key, "sentinel"))
+        self._capacity = int(probe().memory_bytes * POOL_SHARE)
+        self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
+            "open": self.open,
+            "hidden": self.hidden,
+            "arena": self.arena,
+            "begin": self.begin,
+            "load": self.load,
+            "restore": self.restore,
+            "check": self.check,
+            "repeat": self.repeat,
+            "repeated": self.repeated,
+            "precision": self.precision,
+        }
+
+    def open(self, task: str) -> Message:
+        """Reads a task and says what the controller has to know of it."""
+        found = resolve(task)
+        self._tasks[task] = found
+        public = found.public_workloads()
+        return {
+            "name": found.name,
+            "families": len(found.families),
+            "constant": list(found.constant),
+            "workloads": [self._describe(task, workload) for workload in public],
+        }
+
+    def hidden(self, task: str, candidate: str, count: int) -> Message:
+        """The hidden workloads on which this candidate is judged."""
+        found = self._tasks[task]
+        pool = hidden_workloads(found, derive(self._key, "hidden"))
+        chosen = sample_hidden(pool, derive(self._key, "choice"), candidate, count)
+        return {"workloads": [self._describe(task, workload) for workload in chosen]}
+
+    def _describe(self, task: str, workload: Workload) -> Message:
+        key = (task, workload)
+        if key not in self._signatures:
+            self._signatures[key] = signature(self._tasks[task], workload)
+        return {"workload": asdict(workload), "signature": signature_to_json(self._signatures[key])}
+
+    def arena(self, task: str, workload: Message) -> tuple[Message, list[int]]:
+        """The memory of a workload: opened on first use, the least recently used one closed when there are many."""
+        key = (task, workload_from_json(workload))
+        bench = self._benches.pop(key, None)
+        if bench is None:
+            while len(self._benches) >= OPEN_BENCHES:
+                self._benches.pop(next(iter(self._benches))).close()
+            pool = self._pools.setdefault(key, Pool(self._tasks[task], key[1], derive(self._key, "pool", task)))
+            bench = Bench(self._tasks[task], key[1], self._signatures[key], pool)
+        self._benches[key] = bench
+        return {"level": bench.level}, bench.descriptors
+
+    def begin(self, task: str, workload: Message, runner: str) -> Message:
+        """A new runner comes: from here on it is given pairs that it has not seen."""
+        key = (task, workload_from_json(workload))
+        self._bench = self._benches[key]
+        others = sum(pool.bytes for other, pool in self._pools.items() if other != key)
+        for other in list(self._pools):
+            if others <= self._capacity // 2:
+                break
+            if other != key and other not in self._benches:
+                others -= self._pools.pop(other).bytes
+        self._trials = self._bench.pool.trials(runner, max(self._capacity - others, self._capacity // 4))
+        return {}
+
+    def load(self) -> Message:
+        """The next trial's values into the arena."""
+        bench = self._current
+        with_sentinel = sentinel_word(self._sentinels)
+        item = next(self._trials)
+        bench.load(item, with_sentinel)
+        return {"family": item.family}
+
+    def restore(self) -> Message:
+        self._current.restore()
+        return {}
+
+    def check(self, remember: bool = False) -> Message:
+        bench = self._current
+        fault = bench.check()
+        if isinstance(fault, Trespass):
+            return {"trespass": asdict(fault)}
+        if fault is not None:
+            result, mismatch = fault
+            return {"result": result, "mismatch": mismatch.to_json()}
+        if remember:
+            bench.remember()
+        return {}
+
+    def repeat(self) -> Message:
+        """The values of the trial that was remembered, once more, under another sentinel."""
+        self._current.load(self._current.item, sentinel_word(self._sentinels))
+        return {}
+
+    def repeated(self) -> Message:
+        return {"same": self._current.matches_remembered()}
+
+    def precision(self) -> Message:
+        bench = self._current
+        return {"precision": precision_class(bench.task, bench.item.inputs, bench.results(), bench.workload)}
+
+    @property
+    def _current(self) -> Bench:
+        assert self._bench is not None, "begin comes first"
+        return self._bench
+
+
+def signature_to_json(value: Signature) -> list[Message]:
+    return [asdict(argument) for argument in value.arguments]
+
+
+def workload_from_json(value: Message) -> Workload:
+    sizes = tuple((str(name), int(size)) for name, size in value["sizes"])
+    return Workload(sizes, value["dtype"], value["hidden"])
+
+
+def serve(channel: Channel) -> None:
+    first, _ = channel.receive()
+    oracle = Oracle(bytes.fromhex(first["key"]), first["threads"])
+    channel.send({"ok": {}})
+    while True:
+        try:
+            request, _ = channel.receive()
+        except ChannelClosed:
+            return
+        channel.send(*_answer(oracle, request))
+
+
+def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
+    try:
+        result: Any = oracle.requests[request["request"]](**request["arguments"])
+    except KernelwrightError as error:
+        return {"error": str(error), "exit_code": error.exit_code}, []
+    except (MemoryError, RuntimeError, OSError) as error:
+        trace = traceback.format_exc(limit=-3)
+        return {"error": f"the oracle failed on {request['request']}: {error}", "exit_code": 3, "trace": trace}, []
+    message, descriptors = result if isinstance(result, tuple) else (result, [])
+    return {"ok": message}, descriptors
+
+
+def main() -> None:
+    protect_this_process()
+    serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+
+
+if __name__ == "__main__":
+    main()

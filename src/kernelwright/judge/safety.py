@@ -1,0 +1,66 @@
+"""The sanitizers: a candidate rebuilt with AddressSanitizer and UBSan, run once on fresh values in its own sandbox."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+
+from kernelwright.errors import CannotDecide
+from kernelwright.judge.measure import Fault, Measurement, Rejected
+from kernelwright.judge.native import program
+from kernelwright.judge.oracle.client import OracleClient, Posed
+from kernelwright.judge.runner import SANITIZER_EXIT
+from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
+from kernelwright.judge.warden import Ending, Reply, Subject
+
+LINES = 24
+_PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernelwright\.h)(?=:\d)")
+_REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
+
+
+@cache
+def sanitizers_available() -> bool:
+    """Whether the compiler brings its sanitizers' libraries; a minimal installation may not."""
+    try:
+        program("runner-sanitized")
+    except CannotDecide:
+        return False
+    return True
+
+
+def inspect(runner: Subject, posed: Posed, oracle: OracleClient, family: str, *, prepare: bool) -> Fault | None:
+    """One call under the sanitizers. Their report is evidence; a wrong result or an early end is one too."""
+    ready = runner.ready()
+    if ready.ending is not Ending.ok:
+        return _fault(runner, posed, ready, Stage.load)
+    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": 1.0}, 0.0, random.Random(0))
+    try:
+        if prepare:
+            measurement.call(family, op="p")
+        measurement.call(family)
+    except Rejected as rejected:
+        if isinstance(rejected.fault.evidence, ProcessEvidence) and _report(runner):
+            return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return rejected.fault
+    return None
+
+
+def _fault(runner: Subject, posed: Posed, reply: Reply, stage: Stage) -> Fault:
+    if _report(runner) or (reply.ending, reply.value) == (Ending.exited, SANITIZER_EXIT):
+        return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+    reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
+    output = tuple(runner.log.text().strip().splitlines()[-LINES:])
+    evidence = ProcessEvidence(workload=posed.workload.label, trial=0, ending=reply.describe(), output=output)
+    return Fault(stage, reason, evidence)
+
+
+def _report(runner: Subject) -> bool:
+    return bool(_REPORT.search(runner.log.text()))
+
+
+def _evidence(runner: Subject, posed: Posed) -> SanitizerEvidence:
+    """The report's own lines that name the fault and the candidate's code."""
+    lines = [_PATHS.sub(r"\1", line.rstrip()) for line in runner.log.text().splitlines() if line.strip()]
+    telling = [line for line in lines if _REPORT.search(line) or "kernel.cpp" in line or "SUMMARY" in line]
+    return SanitizerEvidence(workload=posed.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

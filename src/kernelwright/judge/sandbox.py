@@ -1,0 +1,164 @@
+"""How confined a process is: the levels, what this machine offers, and the warden's options for each purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from kernelwright.errors import CannotDecide
+from kernelwright.judge.native import program
+
+SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
+NOBODY = 65533
+SOURCE = "/source"
+
+
+class Level(StrEnum):
+    """From weakest to strongest. Each adds to the one before.
+
+    `seccomp` limits system calls; `landlock` hides files outside the toolchain; `full` adds an empty root with
+    its own processes, network and users.
+    """
+
+    none = "none"
+    seccomp = "seccomp"
+    landlock = "landlock"
+    full = "full"
+
+    def at_least(self, other: Level) -> bool:
+        order = list(Level)
+        return order.index(self) >= order.index(other)
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    seccomp: bool
+    landlock: int
+    namespaces: bool
+    private_proc: bool
+    root: bool
+
+    @property
+    def level(self) -> Level:
+        if not self.seccomp:
+            return Level.none
+        if self.namespaces:
+            return Level.full
+        return Level.landlock if self.landlock else Level.seccomp
+
+    def missing(self) -> list[str]:
+        """What would raise the level, and how to get it."""
+        advice = []
+        if not self.seccomp:
+            advice.append("seccomp filters: needs a kernel built with CONFIG_SECCOMP_FILTER")
+        if not self.landlock:
+            advice.append("Landlock: needs Linux 5.13 or newer with landlock among the kernel's security modules")
+        if not self.namespaces:
+            advice.append(
+                "namespaces: run as root, or allow them for users "
+                "(sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0)"
+            )
+        return advice
+
+
+_ceiling = Level.full
+
+
+def limit(level: Level) -> None:
+    """Uses no more than this level from now on, to see what a weaker machine would give."""
+    global _ceiling
+    _ceiling = level
+
+
+def capabilities() -> Capabilities:
+    found = _probe()
+    return Capabilities(
+        seccomp=found.seccomp and _ceiling.at_least(Level.seccomp),
+        landlock=found.landlock if _ceiling.at_least(Level.landlock) else 0,
+        namespaces=found.namespaces and _ceiling.at_least(Level.full),
+        private_proc=found.private_proc and _ceiling.at_least(Level.full),
+        root=found.root,
+    )
+
+
+@cache
+def _probe() -> Capabilities:
+    result = subprocess.run([str(program("warden")), "probe"], capture_output=True, text=True, check=False)
+    try:
+        return Capabilities(**json.loads(result.stdout))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise CannotDecide(f"the sandbox probe did not answer: {result.stderr.strip() or result.stdout!r}") from error
+
+
+def require(wanted: Level) -> None:
+    """Refuses to go on below a level."""
+    reached = capabilities().level
+    if not reached.at_least(wanted):
+        advice = "; ".join(capabilities().missing())
+        raise CannotDecide(f"sandbox level {wanted} is required and this machine offers {reached}: {advice}")
+
+
+def runner_options(library: Path, address_space: int, cpus: tuple[int, ...], *, sanitized: bool) -> list[str]:
+    """For a process that runs a candidate: it sees the system's libraries and its own, and nothing else."""
+    options = ["--cpus", ",".join(map(str, cpus))] if cpus else []
+    options += _common([*SYSTEM, str(library)], procfs=sanitized)
+    options += ["--file-size", str(1 << 20)]
+    if not sanitized:  # the sanitizers reserve terabytes of address space
+        options += ["--address-space", str(address_space)]
+    return options
+
+
+def builder_options(folder: Path, scratch_bytes: int, address_space: int) -> list[str]:
+    """For a compiler reading hostile text: it sees the toolchain and the folder with the source and our headers."""
+    return [
+        *_common([*SYSTEM, f"{folder}\t{SOURCE}"], procfs=False),
+        *("--builder-filter", "--dev-null"),
+        *("--scratch", scratch_directory(folder), "--scratch-bytes", str(scratch_bytes)),
+        *("--address-space", str(address_space), "--file-size", str(scratch_bytes), "--cpu-seconds", "120"),
+    ]
+
+
+def source_directory(folder: Path) -> str:
+    """Where the confined compiler finds the folder with the source."""
+    return SOURCE if capabilities().namespaces else str(folder)
+
+
+def scratch_directory(folder: Path) -> str:
+    """Where the confined compiler may write: its own memory file system, or a folder made for it."""
+    return "/tmp" if capabilities().namespaces else str(folder / "scratch")
+
+
+def _common(visible: list[str], *, procfs: bool) -> list[str]:
+    found = capabilities()
+    options = [part for path in visible for part in ("--read-only", path)]
+    if found.namespaces:
+        options.append("--namespaces")
+    if found.landlock:
+        options.append("--landlock")
+    if found.root:
+        options += ["--uid", str(NOBODY)]
+    if procfs and found.private_proc:
+        options.append("--procfs")
+    return options
+
+
+def protect_this_process() -> None:
+    """Makes a trusted process unreadable to others of the same user."""
+    import ctypes
+
+    pr_set_dumpable = 4
+    ctypes.CDLL(None, use_errno=True).prctl(pr_set_dumpable, 0, 0, 0, 0)
+
+
+def clean_environment(**extra: str) -> dict[str, str]:
+    """What a confined process inherits: no secrets, nothing that steers a compiler or a loader."""
+    return {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/", **extra}
+
+
+def trusted_environment(**extra: str) -> dict[str, str]:
+    return {**os.environ, **extra}

@@ -1,0 +1,249 @@
+"""What the judge says. A closed set of typed outcomes; two views of it, as two types.
+
+`Verdict` is the auditor's view and holds everything. `AuthorVerdict` is what a proposer, a prompt or an agent's tool
+may see: everything about public workloads, and of hidden ones only whether one failed and in what general way.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+class Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Outcome(StrEnum):
+    """`accepted`: right and safe on every trial of every workload. Speed is said apart and may be undecided."""
+
+    accepted = "accepted"
+    rejected = "rejected"
+    undecided = "undecided"
+
+
+class Stage(StrEnum):
+    """Where a judging ended. `complete` is the end of one that found nothing wrong."""
+
+    build = "build"
+    load = "load"
+    run = "run"
+    compare = "compare"
+    safety = "safety"
+    complete = "complete"
+
+
+class Reason(StrEnum):
+    right = "right"
+    does_not_build = "does_not_build"
+    build_took_too_long = "build_took_too_long"
+    does_not_load = "does_not_load"
+    crashed = "crashed"
+    ended_itself = "ended_itself"
+    timed_out = "timed_out"
+    ran_while_stopped = "ran_while_stopped"
+    wrote_outside = "wrote_outside"
+    unwritten = "unwritten"
+    nan_or_inf = "nan_or_inf"
+    imprecise = "imprecise"
+    wrong = "wrong"
+    unsafe = "unsafe"
+    too_fast = "too_fast"
+    judge_failed = "judge_failed"
+
+
+class SpeedStatus(StrEnum):
+    """Whether a speed could be measured. `noisy`: the A/A interval lies outside its band. `short`: too short to rank."""
+
+    measured = "measured"
+    noisy = "noisy"
+    short = "short"
+    not_measured = "not_measured"
+
+
+class BuildEvidence(Value):
+    kind: Literal["build"] = "build"
+    lines: tuple[str, ...]
+
+
+class MismatchEvidence(Value):
+    """The first element that is wrong, and how many are."""
+
+    kind: Literal["mismatch"] = "mismatch"
+    workload: str
+    family: str
+    trial: int
+    result: str
+    index: tuple[int, ...]
+    expected: str
+    got: str
+    error: float | None
+    tolerance: float | None
+    wrong: int
+    unwritten: int
+    total: int
+    precision: str | None = None
+
+
+class TrespassEvidence(Value):
+    kind: Literal["trespass"] = "trespass"
+    workload: str
+    trial: int
+    tensor: str
+    side: str
+
+
+class ProcessEvidence(Value):
+    """How the runner ended, and the end of what it wrote. Its words are the candidate's, not the judge's."""
+
+    kind: Literal["process"] = "process"
+    workload: str
+    trial: int
+    ending: str
+    output: tuple[str, ...] = ()
+
+
+class SanitizerEvidence(Value):
+    kind: Literal["sanitizer"] = "sanitizer"
+    workload: str
+    lines: tuple[str, ...]
+
+
+class JudgeEvidence(Value):
+    kind: Literal["judge"] = "judge"
+    message: str
+
+
+Evidence = Annotated[
+    BuildEvidence | MismatchEvidence | TrespassEvidence | ProcessEvidence | SanitizerEvidence | JudgeEvidence,
+    Field(discriminator="kind"),
+]
+
+
+class IntervalValue(Value):
+    low: float
+    mid: float
+    high: float
+
+
+class BaselineTime(Value):
+    """A baseline on the same trials. `speedup` is baseline over candidate; its `low` is what may be claimed."""
+
+    baseline: str
+    seconds: float
+    speedup: IntervalValue
+
+
+class WorkloadResult(Value):
+    label: str
+    sizes: dict[str, int]
+    dtype: str
+    hidden: bool
+    trials: int = 0
+    speed: SpeedStatus = SpeedStatus.not_measured
+    seconds: float | None = None
+    baselines: tuple[BaselineTime, ...] = ()
+    aa: IntervalValue | None = None
+    prepare_seconds: float | None = None
+    deterministic: bool | None = None
+    precision: str | None = None
+    raw_seconds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+
+    @property
+    def best_baseline(self) -> BaselineTime | None:
+        return min(self.baselines, key=lambda b: b.seconds, default=None)
+
+
+class Conditions(Value):
+    """Under what the judging was done."""
+
+    sandbox: str
+    arena: str
+    safety: str
+    device: str
+    threads: int
+    judge_version: str
+    compiler: str
+
+
+class Verdict(Value):
+    """The auditor's view."""
+
+    view: Literal["auditor"] = "auditor"
+    candidate: str
+    name: str
+    task: str
+    contract: str
+    verdict: Outcome
+    stage: Stage
+    reason: Reason
+    evidence: Evidence | None = None
+    failed_on_hidden: bool = False
+    workloads: tuple[WorkloadResult, ...] = ()
+    conditions: Conditions
+    build_seconds: float | None = None
+    artefact: str | None = None
+    seconds: float = 0.0
+
+
+class HiddenSummary(Value):
+    """All that an author learns of hidden workloads: how many there were, and in what general way one failed."""
+
+    judged: int
+    failed: bool
+    reason: Reason | None = None
+
+
+class AuthorVerdict(Value):
+    """The author's view. It has no field that could carry a hidden workload."""
+
+    view: Literal["author"] = "author"
+    candidate: str
+    name: str
+    task: str
+    contract: str
+    verdict: Outcome
+    stage: Stage
+    reason: Reason
+    evidence: Evidence | None = None
+    workloads: tuple[WorkloadResult, ...] = ()
+    hidden: HiddenSummary
+    conditions: Conditions
+    build_seconds: float | None = None
+
+
+def author_view(verdict: Verdict) -> AuthorVerdict:
+    """Drops everything that was learned on hidden workloads."""
+    public = tuple(result for result in verdict.workloads if not result.hidden)
+    hidden = len(verdict.workloads) - len(public)
+    return AuthorVerdict(
+        candidate=verdict.candidate,
+        name=verdict.name,
+        task=verdict.task,
+        contract=verdict.contract,
+        verdict=verdict.verdict,
+        stage=verdict.stage,
+        reason=verdict.reason,
+        evidence=None if verdict.failed_on_hidden else verdict.evidence,
+        workloads=public,
+        hidden=HiddenSummary(
+            judged=hidden,
+            failed=verdict.failed_on_hidden,
+            reason=verdict.reason if verdict.failed_on_hidden else None,
+        ),
+        conditions=verdict.conditions,
+        build_seconds=verdict.build_seconds,
+    )
+
+
+class Report(Value):
+    """What `kernelwright judge --json` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["judge"] = "judge"
+    task: str
+    results: tuple[Verdict | AuthorVerdict, ...]

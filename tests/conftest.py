@@ -1,0 +1,22 @@
+"""Shared by all tests: a home of their own, so that no test sees the user's cache or key."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# A new cache and a new key for every run of the tests.
+_HOME = Path(tempfile.mkdtemp(prefix="kernelwright-tests-"))
+os.environ["KERNELWRIGHT_HOME"] = str(_HOME)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _remove_home() -> Iterator[None]:
+    yield
+    import shutil
+
+    shutil.rmtree(_HOME, ignore_errors=True)

@@ -1,0 +1,72 @@
+"""Building: sandboxed, cached by content, and clear about what went wrong."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelwright.contracts import Candidate
+from kernelwright.judge import build as building
+from kernelwright.judge.build import BuildFailure, Built, build
+from kernelwright.tasks.model import Signature, TensorSpec
+
+EMPTY = Signature(())
+
+
+def test_a_build_is_cached_by_content() -> None:
+    candidate = Candidate("cpp", f"void kernel() {{}}  // {time.time()}")
+    first, second = build(candidate, EMPTY), build(candidate, EMPTY)
+    assert isinstance(first, Built) and isinstance(second, Built)
+    assert (first.cached, second.cached) == (False, True)
+    assert first.library == second.library
+
+
+def test_the_plain_and_the_sanitized_library_differ() -> None:
+    candidate = Candidate("cpp", "void kernel() {}")
+    plain, sanitized = building.build_both(candidate, EMPTY, sanitized=True)
+    assert isinstance(plain, Built) and isinstance(sanitized, Built)
+    assert plain.library != sanitized.library
+
+
+def test_an_error_names_the_candidates_line() -> None:
+    result = build(Candidate("cpp", "\n\nvoid kernel() { int x = undeclared; }"), EMPTY)
+    assert isinstance(result, BuildFailure)
+    assert any(line.startswith("kernel.cpp:3:") and "undeclared" in line for line in result.lines)
+    assert not any("/source" in line or "/tmp" in line for line in result.lines)
+
+
+def test_a_missing_kernel_is_said() -> None:
+    result = build(Candidate("cpp", "void kernels() {}"), EMPTY)
+    assert isinstance(result, BuildFailure)
+    assert any("kernel" in line for line in result.lines)
+
+
+def test_a_wrong_signature_does_not_build() -> None:
+    signature = Signature((TensorSpec("x", "float32", (4,), (1,), "input"),))
+    assert isinstance(build(Candidate("cpp", "void kernel(int) {}"), signature), BuildFailure)
+
+
+@pytest.mark.parametrize("how", ['#include "{path}"', 'asm(".incbin \\"{path}\\"");'])
+def test_no_file_of_the_user_can_be_compiled_in(how: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.h"
+    secret.write_text("int the_secret = 42;\n")
+    secret.chmod(0o644)
+    source = how.replace("{path}", str(secret)) + "\nvoid kernel() {}"
+    result = build(Candidate("cpp", source), EMPTY)
+    assert isinstance(result, BuildFailure)
+    assert not any("42" in line for line in result.lines)
+
+
+def test_an_endless_compilation_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "SECONDS", 1.5)
+    source = """
+    template <int N, int K> struct Bomb : Bomb<N - 1, 2 * K>, Bomb<N - 1, 2 * K + 1> {};
+    template <int K> struct Bomb<0, K> {};
+    Bomb<24, 1> bomb;
+    void kernel() {}"""
+    begin = time.monotonic()
+    result = build(Candidate("cpp", source), EMPTY)
+    assert isinstance(result, BuildFailure)
+    assert time.monotonic() - begin < 20
