@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from kernelwright.cli.output import print_json
 from kernelwright.contracts import contract_named
 from kernelwright.contracts.brief import Brief, brief
-from kernelwright.tasks.resolve import resolve
 
 SCHEMA_VERSION = 1
 
@@ -28,6 +27,8 @@ def contract(
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, ready to be saved.")] = False,
 ) -> None:
     """What a candidate for a task looks like: signature, rules, and a skeleton that compiles."""
+    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
+
     told = brief(contract_named(contract), resolve(task))
     if json:
         print_json(ContractReport(brief=told))

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +17,7 @@ from kernelwright.cli.doctor import doctor
 from kernelwright.cli.judge import judge
 from kernelwright.cli.output import complain
 from kernelwright.cli.tasks import tasks
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
 app = typer.Typer(
@@ -24,12 +26,28 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(judge)
+
+
+def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
+    """Ctrl-C ends a command like any other reason why there is no verdict: one line, exit code 3."""
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise CannotDecide("interrupted; nothing is left running, and finished builds stay cached") from None
+
+    return run
+
+
+app.command()(_stoppable(judge))
 app.add_typer(tasks, name="tasks")
-app.command()(contract)
-app.command()(doctor)
+app.command()(_stoppable(contract))
+app.command()(_stoppable(doctor))
 
 
 def _show_version(wanted: bool) -> None:
@@ -52,13 +70,10 @@ def main() -> None:
         complain(f"Kernelwright runs on Linux; this is {sys.platform}. A Linux machine or container will do.")
         raise SystemExit(2)
     try:
-        app(standalone_mode=True)
+        app()
     except KernelwrightError as error:
         complain(str(error))
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:
-        complain("interrupted; nothing is left running, and finished builds stay cached")
-        raise SystemExit(3) from None
     except BrokenPipeError:  # the reader of a pipe went away
         sys.stderr.close()
         raise SystemExit(3) from None

@@ -14,7 +14,6 @@ from rich.table import Table
 from kernelwright.cli.output import console, print_json
 from kernelwright.tasks.describe import TaskInfo, describe
 from kernelwright.tasks.model import TaskError
-from kernelwright.tasks.resolve import builtin_names, resolve
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
 SCHEMA_VERSION = 1
@@ -29,6 +28,8 @@ class TaskReport(BaseModel):
 @tasks.command("list")
 def list_tasks(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
     """The built-in tasks."""
+    from kernelwright.tasks.resolve import builtin_names  # imports torch, which takes seconds
+
     found = [info for name in builtin_names() for info in _both_directions(name)]
     if json:
         print_json(TaskReport(command="tasks list", tasks=[asdict(info) for info in found]))
@@ -42,6 +43,8 @@ def list_tasks(json: Annotated[bool, typer.Option("--json", help="Print JSON (se
 
 
 def _both_directions(name: str) -> list[TaskInfo]:
+    from kernelwright.tasks.resolve import resolve
+
     infos = [describe(resolve(name))]
     try:
         infos.append(describe(resolve(f"{name}:backward")))
@@ -56,6 +59,8 @@ def show_task(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """One task: its arguments, how they are drawn, and where it has to hold."""
+    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
+
     info = describe(resolve(task))
     if json:
         print_json(TaskReport(command="tasks show", tasks=[asdict(info)]))

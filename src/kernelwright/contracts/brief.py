@@ -8,7 +8,6 @@ import textwrap
 from pydantic import BaseModel, ConfigDict
 
 from kernelwright.contracts.model import Contract
-from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Task
 
 
@@ -41,6 +40,8 @@ class Brief(BaseModel):
 
 
 def brief(contract: Contract, task: Task) -> Brief:
+    from kernelwright.tasks.drawing import signature  # imports torch, which takes seconds
+
     workloads = task.public_workloads()
     signatures = tuple(signature(task, workload) for workload in workloads)
     return Brief(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,8 +21,8 @@ class Exact:
 class Chosen:
     """Indices along `dim` of `source`: right if the value found there is, within tolerance, the best one.
 
-    For argmax and argmin (one index) and top-k (several along `dim`, in order). The value at a chosen index is
-    compared with the value at the reference's index, so either side of a tie is right and nothing else is.
+    For argmax and argmin (one index) and top-k (several along `dim`, in order). The value at a chosen index
+    is compared with the value at the reference's index, so either side of a tie is right and nothing else is.
     """
 
     source: str
@@ -35,7 +37,10 @@ class Rounded:
     `exact` maps the inputs to the unrounded quantity in float64.
     """
 
-    exact: object
+    exact: Callable[..., Any]
+
+    def __str__(self) -> str:
+        return f"Rounded({getattr(self.exact, '__name__', 'function')})"
 
 
 Comparator = Close | Exact | Chosen | Rounded

@@ -6,74 +6,36 @@ every workload and the judge can choose hidden ones.
 
 from __future__ import annotations
 
-import ast
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelwright.tasks.comparators import Close, Comparator
-from kernelwright.tasks.draws import FAMILIES, Draw, Family, of_family
+from kernelwright.tasks.comparators import Close, Comparator, Exact
+from kernelwright.tasks.dims import Dim, Sizes, TaskError, described, evaluate
+from kernelwright.tasks.draws import FAMILIES, Family
+from kernelwright.tasks.inputs import DTYPES, FLOATS, Input, Saved, Scalar, TensorInput, Upstream, tensor
+from kernelwright.tasks.structure import check_structure
 
-Scalar = bool | int | float
-Sizes = Mapping[str, int]
-Dim = int | str
-
-DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
-FLOATS = ("float64", "float32", "float16", "bfloat16")
-
-
-class TaskError(Exception):
-    """A task that cannot be used, said in one line that names the file and the fix."""
-
-
-_OPERATORS: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
-def evaluate(dim: Dim, sizes: Sizes) -> int:
-    """The value of a dimension such as 64, "rows" or "(height - 2) // 2 + 1" under a workload's sizes."""
-
-    def walk(node: ast.expr) -> int:
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        if isinstance(node, ast.Name):
-            if node.id not in sizes:
-                raise TaskError(f"dimension {dim!r} needs a size named {node.id!r}, which the workload does not give")
-            return sizes[node.id]
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return _OPERATORS[type(node.op)](walk(node.left), walk(node.right))
-        raise TaskError(f"dimension {dim!r} may use whole numbers, names, + - * // and parentheses only")
-
-    if isinstance(dim, int):
-        return dim
-    try:
-        tree = ast.parse(dim, mode="eval")
-    except SyntaxError as error:
-        raise TaskError(f"dimension {dim!r} is not an expression") from error
-    return walk(tree.body)
-
-
-@dataclass(frozen=True)
-class TensorInput:
-    """How one tensor argument is shaped and drawn. `dtype=None` means the workload's dtype."""
-
-    dims: tuple[Dim, ...]
-    draw: Draw = field(default_factory=of_family)
-    dtype: str | None = None
-    gradient: bool = True
-
-    def shape(self, sizes: Sizes) -> tuple[int, ...]:
-        return tuple(evaluate(dim, sizes) for dim in self.dims)
-
-
-def tensor(*dims: Dim, draw: Draw | None = None, dtype: str | None = None, gradient: bool = True) -> TensorInput:
-    """Declares a tensor argument: `tensor("rows", "cols")`, drawn from the trial's input family by default."""
-    return TensorInput(tuple(dims), draw or of_family(), dtype, gradient)
+__all__ = [
+    "DTYPES",
+    "FLOATS",
+    "Dim",
+    "Input",
+    "Precision",
+    "Saved",
+    "Scalar",
+    "ScalarSpec",
+    "Signature",
+    "Sizes",
+    "Task",
+    "TaskError",
+    "TensorInput",
+    "TensorSpec",
+    "Upstream",
+    "Workload",
+    "evaluate",
+    "tensor",
+]
 
 
 @dataclass(frozen=True)
@@ -86,6 +48,12 @@ class Precision:
 
     compute: str = "float32"
     slack: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.compute not in FLOATS:
+            raise TaskError(f"Precision.compute is {self.compute!r}: write one of {', '.join(FLOATS)}")
+        if not self.slack >= 1:
+            raise TaskError(f"Precision.slack is {self.slack!r}: it widens the tolerance, so at least 1")
 
 
 @dataclass(frozen=True)
@@ -102,8 +70,8 @@ class Workload:
 
     @property
     def label(self) -> str:
-        sizes = " ".join(f"{name}={value}" for name, value in self.sizes)
-        return sizes if self.dtype == "float32" else f"{sizes} {self.dtype}"
+        sizes = described(self.size_map)
+        return sizes if self.dtype == "float32" else f"{sizes} {self.dtype}".strip()
 
 
 @dataclass(frozen=True)
@@ -133,13 +101,20 @@ class Signature:
     def tensors(self) -> tuple[TensorSpec, ...]:
         return tuple(a for a in self.arguments if isinstance(a, TensorSpec))
 
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return tuple(t for t in self.tensors if t.role == "output")
+
 
 @dataclass(frozen=True)
 class Task:
-    """What must be computed. See docs/tasks.md for how to write one."""
+    """What must be computed. See docs/tasks.md for how to write one.
+
+    A task is checked when it is made, as far as that goes without running it; `validate` does the rest.
+    """
 
     reference: Callable[..., Any]
-    inputs: Mapping[str, TensorInput | Scalar]
+    inputs: Mapping[str, Input]
     public: Sequence[Mapping[str, int]]
     hidden: Mapping[str, tuple[int, int]]
     name: str = ""
@@ -152,16 +127,22 @@ class Task:
     inout: tuple[str, ...] = ()
     constant: tuple[str, ...] = ()
     saved: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    vjp: Callable[..., Any] | None = None
+    work: Dim | None = None
     direction: str = "forward"
     origin: str = ""
+
+    def __post_init__(self) -> None:
+        check_structure(self)
 
     @property
     def result_names(self) -> tuple[str, ...]:
         """What is compared: the tensors changed in place, in order of declaration, then the outputs."""
         return (*(name for name in self.inputs if name in self.inout), *self.outputs)
 
-    def comparator(self, result: str) -> Comparator:
-        return self.comparators.get(result, Close())
+    def comparator(self, result: str, dtype: str = "float32") -> Comparator:
+        """The declared comparator, or else the default for results of `dtype`."""
+        return self.comparators.get(result, Close() if dtype in FLOATS else Exact())
 
     def named(self, name: str, origin: str = "", doc: str = "") -> Task:
         return replace(self, name=self.name or name, origin=origin, doc=self.doc or doc)

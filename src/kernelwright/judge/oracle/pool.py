@@ -54,7 +54,7 @@ class Pool:
         inputs = draw_inputs(self.task, self.workload, family, generator)
         for name, value in self._constants().items():
             inputs[name] = value
-        return Item(number, family.name, inputs, expectations(self.task, inputs, self.workload))
+        return Item(number, str(family), inputs, expectations(self.task, inputs, self.workload))
 
     def _constants(self) -> dict[str, torch.Tensor | Scalar]:
         """Constant tensors have one value per workload and key: that is what makes them constant."""
@@ -72,7 +72,7 @@ class Pool:
         given: set[int] = set()
         while True:
             family = self.task.families[len(given) % len(self.task.families)]  # a few trials cover them all
-            choice = [item for item in self.items if item.number not in given and item.family == family.name]
+            choice = [item for item in self.items if item.number not in given and item.family == str(family)]
             if not choice:
                 choice = [self._grow(capacity, family)]
             pick = derive(self.key, "order", runner, self.workload.label, len(given))

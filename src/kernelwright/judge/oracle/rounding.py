@@ -32,6 +32,38 @@ EXACT = frozenset(
 )
 
 
+SUMS = frozenset("sum mean var var_mean std norm linalg_vector_norm cumsum logsumexp".split())
+CONVOLUTIONS = {"convolution": 1, "convolution_backward": 2}
+
+
+def _growth(length: int) -> float:
+    return min(max(length / 1024.0, 1.0), 4.0)
+
+aten=torch.ops.aten
+
+def _softmax(x, dim, half_to_float):
+    e = torch.exp(x - x.amax(dim, keepdim=True))
+    return e / e.sum(dim, keepdim=True)
+
+def _log_softmax(x, dim, half_to_float):
+    x = x - x.amax(dim, keepdim=True)
+    return x - torch.exp(x).sum(dim, keepdim=True).log()
+
+def _softmax_backward(g, y, dim, dtype):
+    gy = g * y
+    return gy - y * gy.sum(dim, keepdim=True)
+
+def _log_softmax_backward(g, y, dim, dtype):
+    return g - torch.exp(y) * g.sum(dim, keepdim=True)
+
+def _logsumexp(x, dim, keepdim=False):
+    top = x.amax(dim, keepdim=True)
+    r = torch.exp(x - top).sum(dim, keepdim=True).log() + top
+    return r if keepdim else r.squeeze(dim)
+
+PARTS = {aten._softmax.default: _softmax, aten._log_softmax.default: _log_softmax, aten._softmax_backward_data.default: _softmax_backward, aten._log_softmax_backward_data.default: _log_softmax_backward, aten.logsumexp.default: _logsumexp}
+
+
 @lru_cache(maxsize=8)
 def _table(h: float, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0x5EED)
@@ -46,8 +78,17 @@ class Noise:
         self.h = h
         self._chance = random.Random(seed)
 
-    def apply_(self, value: torch.Tensor) -> None:
+    def mix_(self, value: torch.Tensor) -> None:
+        largest = value.abs().amax(tuple(range(2, value.dim())), keepdim=True)
+        noise = largest.expand(value.shape).contiguous()
+        self.apply_(noise)
+        value.add_(noise).sub_(largest)
+
+    def apply_(self, value: torch.Tensor, growth: float = 1.0) -> None:
         table = _table(self.h, value.device, value.dtype)
+        if growth > 1:
+            value.add_(self.applied(value) - value, alpha=growth)
+            return
         if value.numel() <= TABLE:
             value.mul_(self._factors(table, value.numel()).view(value.shape))
         elif value.is_contiguous():
@@ -85,8 +126,9 @@ class Steps(TorchDispatchMode):
     def leave_kink(self, result: torch.Tensor, places: tuple[Place, ...]) -> None:
         """Called with what came out of a kink that stands for its argument."""
 
-    def computed(self, result: torch.Tensor) -> None:
-        """Called with every floating-point result that had to be rounded."""
+    def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Carries out an operation that has no kink."""
+        return func(*args, **kwargs)
 
     def next_site(self, value: torch.Tensor) -> Site | None:
         """The recorded site, or nothing where a reference that branches on its data went another way."""
@@ -98,12 +140,7 @@ class Steps(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kink = KINKS.get(func)
         if kink is None or not args[kink.argument].is_floating_point():
-            result = func(*args, **(kwargs or {}))
-            if not func.is_view and _name(func) not in EXACT:
-                for tensor in tree_leaves(result):
-                    if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-                        self.computed(tensor)
-            return result
+            return self.compute(func, args, kwargs or {})
         places = kink.places(args)
         args = _replaced(func, args, kink.argument, self.pass_kink(args[kink.argument], places))
         result = func(*args, **(kwargs or {}))
@@ -134,8 +171,24 @@ class Probe(Steps):
         site = self.next_site(value)
         return value if site is None else site.pin(value)
 
-    def computed(self, result: torch.Tensor) -> None:
-        self._noise.apply_(result)
+    def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if func in PARTS:
+            with self:
+                return PARTS[func](*args, **kwargs)
+        result = func(*args, **kwargs)
+        name = _name(func)
+        if func.is_view or name in EXACT:
+            return result
+        for tensor in tree_leaves(result):
+            if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+                continue
+            if name in SUMS:
+                self._noise.apply_(tensor, _growth(args[0].numel() // max(1, tensor.numel())))
+            else:
+                self._noise.apply_(tensor)
+            if name in CONVOLUTIONS and tensor.dim() > 2 and max(tensor.shape[2:]) > 1 and max(args[CONVOLUTIONS[name]].shape[2:]) > 1:
+                self._noise.mix_(tensor)
+        return result
 
 
 class Push(Steps):

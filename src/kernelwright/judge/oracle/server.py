@@ -7,6 +7,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -160,10 +161,7 @@ def serve(channel: Channel) -> None:
     oracle = Oracle(bytes.fromhex(first["key"]), first["threads"])
     channel.send({"ok": {}})
     while True:
-        try:
-            request, _ = channel.receive()
-        except ChannelClosed:
-            return
+        request, _ = channel.receive()
         channel.send(*_answer(oracle, request))
 
 
@@ -181,7 +179,8 @@ def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
 
 def main() -> None:
     protect_this_process()
-    serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    with suppress(ChannelClosed):  # the controller is done, or gone
+        serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
 
 
 if __name__ == "__main__":

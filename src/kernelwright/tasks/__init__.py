@@ -1,0 +1,22 @@
+"""What must be computed. These names are all that a task file needs; importing them does not import torch."""
+
+from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
+from kernelwright.tasks.draws import Family, custom, integers, normal, of_family, uniform
+from kernelwright.tasks.model import Precision, Task, TaskError, tensor
+
+__all__ = [
+    "Chosen",
+    "Close",
+    "Exact",
+    "Family",
+    "Precision",
+    "Rounded",
+    "Task",
+    "TaskError",
+    "custom",
+    "integers",
+    "normal",
+    "of_family",
+    "tensor",
+    "uniform",
+]

@@ -1,0 +1,25 @@
+"""Maximum over windows of 2 by 2 with stride 2, in NCHW order; an odd last row or column is left out.
+
+The backward sends each gradient to the first maximum of its window, in row-major order.
+"""
+
+import torch
+import torch.nn.functional as F
+
+from kernelwright.tasks import Task, tensor
+
+
+def maxpool2d(x: torch.Tensor) -> torch.Tensor:
+    return F.max_pool2d(x, kernel_size=2, stride=2)
+
+
+task = Task(
+    reference=maxpool2d,
+    inputs={"x": tensor("batch", "channels", "height", "width")},
+    public=[
+        {"batch": 8, "channels": 64, "height": 64, "width": 64},
+        {"batch": 1, "channels": 3, "height": 31, "width": 20000},
+        {"batch": 64, "channels": 256, "height": 11, "width": 13},
+    ],
+    hidden={"batch": (1, 64), "channels": (3, 300), "height": (8, 600), "width": (8, 2000)},
+)

@@ -1,0 +1,150 @@
+"""The judge's secret workloads: awkward sizes that follow from its key and the task's name, and nothing else.
+
+Deriving them by HMAC means that nobody without the key can foresee them, and that the judge need not store
+them: the same key gives the same pool on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import median
+
+from kernelwright.tasks.dims import Sizes, TaskError, described, evaluate
+from kernelwright.tasks.inputs import TensorInput
+from kernelwright.tasks.model import Task, Workload
+
+Ranges = dict[str, tuple[int, int]]
+Point = tuple[tuple[str, int], ...]
+
+ATTEMPTS_PER_RULE = 32
+SMALL_SPACE = 1024
+LEAST_WORK, MOST_WORK = 0.5, 1.5
+
+
+def hidden_workloads(task: Task, key: bytes, count: int = 16) -> tuple[Workload, ...]:
+    """`count` workloads, none of them public, with about the work of the public ones, different if possible.
+
+    The work is kept because the speed of a short workload cannot be ranked and a long one is slow to judge.
+    """
+    public = {tuple(sorted(sizes.items())) for sizes in task.public}
+    usual = median(work(task, sizes) for sizes in task.public)
+    pool: list[Workload] = []
+    for index in range(count):
+        dtype = task.dtypes[index % len(task.dtypes)]
+        taken = {w.sizes for w in pool if w.dtype == dtype}
+        points = (p for p in _points(task, key, index) if tuple(sorted(p)) not in public)
+        pool.append(Workload(_best(task, points, taken, usual), dtype, hidden=True))
+    return tuple(pool)
+
+
+def sample_hidden(
+    pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3
+) -> tuple[Workload, ...]:
+    """The hidden workloads for one candidate: always the same ones, so that asking again reveals nothing."""
+    order = sorted(range(len(pool)), key=lambda index: _digest(key, "sample", candidate_id, index))
+    return tuple(pool[index] for index in order[:count])
+
+
+def work(task: Task, sizes: Sizes) -> int:
+    """What a workload costs, roughly: as the task says, or else the number of elements that it reads."""
+    if task.work is not None:
+        return evaluate(task.work, sizes)
+    tensors = (declared for declared in task.inputs.values() if isinstance(declared, TensorInput))
+    return sum(math.prod(declared.shape(sizes)) for declared in tensors)
+
+
+def _best(task: Task, points: Iterable[Point], taken: set[Point], usual: float) -> Point:
+    """The first new point of fitting work; failing that the new point, and then any point, that fits best."""
+    best: tuple[tuple[bool, float], Point] | None = None
+    for point in points:
+        rank = point in taken, _misfit(task, point, usual)
+        if rank[1] < math.inf and (best is None or rank < best[0]):
+            best = rank, point
+        if rank == (False, 0.0):
+            break
+    if best is None:
+        name = task.name or "the task"
+        raise TaskError(
+            f"the hidden ranges of {name} leave no workload that is possible and not public: widen them"
+        )
+    return best[1]
+
+
+def _misfit(task: Task, point: Point, usual: float) -> float:
+    """How far the work is off: 0 inside the allowed band, infinite where the sizes make no tensor."""
+    try:
+        ratio = work(task, dict(point)) / usual
+    except TaskError:
+        return math.inf
+    if ratio <= 0:
+        return math.inf
+    return 0.0 if LEAST_WORK <= ratio <= MOST_WORK else abs(math.log(ratio))
+
+
+def _points(task: Task, key: bytes, index: int) -> Iterator[Point]:
+    """Points of the ranges in the order in which they are tried; rules rotate over workloads and sizes."""
+    ranges = dict(task.hidden)
+    for attempt in range(ATTEMPTS_PER_RULE * len(RULES)):
+        turn = index + attempt // ATTEMPTS_PER_RULE
+        yield tuple(
+            (name, _draw(key, (task.name, index, attempt, name), bounds, RULES[(turn + place) % len(RULES)]))
+            for place, (name, bounds) in enumerate(ranges.items())
+        )
+    if math.prod(high - low + 1 for low, high in ranges.values()) <= SMALL_SPACE:
+        yield from _every_point(task.name, key, index, ranges)
+
+
+def _every_point(task_name: str, key: bytes, index: int, ranges: Ranges) -> Iterator[Point]:
+    """A small space is searched to its end, so that workloads repeat only when there are no others."""
+    values = [[(name, v) for v in range(low, high + 1)] for name, (low, high) in ranges.items()]
+    points = itertools.product(*values)
+    yield from sorted(
+        points, key=lambda point: _digest(key, "every", task_name, index, described(dict(point)))
+    )
+
+
+def _draw(key: bytes, place: tuple[object, ...], bounds: tuple[int, int], rule: Rule) -> int:
+    """Log-uniform between the bounds, then moved to the nearest value of the rule's kind, if there is one."""
+    low, high = bounds
+    fraction = int.from_bytes(_digest(key, "size", *place)[:8], "big") / 2**64
+    value = min(high, math.floor(low * ((high + 1) / low) ** fraction))
+    return rule(max(low, value), low, high)
+
+
+def _digest(key: bytes, purpose: str, *parts: object) -> bytes:
+    message = json.dumps([f"kernelwright hidden workload {purpose}", *parts])
+    return hmac.new(key, message.encode(), hashlib.sha256).digest()
+
+
+Rule = Callable[[int, int, int], int]
+
+
+def _nearest(value: int, low: int, high: int, wanted: Callable[[int], bool], reach: int) -> int:
+    near = (v for step in range(reach) for v in (value - step, value + step))
+    return next((v for v in near if low <= v <= high and wanted(v)), value)
+
+
+def _prime(value: int, low: int, high: int) -> int:
+    return _nearest(value, low, high, is_prime, reach=200)
+
+
+def _beside_power_of_two(value: int, low: int, high: int) -> int:
+    powers = [1 << k for k in range(2, value.bit_length() + 2)]
+    beside = [p + off for p in powers for off in (-1, 1) if low <= p + off <= high]
+    return min(beside, key=lambda v: abs(math.log(v / value)), default=value)
+
+
+def _no_multiple_of_eight(value: int, low: int, high: int) -> int:
+    return _nearest(value, low, high, lambda v: v % 8 != 0, reach=2)
+
+
+RULES: tuple[Rule, ...] = (_prime, _beside_power_of_two, _no_multiple_of_eight)
+
+
+def is_prime(value: int) -> bool:
+    return value > 1 and all(value % d for d in range(2, math.isqrt(value) + 1))

@@ -1,0 +1,67 @@
+"""The one way to name a task: from what a person types to a checked Task.
+
+Each form is a resolver in `RESOLVERS`; a further form is a further entry. torch is imported only once a task
+has been found, so that a misspelt name is answered at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.loading import load_task
+from kernelwright.tasks.model import Task
+
+BUILTIN = Path(__file__).parent / "builtin"
+BACKWARD = "backward"
+
+Resolver = Callable[[str], Task | None]
+
+
+def resolve(ref: str) -> Task:
+    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`."""
+    name, _, direction = ref.rpartition(":")
+    if not name or not direction.isidentifier():
+        name, direction = ref, ""
+    if direction not in ("", BACKWARD):
+        raise TaskError(f"{ref}: a task has no {direction!r}: leave it out, or write {name}:{BACKWARD}")
+    task = _find(name)
+
+    from kernelwright.tasks.validate import validate
+
+    validate(task)
+    if direction == BACKWARD:
+        from kernelwright.tasks.backward import derive_backward
+
+        task = derive_backward(task)
+        validate(task)
+    return task
+
+
+def builtin_names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in BUILTIN.glob("*.py") if not path.stem.startswith("_")))
+
+
+def _find(name: str) -> Task:
+    for resolver in RESOLVERS:
+        task = resolver(name)
+        if task is not None:
+            return task
+    close = difflib.get_close_matches(name, builtin_names(), n=3)
+    meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(builtin_names())}"
+    raise TaskError(
+        f"{name!r} is no built-in task: {meant} (a file of yours is written ./{name or 'task'}.py)"
+    )
+
+
+def _builtin(name: str) -> Task | None:
+    return load_task(BUILTIN / f"{name}.py") if name in builtin_names() else None
+
+
+def _file(name: str) -> Task | None:
+    return load_task(Path(name)) if "/" in name or name.endswith(".py") else None
+
+
+RESOLVERS: tuple[Resolver, ...] = (_builtin, _file)

@@ -1,0 +1,137 @@
+"""Checks a task by running it, so that its faults are found before anybody searches for a kernel.
+
+What a task is made of has been checked when it was made (`structure`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.dims import TaskError, described
+from kernelwright.tasks.drawing import draw_inputs, signature
+from kernelwright.tasks.draws import Family
+from kernelwright.tasks.hidden import hidden_workloads
+from kernelwright.tasks.inputs import FLOATS
+from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.reference import Argument, call_reference, dtype_name, fault, prepared, run_reference
+
+SEED = 20
+VJP_TOLERANCE = 1e-9
+
+
+def validate(task: Task) -> None:
+    """Raises TaskError at the first fault. Takes about a tenth of a second for a task of usual size."""
+    first = task.public_workloads()[0]
+    smallest = smallest_workload(task)
+    hidden_workloads(task, b"any key will do: is there a hidden workload at all?", count=1)
+    for workload in (*task.public_workloads(), smallest):
+        signature(task, workload)
+    _check_conduct(task, first)
+    _check_float64(task, smallest)
+    for family in task.families:
+        _check_results(task, smallest, family)
+    _check_results(task, first, task.families[0])
+    if task.vjp is not None:
+        _check_vjp(task, smallest)
+
+
+def smallest_workload(task: Task) -> Workload:
+    """The low corner of the hidden ranges: a workload that must hold too, and cheap to try families on."""
+    return Workload(tuple((name, low) for name, (low, _) in task.hidden.items()), task.dtypes[0])
+
+
+def _drawn(task: Task, workload: Workload, family: Family) -> dict[str, Argument]:
+    return draw_inputs(task, workload, family, torch.Generator().manual_seed(SEED))
+
+
+def _check_conduct(task: Task, workload: Workload) -> None:
+    """The reference is a function of its inputs: it changes nothing but `inout` and draws nothing itself."""
+    arguments = prepared(task, _drawn(task, workload, task.families[0]))
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    versions = {name: value._version for name, value in tensors.items()}
+    random_state = torch.get_rng_state()
+    results = call_reference(task, arguments)
+    if not torch.equal(random_state, torch.get_rng_state()):
+        raise fault(task, "the reference draws random numbers: make them an input")
+    for name, value in tensors.items():
+        changed = value._version != versions[name]
+        if changed and name not in task.inout:
+            raise fault(task, f"the reference changes {name!r}: name it in inout, or work on a copy")
+        if not changed and name in task.inout:
+            raise fault(task, f"the reference never changes {name!r}: take it out of inout")
+    memory = {value.untyped_storage().data_ptr(): name for name, value in tensors.items()}
+    for name in task.outputs:
+        source = memory.get(results[name].untyped_storage().data_ptr())
+        if source is not None:
+            raise fault(task, f"output {name!r} shares memory with {source!r}: return a new tensor")
+
+
+def _check_results(task: Task, workload: Workload, family: Family) -> None:
+    """Results are finite in the task's dtype, so that only a kernel can make them otherwise."""
+    inputs = _drawn(task, workload, family)
+    expected = {spec.name: spec for spec in signature(task, workload).tensors}
+    for name, result in run_reference(task, inputs).items():
+        spec = expected[name]
+        if tuple(result.shape) != spec.shape or dtype_name(result.dtype) != spec.dtype:
+            raise fault(
+                task,
+                f"result {name!r} is {tuple(result.shape)} {dtype_name(result.dtype)} on data but "
+                f"{spec.shape} {spec.dtype} without: its shape must follow from the sizes alone",
+            )
+        if not bool(result.isfinite().all()):
+            raise fault(
+                task,
+                f"result {name!r} is not finite for family {family} and {described(workload.size_map)}: "
+                f"draw its inputs from a narrower range, or leave the family out of families",
+            )
+
+
+class _NoDowncast(TorchFunctionMode):
+    """Raises where float64 goes into an operation and less comes out: the answer would lose its precision."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: Any = None
+    ) -> Any:
+        result = function(*arguments, **(options or {}))
+        given = [value.dtype for value in arguments if isinstance(value, torch.Tensor)]
+        if torch.float64 in given and isinstance(result, torch.Tensor) and _is_less(result.dtype):
+            raise TaskError(
+                f"the reference casts float64 to {dtype_name(result.dtype)}: compute in the dtype of the "
+                f"inputs, which the judge raises to float64 for the answer"
+            )
+        return result
+
+
+def _is_less(dtype: torch.dtype) -> bool:
+    return dtype.is_floating_point and dtype is not torch.float64
+
+
+def _check_float64(task: Task, workload: Workload) -> None:
+    """The answer is the reference in float64, so it must neither cast down nor return less."""
+    expected = {spec.name: spec.dtype for spec in signature(task, workload).tensors}
+    inputs = prepared(task, _drawn(task, workload, task.families[0]), torch.float64)
+    with _NoDowncast():
+        results = call_reference(task, inputs)
+    for name, result in results.items():
+        if expected[name] in FLOATS and result.dtype is not torch.float64:
+            raise fault(
+                task,
+                f"result {name!r} is {dtype_name(result.dtype)} for float64 inputs: "
+                f"make the reference follow the dtype of its inputs",
+            )
+
+
+def _check_vjp(task: Task, workload: Workload) -> None:
+    """Gradients that the author wrote out must be those of the reference."""
+    written, derived = derive_backward(task), derive_backward(replace(task, vjp=None))
+    inputs = _drawn(written, replace(workload, dtype="float64"), task.families[0])
+    right = run_reference(derived, inputs)
+    for name, gradient in run_reference(written, inputs).items():
+        worst = float((gradient - right[name]).abs().max() / right[name].abs().max())
+        if not worst < VJP_TOLERANCE:
+            raise fault(task, f"vjp gives a wrong {name}: it is off by {worst:.1e} of its size")

@@ -1,0 +1,147 @@
+"""Bad input gets one clear line and exit code 2 or 3; nothing is left running and no cache is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+GOOD = Path(__file__).parents[2] / "examples" / "rmsnorm.cpp"
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kernelwright.cli.main", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    lines = [line for line in result.stderr.splitlines() if line.startswith("kernelwright: ")]
+    assert len(lines) == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    return lines[0]
+
+
+@pytest.fixture
+def task_file(tmp_path: Path):  # type: ignore[no-untyped-def]
+    def write(text: str) -> str:
+        path = tmp_path / "my_task.py"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_a_missing_source() -> None:
+    result = run("judge", "rmsnorm", "nowhere.cpp")
+    assert result.returncode == 2
+    assert "nowhere.cpp" in one_line(result)
+
+
+def test_a_source_that_is_a_directory(tmp_path: Path) -> None:
+    result = run("judge", "rmsnorm", str(tmp_path))
+    assert result.returncode == 2
+    assert "directory" in one_line(result)
+
+
+def test_an_unknown_contract_and_an_unknown_baseline() -> None:
+    for option, word in (("--contract", "cpp"), ("--baseline", "eager")):
+        result = run("judge", "rmsnorm", str(GOOD), option, "nonsense")
+        assert result.returncode == 2
+        assert word in one_line(result)
+
+
+def test_an_unknown_task_suggests_one() -> None:
+    result = run("judge", "rmsnrom", str(GOOD))
+    assert result.returncode == 2
+    assert "rmsnorm" in one_line(result)
+
+
+def test_a_task_with_a_syntax_error_names_file_and_line(task_file) -> None:  # type: ignore[no-untyped-def]
+    path = task_file("import torch\n\ndef reference(x:\n")
+    result = run("judge", path, str(GOOD))
+    assert result.returncode == 2
+    assert "my_task.py" in one_line(result) and "3" in one_line(result)
+
+
+def test_a_reference_that_raises_names_its_line(task_file) -> None:  # type: ignore[no-untyped-def]
+    path = task_file(
+        "from kernelwright.tasks import Task, tensor\n"
+        "def reference(x):\n"
+        "    raise ValueError('no such luck')\n"
+        "task = Task(reference, inputs={'x': tensor('n')}, public=[{'n': 8}], hidden={'n': (4, 64)})\n"
+    )
+    result = run("judge", path, str(GOOD))
+    assert result.returncode == 2
+    assert "no such luck" in one_line(result) and "my_task.py" in one_line(result)
+
+
+def test_no_compiler_means_no_verdict(tmp_path: Path) -> None:
+    result = run("judge", "rmsnorm", str(GOOD), CXX="no-such-compiler", KERNELWRIGHT_HOME=str(tmp_path))
+    assert result.returncode == 3
+    assert "g++" in one_line(result)
+
+
+def test_a_sandbox_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    from kernelwright.judge import sandbox
+
+    assert sandbox.Level.none.at_least(sandbox.Level.none)
+    assert not sandbox.Level.landlock.at_least(sandbox.Level.full)
+    result = run("judge", "rmsnorm", str(GOOD), "--require-sandbox", "perfect")
+    assert result.returncode == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=True)
+    try:
+        result = run("judge", "rmsnorm", str(GOOD), KERNELWRIGHT_HOME=str(small))
+        assert result.returncode == 3
+        assert "No space left" in one_line(result)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kernelwright.cli.main", "judge", "rmsnorm", str(GOOD), "--baseline", "eager"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "KERNELWRIGHT_MARK": str(tmp_path)},
+    )
+    time.sleep(4)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert "interrupted" in error and "Traceback" not in error
+    deadline = time.monotonic() + 5
+    while _marked(str(tmp_path)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _marked(str(tmp_path)) == []
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes that carry our mark in their environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,49 @@
+"""Reading a source: whatever is not source is refused in one line that names the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.contracts.candidate import MAX_BYTES, CandidateError, read_candidate
+
+
+def test_a_source_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "k.cpp"
+    path.write_text("void kernel() {}")
+    assert read_candidate(path, "cpp").source == "void kernel() {}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x7fELF\x02\x01\x01\xff\xfe", "not UTF-8"),
+        (b"int x;\0", "NUL"),
+        (b"  \n", "is empty"),
+        (b"x" * (MAX_BYTES + 1), "at most"),
+    ],
+)
+def test_what_is_no_source_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "k.cpp"
+    path.write_bytes(content)
+    with pytest.raises(CandidateError, match=message) as caught:
+        read_candidate(path, "cpp")
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_huge_file_is_not_read_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "k.cpp"
+    with path.open("wb") as file:
+        file.truncate(100 << 20)
+    with pytest.raises(CandidateError, match="104,857,600"):
+        read_candidate(path, "cpp")
+
+
+def test_missing_files_directories_and_devices_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CandidateError, match="no such file"):
+        read_candidate(tmp_path / "none.cpp", "cpp")
+    with pytest.raises(CandidateError, match="is a directory"):
+        read_candidate(tmp_path, "cpp")
+    with pytest.raises(CandidateError, match="not a regular file"):
+        read_candidate(Path("/dev/zero"), "cpp")

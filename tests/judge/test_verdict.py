@@ -1,0 +1,92 @@
+"""Two views of a verdict: nothing that was learned on hidden workloads reaches an author."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.judge.verdict import (
+    AuthorVerdict,
+    BaselineTime,
+    Conditions,
+    IntervalValue,
+    MismatchEvidence,
+    Outcome,
+    ProcessEvidence,
+    Reason,
+    Report,
+    Stage,
+    Verdict,
+    WorkloadResult,
+    author_view,
+)
+
+SECRET = 7919
+
+
+def result(*, hidden: bool) -> WorkloadResult:
+    size = SECRET if hidden else 64
+    seconds = 0.123456789 if hidden else 0.5
+    return WorkloadResult(
+        label=f"rows={size}",
+        sizes={"rows": size},
+        dtype="float32",
+        hidden=hidden,
+        trials=12,
+        seconds=seconds,
+        baselines=(
+            BaselineTime(baseline="eager", seconds=seconds, speedup=IntervalValue(low=1, mid=2, high=seconds)),
+        ),
+        raw_seconds={"candidate": (seconds,)},
+    )
+
+
+def verdict(*, on_hidden: bool, reason: Reason = Reason.wrong) -> Verdict:
+    label = f"rows={SECRET if on_hidden else 64}"
+    evidence = MismatchEvidence(
+        workload=label, family="normal", trial=3, result="out", index=(SECRET if on_hidden else 1,),
+        expected="1", got="2", error=1.0, tolerance=0.1, wrong=1, unwritten=0, total=9,
+    )  # fmt: skip
+    return Verdict(
+        candidate="c", name="n.cpp", task="t", contract="cpp", verdict=Outcome.rejected, stage=Stage.compare,
+        reason=reason, evidence=evidence, failed_on_hidden=on_hidden,
+        workloads=(result(hidden=False), result(hidden=True)), artefact="abc", seconds=0.123456789,
+        conditions=Conditions(
+            sandbox="full", arena="sealed", safety="none", device="cpu", threads=2, judge_version="0", compiler="g"
+        ),
+    )  # fmt: skip
+
+
+@given(st.sampled_from(Reason))
+def test_nothing_hidden_is_in_the_authors_view(reason: Reason) -> None:
+    text = author_view(verdict(on_hidden=True, reason=reason)).model_dump_json()
+    assert str(SECRET) not in text
+    assert "0.123456789" not in text
+    seen = json.loads(text)
+    assert seen["evidence"] is None
+    assert seen["hidden"] == {"judged": 1, "failed": True, "reason": reason}
+
+
+def test_everything_public_is_in_the_authors_view() -> None:
+    whole = verdict(on_hidden=False)
+    seen = author_view(whole)
+    assert seen.evidence == whole.evidence
+    assert [w.label for w in seen.workloads] == ["rows=64"]
+    assert seen.hidden.failed is False and seen.hidden.reason is None
+
+
+def test_the_words_of_a_runner_on_a_hidden_workload_stay_hidden() -> None:
+    """A candidate could print the shapes that it sees."""
+    words = ProcessEvidence(workload="rows=1", trial=0, ending="killed", output=(f"rows={SECRET}",))
+    whole = verdict(on_hidden=True).model_copy(update={"evidence": words})
+    assert str(SECRET) not in author_view(whole).model_dump_json()
+
+
+def test_a_report_reads_back_as_it_was_written() -> None:
+    whole = verdict(on_hidden=False)
+    report = Report(task="t", results=(whole, author_view(whole)))
+    again = Report.model_validate_json(report.model_dump_json())
+    assert again == report
+    assert isinstance(again.results[0], Verdict) and isinstance(again.results[1], AuthorVerdict)
