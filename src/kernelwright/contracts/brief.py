@@ -61,11 +61,10 @@ def brief(contract: Contract, task: Task) -> Brief:
 def _reference_source(task: Task) -> str:
     """The forward reference as its author wrote it; a derived gradient says that it is one."""
     function = inspect.unwrap(task.reference)
-    forward = getattr(function, "forward", function)
     try:
-        source = textwrap.dedent(inspect.getsource(forward))
+        source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
         return f"# {task.name}: the source of the reference is not available"
-    if task.direction == "backward":
+    if task.direction == "backward" and function is not task.reference:
         return f"{source}\n# The task is the gradient of this function with respect to its inputs, by autograd."
     return source

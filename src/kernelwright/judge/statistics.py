@@ -1,15 +1,16 @@
-"""What a set of times says: medians, paired speedups with their intervals, and the noise that a device may show.
+"""What a set of times says: medians, paired speedups with their intervals, and the noise that a device may
+show.
 
 Everything rests on order statistics, so a single absurd time moves nothing (a mean would collapse).
 
-The bootstrap is computed, not simulated. The median of a resample of n values is one of the n values, and the
-chance that it is at most the k-th smallest is a binomial tail that depends on n and k alone. The percentile
-interval is therefore a pair of order statistics: what infinitely many resamples would give, without a seed,
-without simulation noise, and in microseconds. For an even n the lower end uses the lower of a resample's two
-middle values and the upper end the upper one, which errs on the wide side.
+The bootstrap is computed, not simulated. The median of a resample of n values is one of the n values, and
+the chance that it is at most the k-th smallest is a binomial tail that depends on n and k alone. The
+percentile interval is therefore a pair of order statistics: what infinitely many resamples would give,
+without a seed, without simulation noise, and in microseconds. For an even n the lower end uses the lower of
+a resample's two middle values and the upper end the upper one, which errs on the wide side.
 
-With fewer than 7 pairs the interval runs from the smallest to the largest ratio; its coverage passes 90% from
-8 pairs on.
+With fewer than 7 pairs the interval runs from the smallest to the largest ratio; its coverage passes 90%
+from 8 pairs on.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Interval:
 
 @dataclass(frozen=True)
 class Band:
-    """The ratios that a baseline measured against itself may show on a device before its noise is too large."""
+    """The ratios that a baseline measured against itself may show on a device before its noise is too
+    large.
+    """
 
     low: float
     high: float
@@ -62,7 +65,9 @@ def speedup(baseline: Sequence[float], candidate: Sequence[float]) -> Interval:
     interval exactly.
     """
     if len(baseline) != len(candidate):
-        raise ValueError(f"{len(baseline)} baseline times cannot be paired with {len(candidate)} candidate times")
+        raise ValueError(
+            f"{len(baseline)} baseline times cannot be paired with {len(candidate)} candidate times"
+        )
     _require_times(baseline)
     _require_times(candidate)
     ratios = sorted(b / c for b, c in zip(baseline, candidate, strict=True))
@@ -74,7 +79,8 @@ def speedup(baseline: Sequence[float], candidate: Sequence[float]) -> Interval:
 
 
 def against_itself(times: Sequence[float]) -> Interval:
-    """The A/A interval: the speedup of a baseline over itself, from its own times in the order they were taken.
+    """The A/A interval: the speedup of a baseline over itself, from its own times in the order they were
+    taken.
 
     Neighbours are paired, and every other pair is turned round, so that a steady drift cancels.
     """
@@ -119,7 +125,9 @@ def _require_times(values: Sequence[float]) -> None:
 
 @lru_cache(maxsize=1024)
 def _lower_rank(n: int) -> int:
-    """The rank (from 1) of the lower end: the least k where a resample's median falls on or below it often enough."""
+    """The rank (from 1) of the lower end: the least that a resample's median stays on or below often
+    enough.
+    """
     middle = (n + 1) // 2
     tail = (1.0 - COVERAGE) / 2.0
     ranks = range(1, middle)

@@ -55,6 +55,8 @@ def signal_name(number: int) -> str:
 
 def _parse(line: str) -> Reply:
     word, *numbers = line.split()
+    if word == "failed":
+        raise CannotDecide(f"the warden could not start or time a process: {line.strip()}")
     return Reply(Ending(word), *map(int, numbers))
 
 
@@ -124,8 +126,10 @@ class Subject:
         readable, _, _ = select.select([self._process.stdout], [], [], patience)
         line = self._process.stdout.readline().decode() if readable else ""
         if not line:
+            state = self._process.poll()
             self.close()
-            raise CannotDecide(f"the warden did not answer: {self.log.text().strip()[-300:] or 'no message'}")
+            said = self.log.text().strip()[-300:] or "no message"
+            raise CannotDecide(f"the warden did not answer within {patience:.0f} s (its exit code: {state}): {said}")
         reply = _parse(line)
         self.alive = reply.ending is Ending.ok
         return reply

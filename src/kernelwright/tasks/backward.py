@@ -77,6 +77,7 @@ def _vjp(
 
         return _pull_back(varying, [arguments[place] for place in between.arguments], upstream)
 
+    vjp.__wrapped__ = forward  # type: ignore[attr-defined]  # whoever shows the source shows the author's
     return vjp
 
 

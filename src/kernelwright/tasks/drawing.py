@@ -34,7 +34,7 @@ def draw_inputs(
         match declared:
             case TensorInput() | Upstream():
                 shape, dtype = _form(declared, workload)
-                what = f"drawing {name!r} for {workload.label} raised"
+                what = f"drawing {name!r} for {workload.shown} raised"
                 drawn[name] = guarded(
                     task, what, realise, declared.draw, family, shape, dtype, sizes, generator
                 )

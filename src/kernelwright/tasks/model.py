@@ -73,6 +73,11 @@ class Workload:
         sizes = described(self.size_map)
         return sizes if self.dtype == "float32" else f"{sizes} {self.dtype}".strip()
 
+    @property
+    def shown(self) -> str:
+        """What an error may say to anybody: the label, unless the sizes are secret."""
+        return "a hidden workload" if self.hidden else self.label
+
 
 @dataclass(frozen=True)
 class TensorSpec:

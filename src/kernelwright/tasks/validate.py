@@ -5,6 +5,7 @@ What a task is made of has been checked when it was made (`structure`).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kernelwright.tasks.backward import derive_backward
-from kernelwright.tasks.dims import TaskError, described
+from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs, signature
 from kernelwright.tasks.draws import Family
 from kernelwright.tasks.hidden import hidden_workloads
@@ -33,8 +34,8 @@ def validate(task: Task) -> None:
         signature(task, workload)
     _check_conduct(task, first)
     _check_float64(task, smallest)
-    for family in task.families:
-        _check_results(task, smallest, family)
+    for dtype, family in itertools.product(task.dtypes, task.families):
+        _check_results(task, replace(smallest, dtype=dtype), family)
     _check_results(task, first, task.families[0])
     if task.vjp is not None:
         _check_vjp(task, smallest)
@@ -86,7 +87,7 @@ def _check_results(task: Task, workload: Workload, family: Family) -> None:
         if not bool(result.isfinite().all()):
             raise fault(
                 task,
-                f"result {name!r} is not finite for family {family} and {described(workload.size_map)}: "
+                f"result {name!r} is not finite for family {family} and {workload.label}: "
                 f"draw its inputs from a narrower range, or leave the family out of families",
             )
 

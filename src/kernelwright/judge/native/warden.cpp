@@ -8,7 +8,7 @@
 // goes from before it is continued until after it is confirmed to be stopped again. Commands come on standard input:
 //   trial OP MICROSECONDS     continue it, send the byte OP, wait for done at most so long
 // and each is answered by one line: `ok NANOSECONDS CPU_NANOSECONDS`, `exited CODE`, `killed SIGNAL`, `timeout`,
-// `ran-while-stopped`. The first line, sent when the process is ready, has the same form.
+// `ran-while-stopped`, or `failed WHY` where the warden itself is at fault. The first line has the same form.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -49,8 +49,15 @@ void say(const char* format, ...) {
   va_start(arguments, format);
   int length = vsnprintf(line, sizeof line - 1, format, arguments);
   va_end(arguments);
+  if (length > static_cast<int>(sizeof line) - 2) length = sizeof line - 2;
   line[length++] = '\n';
   if (write(1, line, static_cast<size_t>(length)) != length) _exit(1);  // nobody listens any more
+}
+
+// The warden's own misfortune, told to the controller as an answer.
+[[noreturn]] void fail(const char* what) {
+  say("failed %s: %s", what, strerror(errno));
+  _exit(125);
 }
 
 std::vector<int> numbers(const char* text) {
@@ -143,7 +150,7 @@ pid_t start(Options& options, std::vector<int> keep, int program, void (*body)(O
 
 int open_program(const char* path) {
   int fd = open(path, O_PATH | O_CLOEXEC);
-  if (fd < 0) die(path);
+  if (fd < 0) fail(path);
   return fd;
 }
 
@@ -202,7 +209,7 @@ int run(Options options) {
   std::vector<int> keep = options.keep;
   if (options.output >= 0) keep.push_back(options.output);
   pid_t pid = start(options, keep, program, builder_body);
-  if (pid < 0) die("clone");
+  if (pid < 0) fail("clone");
   int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   pollfd watch[2] = {{pidfd, POLLIN, 0}, {0, POLLIN, 0}};  // standard input closes when the controller is gone
   int64_t until = now() + options.milliseconds * 1000000ll;
@@ -315,7 +322,7 @@ void trial_body(Options& options, int program) { execute(options, program); }
 
 int trial(Options options) {
   int go[2], done[2];
-  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) die("pipe");
+  if (pipe2(go, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) fail("pipe");
   std::string go_text = std::to_string(go[0]), done_text = std::to_string(done[1]);
   for (char*& argument : options.program) {
     if (argument && strcmp(argument, "{go}") == 0) argument = go_text.data();
@@ -327,19 +334,19 @@ int trial(Options options) {
   keep.push_back(done[1]);
   int64_t begin = now();
   pid_t pid = start(options, keep, program, trial_body);
-  if (pid < 0) die("clone");
+  if (pid < 0) fail("clone");
   close(go[0]);
   close(done[1]);
   fcntl(done[0], F_SETFL, O_NONBLOCK);
   fcntl(go[1], F_SETFL, O_NONBLOCK);
   Subject subject{pid, go[1], done[0], 0};
-  if (clock_getcpuclockid(pid, &subject.cpu) != 0) die("clock_getcpuclockid");
+  if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
   if (!conclude(subject, begin, 0, begin + options.milliseconds * 1000000ll)) finish(pid);
   char line[128];
   while (fgets(line, sizeof line, stdin)) {
     char op;
     long long microseconds;
-    if (sscanf(line, "trial %c %lld", &op, &microseconds) != 2) die("a command that is not a trial");
+    if (sscanf(line, "trial %c %lld", &op, &microseconds) != 2) fail("a command that is not a trial");
     if (!one_trial(subject, op, microseconds)) break;
   }
   finish(pid);

@@ -1,13 +1,14 @@
-"""Where a reference jumps: steps and masks over computed values, and what the other side of them would give.
+"""Where a reference jumps: masks and steps over computed values, and what the other side of them would
+give.
 
-An honest kernel that computes z a rounding error away from the reference takes the other side of `z > 0` where z
-is that close to zero, and a gradient then differs by a whole term. Such sites are found while the reference runs
-(`KINKS` says which operations have one, and where), each is given the width that rounding has there, and the
-reference is evaluated again with the values inside that width pushed to one side. Values that are inputs, or
-that come out of a kink themselves, are compared exactly by everybody and are left alone.
+An honest kernel whose z is a rounding error away from the reference's takes the other side of `z > 0` where
+z is that close to zero, and a gradient then differs by a whole term. Such sites are found while the
+reference runs: `KINKS` says which operations have one, and where. Each is given the width that rounding has
+there, and the reference is evaluated again with the values inside that width moved to one side. Values that
+are inputs, or that come out of the same kink, are compared exactly by everybody and are left alone.
 
-A new kind of kink is a new entry of `KINKS`. Near-ties between computed values (max pooling after a convolution)
-are not there yet; pooling over raw inputs needs nothing.
+A new kind of kink is a new entry of `KINKS`. Near-ties between computed values (max pooling behind a
+convolution) are not there yet; pooling over raw inputs needs nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch
 from kernelwright.judge.oracle.scales import row_scale
 
 Place = float | torch.Tensor
+Places = tuple[Place, ...]
 aten = torch.ops.aten
 
 
@@ -29,23 +31,23 @@ class Kink:
     """Which argument of an operation is compared, and with what."""
 
     argument: int
-    places: Callable[[tuple[Any, ...]], tuple[Place, ...]]
+    places: Callable[[tuple[Any, ...]], Places]
 
 
-def _at(*places: float) -> Callable[[tuple[Any, ...]], tuple[Place, ...]]:
+def _at(*places: float) -> Callable[[tuple[Any, ...]], Places]:
     return lambda _: places
 
 
-def _given(*positions: int) -> Callable[[tuple[Any, ...]], tuple[Place, ...]]:
+def _given(*positions: int) -> Callable[[tuple[Any, ...]], Places]:
     return lambda args: tuple(args[position] for position in positions)
 
 
-def _plus_minus(position: int) -> Callable[[tuple[Any, ...]], tuple[Place, ...]]:
+def _plus_minus(position: int) -> Callable[[tuple[Any, ...]], Places]:
     return lambda args: (args[position], -args[position])
 
 
-# relu is here itself, not threshold_backward alone, because autograd keeps relu's result and compares that:
-# on the negative side of zero the result no longer shows how close the value was.
+# relu itself is here, because autograd keeps relu's result for its mask, and on the negative side of zero the
+# result no longer shows how close the value was.
 KINKS: dict[Any, Kink] = {
     aten.relu.default: Kink(0, _at(0.0)),
     aten.relu_.default: Kink(0, _at(0.0)),
@@ -76,33 +78,39 @@ class Site:
     """
 
     value: torch.Tensor
-    places: tuple[Place, ...]
+    places: Places
     exact: bool
     strayed: torch.Tensor | None = None
     width: torch.Tensor | None = None
 
     def pin(self, value: torch.Tensor) -> torch.Tensor:
         """A perturbed value, put back where it changed sides, so that a probe sees the smooth part alone."""
-        strayed = (value - self.value).abs_()
-        self.strayed = strayed if self.strayed is None else self.strayed.add_(strayed)
+        if not self.exact:
+            strayed = (value - self.value).abs_()
+            self.strayed = strayed if self.strayed is None else self.strayed.add_(strayed)
         for place in self.places:
             crossed = torch.sign(value - place) != torch.sign(self.value - place)
             value = torch.where(crossed, self.value, value)
         return value
 
-    def widen(self, probes: int, relative: float, reach: float) -> bool:
-        """Sets the width from what all probes saw, as a tolerance is; tells whether any value lies inside."""
+    def widen(self, relative: float, reach: float) -> bool:
+        """Sets the width from what the probes saw, as a tolerance is set; tells whether any value lies
+        inside.
+        """
         if self.exact or self.strayed is None:
             return False
-        strayed = self.strayed.nan_to_num_(0.0, 0.0, 0.0).mul_(reach / probes)
+        strayed = self.strayed.nan_to_num_(0.0, 0.0, 0.0).mul_(reach)
         width = torch.maximum(strayed, row_scale(strayed, least=8, nonzero=True))
         width = torch.maximum(width, self.value.abs() * relative)
         if any(bool(((self.value - place).abs() <= width).any()) for place in self.places):
             self.width = width
+        self.strayed = None
         return self.width is not None
 
     def push(self, value: torch.Tensor, towards: torch.Tensor | float) -> torch.Tensor:
-        """A value with everything inside the width moved to its edge, up or down as `towards` is 1 or -1."""
+        """A value with everything inside the width moved to its edge: up where `towards` is 1, down where
+        -1.
+        """
         if self.width is None:
             return value
         for place in self.places:
@@ -112,32 +120,32 @@ class Site:
 
 
 class Sites:
-    """The sites of a reference, in the order in which it reaches them."""
+    """The sites of a reference in the order in which it reaches them, recorded in the probes' dtype."""
 
     def __init__(self, inputs: Iterable[torch.Tensor], form: torch.dtype) -> None:
-        self._form = form
         self.found: list[Site] = []
+        self._form = form
         self._inputs = {_storage(tensor) for tensor in inputs}
         self._settled: dict[int, tuple[float, ...]] = {}
         self._held: list[torch.Tensor] = []
 
-    def record(self, value: torch.Tensor, places: tuple[Place, ...]) -> None:
-        exact = _storage(value) in self._inputs or (
-            _plain(places) and self._settled.get(_storage(value)) == places
-        )
+    def record(self, value: torch.Tensor, places: Places) -> None:
+        storage = _storage(value)
+        exact = storage in self._inputs or (_plain(places) and self._settled.get(storage) == places)
         self.found.append(Site(value.to(self._form, copy=True), places, exact))
 
-    def settle(self, result: torch.Tensor, places: tuple[Place, ...]) -> None:
-        """Remembers what came out of a kink, and holds it, so that its storage cannot serve another tensor."""
+    def settle(self, result: torch.Tensor, places: Places) -> None:
+        """Remembers what came out of a kink, and holds it, lest its storage serve another tensor."""
         if _plain(places):
             self._settled[_storage(result)] = places
             self._held.append(result)
 
-    def recorded(self) -> None:
+    def complete(self) -> None:
+        """The reference has run: nothing needs to be held any more."""
         self._held.clear()
 
 
-def _plain(places: tuple[Place, ...]) -> TypeGuard[tuple[float, ...]]:
+def _plain(places: Places) -> TypeGuard[tuple[float, ...]]:
     return not any(isinstance(place, torch.Tensor) for place in places)
 
 

@@ -1,8 +1,8 @@
 """The typical size of a row of errors, which no single element can inflate.
 
-One winner that changes places near a tie (a gradient of max pooling, say) makes an error thousands of times its
-neighbours'. A plain mean or RMS would then forgive the whole row; a median costs a sort and is zero where more
-than half the row is. So: a mean, clipped at four times itself a few times over.
+One winner that changes places near a tie (in a gradient of max pooling, say) is an error thousands of times
+its neighbours'. A plain mean or RMS would then forgive the whole row; a median costs a sort, and is zero
+where more than half the row is. So: a mean, clipped at four times itself a few times over.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CLIP = 4.0
 SAMPLE = 256
 
 
-def row_scale(values: torch.Tensor, least: int = 1, nonzero: bool = False) -> torch.Tensor:
+def row_scale(values: torch.Tensor, least: int, nonzero: bool = False) -> torch.Tensor:
     """The clipped mean of non-negative `values` over each row, in a shape that broadcasts against `values`.
 
     A row is the last axis, or as many whole rows as make `least` elements. Long rows are sampled at an odd
@@ -23,20 +23,17 @@ def row_scale(values: torch.Tensor, least: int = 1, nonzero: bool = False) -> to
     if values.numel() == 0:
         return values
     length = values.shape[-1] if values.dim() else 1
-    if length >= least:
-        scale = _clipped_mean(values.reshape(-1, length), nonzero)
-        return scale.view(*values.shape[:-1], 1) if values.dim() else scale.view(())
-    return _block_scale(values.reshape(-1), length * -(-least // length), nonzero).view(values.shape)
-
-
-def block_length(values: torch.Tensor, least: int) -> int:
-    """How many elements share one scale."""
-    length = values.shape[-1] if values.dim() else 1
-    return length if length >= least else min(values.numel(), length * -(-least // length))
+    if length < least:
+        block = length * -(-least // length)
+        return _block_scale(values.reshape(-1), block, nonzero).view(values.shape)
+    scale = _clipped_mean(values.reshape(-1, length), nonzero)
+    return scale.view((*values.shape[:-1], 1) if values.dim() else ())
 
 
 def _block_scale(flat: torch.Tensor, block: int, nonzero: bool) -> torch.Tensor:
-    """One scale per element, equal within a block; what remains at the end shares the last whole block's window."""
+    """One scale per element, equal within a block; a remainder at the end has that of the last `block`
+    elements.
+    """
     if flat.numel() <= block:
         return _clipped_mean(flat.view(1, -1), nonzero).expand(flat.numel())
     whole = flat.numel() // block * block
@@ -50,7 +47,7 @@ def _block_scale(flat: torch.Tensor, block: int, nonzero: bool) -> torch.Tensor:
 def _clipped_mean(rows: torch.Tensor, nonzero: bool) -> torch.Tensor:
     stride = max(1, rows.shape[1] // SAMPLE)
     stride -= 1 - stride % 2
-    sample = rows[:, ::stride] if stride > 1 else rows
+    sample = rows[:, ::stride].contiguous() if stride > 1 else rows
     count: torch.Tensor | int = sample.shape[1]
     if nonzero:
         count = (sample > 0).sum(1, keepdim=True).clamp_min_(1)

@@ -1,120 +1,229 @@
-"""How far a right answer may lie from the reference: bounds for every element of every result of one trial.
+"""How far a right answer may lie from the reference: what every result of one trial is held against.
+
+For each element, with u the unit roundoff of the precision in which an honest kernel computes:
+
+    tolerance = slack * max(C_EAGER * E, 2 e, C_ROUND * u_out * |ref| + max(C_STEP * u * |ref|, S, s)) + jumps
+
+- ref: the reference in float64. e: the error of eager PyTorch in the task's dtype on the same trial, E its
+  clipped mean over the row.
+- s: how far the element moves, on average over `PROBES` evaluations, when the inputs and every step are
+  disturbed by C_STEP * u (see `rounding`); S its clipped mean over the row. The disturbance is as large as
+  what is allowed, so nothing is extrapolated: a jump counts once and is not multiplied. One probe may
+  cancel by chance where a kernel's rounding does not; with eight, that factor stays small enough for the
+  margins below.
+- jumps: what the other side of a mask would give, where rounding decides on the side (see `kinks`).
+
+The row (the last axis) is the scale because a kernel rounds an element at the size of what went into it,
+not at the size of what was left; longer stretches would let a row of small values hide behind its
+neighbours.
+
+The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: whoever is within the
+tolerance before rounding is within the bounds after it, so nothing needs to be added for the output's own
+format. C_ROUND allows one step more there, for kernels that truncate, or round one intermediate value to a
+half-precision format.
+
+The constants were fixed on the corpus of `benchmarks/tolerance_corpus.py`; docs/decisions/0002-tolerance.md
+has the margins. Values below 64 times the smallest normal float32 may be flushed to zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeGuard
 
 import torch
 
-from kernelwright.judge.oracle.rounding import Noise, Probe, Push, Record
+from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
 from kernelwright.judge.oracle.kinks import Sites
+from kernelwright.judge.oracle.rounding import Noise, Probe, Push, Record
 from kernelwright.judge.oracle.scales import row_scale
+from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.reference import Argument, run_reference
+from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
 
-C_EAGER = 4.0
+__all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study"]
+
 C_STEP = 256.0
+C_EAGER = 4.0
 C_ROUND = 1.0
 REACH = 2.0
-FLOOR = 64.0
 PROBES = 8
+COARSEST = 2.0**-5
+FLUSHED = 64.0
 
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-9}
 
-
-@dataclass(frozen=True)
-class Within:
-    low: torch.Tensor
-    high: torch.Tensor
-    nan: torch.Tensor | None = None
-
-
+Arguments = Mapping[str, Argument]
 Results = dict[str, torch.Tensor]
+Call = Callable[[Arguments], Results]
+
+
+def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str, Expectation]:
+    """What each result, by name, is held against."""
+    compute = compute_dtype(task, workload)
+    seen = study(partial(run_reference, task), inputs, compute)
+    expected: dict[str, Expectation] = {}
+    for name, eager in seen.eager.items():
+        match task.comparator(name, dtype_name(eager.dtype)):
+            case Exact():
+                expected[name] = Same(eager.contiguous())
+            case Chosen(source, dim, _):
+                expected[name] = _choice(inputs[source], seen.exact[name], dim)
+            case Rounded(exact):
+                expected[name] = _rounded(task, inputs, compute, exact, seen.exact[name], eager.dtype)
+            case Close():
+                expected[name] = _within(seen, name, task.precision.slack)
+    return expected
+
+
+def compute_dtype(task: Task, workload: Workload) -> torch.dtype:
+    """The precision in which an honest kernel computes."""
+    return torch.float64 if workload.dtype == "float64" else torch_dtype(task.precision.compute)
 
 
 @dataclass(frozen=True)
 class Study:
+    """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype."""
+
+    compute: torch.dtype
     exact: Results
     eager: Results
     spread: Results
     jumps: Results
 
-
-def floating(x):
-    return isinstance(x, torch.Tensor) and x.is_floating_point()
-
-def converted(inputs, form):
-    return { name: value.to(form) if floating(value) else value for name, value in inputs.items() }
+    @property
+    def step(self) -> float:
+        return _step(self.compute)
 
 
-def study(task: Task, inputs: Mapping[str, Argument], h: float, form: torch.dtype = torch.float32, seed: int = 0) -> Study:
-    wide = converted(inputs, torch.float64)
+def _step(compute: torch.dtype) -> float:
+    return min(C_STEP * UNIT[compute], COARSEST)
+
+
+def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
+    """Evaluates `call` exactly, eagerly and under probes."""
+    form = torch.float64 if compute == torch.float64 else torch.float32
+    wide = _converted(inputs, torch.float64)
     sites = Sites((value for value in wide.values() if isinstance(value, torch.Tensor)), form)
     with Record(sites):
-        exact = run_reference(task, wide)
-    sites.recorded()
-    exact = {k: v.to(form) if v.is_floating_point() else v for k,v in exact.items()}
-    del wide
-    eager = run_reference(task, inputs)
-    narrow = converted(inputs, form)
-    floats = [name for name, value in eager.items() if value.is_floating_point()]
+        answer = call(wide)
+    sites.complete()
+    exact = {
+        name: _as(value, form if value.is_floating_point() else value.dtype) for name, value in answer.items()
+    }
+    del wide, answer
+    eager = call(inputs)
+    narrow = _converted(inputs, form)
+    if not any(_floating(value) for value in eager.values()):
+        return Study(compute, exact, eager, {}, {})
     spread: Results = {}
     for number in range(PROBES):
-        noise = Noise(h, seed * 1000 + number)
-        moved = { name: noise.applied(value) if floating(value) else value for name, value in narrow.items() }
+        noise = Noise(_step(compute), number)
+        moved = {name: noise.applied(value) if _floating(value) else value for name, value in narrow.items()}
         with Probe(sites, noise):
-            probe = run_reference(task, moved)
-        for name in floats:
-            _add(spread, name, probe[name], exact[name])
-        del probe, moved
-    for s in spread.values():
-        s.mul_(REACH / PROBES)
+            _add_distances(spread, call(moved), exact, 1 / PROBES)
+    return Study(compute, exact, eager, spread, _jumps(call, narrow, sites, _step(compute)))
+
+
+def _jumps(call: Call, narrow: Arguments, sites: Sites, step: float) -> Results:
+    """The sum of what changes when near values go up, go down, or (lest several cancel) split at random."""
     jumps: Results = {}
-    if any([site.widen(PROBES, h, REACH) for site in sites.found]):
-        plain = run_reference(task, narrow)
-        for direction, s in ((1.0, None), (-1.0, None), (1.0, 1), (-1.0, 1)):
-            with Push(sites, direction, s):
-                pushed = run_reference(task, narrow)
-            for name in floats:
-                _add(jumps, name, pushed[name], plain[name])
-    return Study(exact, eager, spread, jumps)
+    near = [site.widen(step, REACH / PROBES) for site in sites.found]
+    if any(near):
+        plain = call(narrow)
+        for direction, seed in ((1.0, None), (-1.0, None), (1.0, 1), (-1.0, 1)):
+            with Push(sites, direction, seed):
+                _add_distances(jumps, call(narrow), plain, 1.0)
+    return jumps
 
 
-def _add(sums: Results, name: str, moved: torch.Tensor, exact: torch.Tensor) -> None:
-    off = (moved - exact).abs_()
-    if name in sums:
-        sums[name].add_(off)
-    else:
-        sums[name] = off
+def _add_distances(sums: Results, moved: Results, still: Results, weight: float) -> None:
+    for name, value in still.items():
+        if value.is_floating_point():
+            distance = (moved[name] - value).abs_()
+            sums[name] = sums[name].add_(distance, alpha=weight) if name in sums else distance.mul_(weight)
 
 
-def tolerance(task: Task, s: Study, name: str, u: float) -> tuple[torch.Tensor, torch.Tensor]:
-    eager = s.eager[name]
-    exact = s.exact[name]
-    work = exact.dtype
+def _within(seen: Study, name: str, slack: float) -> Within:
+    exact, dtype = seen.exact[name], seen.eager[name].dtype
+    allowed = _tolerance(seen, name, slack)
+    if bool(torch.isfinite(exact.sum())):
+        return Within((exact - allowed).to(dtype), allowed.add_(exact).to(dtype))
+    return _with_gaps(exact, allowed, dtype)
+
+
+def _with_gaps(exact: torch.Tensor, allowed: torch.Tensor, dtype: torch.dtype) -> Within:
+    """Bounds where the reference is not finite everywhere: infinities must be met, and NaN by NaN alone."""
+    allowed = torch.where(torch.isfinite(exact), allowed, 0.0)
+    low, high, nan = (exact - allowed).to(dtype), (exact + allowed).to(dtype), torch.isnan(exact)
+    if not bool(nan.any()):
+        return Within(low, high)
+    return Within(low.masked_fill_(nan, torch.inf), high.masked_fill_(nan, -torch.inf), nan)
+
+
+def _tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
+    """In place where it can be: these are passes over millions of elements, many times a minute."""
+    exact, eager = seen.exact[name], seen.eager[name]
     size = exact.abs()
-    spread = s.spread[name]
-    tol = torch.maximum(size * (C_STEP * u), spread)
-    tol = torch.maximum(tol, row_scale(spread, 8, nonzero=True), out=tol)
-    tol.add_(size, alpha=C_ROUND * UNIT[eager.dtype])
-    error = (eager - exact).abs_()
-    torch.maximum(tol, row_scale(error, 64) * C_EAGER, out=tol)
-    torch.maximum(tol, error.mul_(2.0), out=tol)
-    if name in s.jumps:
-        j = s.jumps[name]
-        tol.add_(j).add_(row_scale(j, 8).mul_(2.0))
-    tol.mul_(task.precision.slack).clamp_min_(FLOOR * torch.finfo(work).tiny)
-    return exact, tol
+    spread = _finite(seen.spread[name]).mul_(REACH)
+    allowed = torch.maximum(size * seen.step, spread)
+    torch.maximum(allowed, row_scale(spread, least=8, nonzero=True), out=allowed)
+    allowed.add_(size, alpha=C_ROUND * UNIT[eager.dtype])
+    error = _finite((eager - exact).abs_())
+    torch.maximum(allowed, row_scale(error, least=64).mul_(C_EAGER), out=allowed)
+    torch.maximum(allowed, error.mul_(2.0), out=allowed)
+    allowed.mul_(slack)
+    if name in seen.jumps:
+        jumps = _finite(seen.jumps[name])
+        allowed.add_(jumps).add_(row_scale(jumps, least=8), alpha=2.0)
+    return allowed.clamp_min_(FLUSHED * torch.finfo(exact.dtype).tiny)
 
 
-def expectations(task: Task, inputs: Mapping[str, Argument], workload: Workload) -> dict[str, Within]:
-    u = UNIT[torch.float64 if workload.dtype == "float64" else getattr(torch, task.precision.compute)]
-    s = study(task, inputs, C_STEP * u, torch.float64 if workload.dtype=='float64' else torch.float32)
-    out = {}
-    for name in s.spread:
-        exact, tol = tolerance(task, s, name, u)
-        d = s.eager[name].dtype
-        out[name] = Within((exact - tol).to(d), exact.add_(tol).to(d))
-    return out
+def _choice(source: Argument, chosen: torch.Tensor, dim: int) -> Choice:
+    assert isinstance(source, torch.Tensor)
+    places = chosen if chosen.dim() == source.dim() else chosen.unsqueeze(dim)
+    return Choice(source, source.gather(dim, places.long()).view(chosen.shape), dim)
+
+
+def _rounded(
+    task: Task,
+    inputs: Arguments,
+    compute: torch.dtype,
+    exact: Callable[..., torch.Tensor],
+    reference: torch.Tensor,
+    dtype: torch.dtype,
+) -> Within:
+    """The reference, and the other side of a tie where the unrounded quantity is close enough to one."""
+
+    def unrounded(arguments: Arguments) -> Results:
+        return {"exact": guarded(task, "the unrounded quantity raised", exact, *arguments.values())}
+
+    seen = study(unrounded, inputs, compute)
+    quantity = seen.exact["exact"].double()
+    allowed = _tolerance(seen, "exact", task.precision.slack).double()
+    below = torch.floor(quantity)
+    at_tie = (quantity - below - 0.5).abs() <= allowed
+    wide = reference.double()
+    low = torch.where(at_tie & (below == wide - 1), below, wide)
+    high = torch.where(at_tie & (below + 1 == wide + 1), below + 1, wide)
+    return Within(low.to(dtype), high.to(dtype))
+
+
+def _converted(inputs: Arguments, form: torch.dtype) -> dict[str, Argument]:
+    return {name: value.to(form) if _floating(value) else value for name, value in inputs.items()}
+
+
+def _floating(value: Argument) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _as(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Row-major, as results are in the arena, whatever strides the reference returns."""
+    return value.to(dtype).contiguous()
+
+
+def _finite(values: torch.Tensor) -> torch.Tensor:
+    """Distances that are not finite (from, to or between infinities) allow nothing."""
+    return values if bool(torch.isfinite(values.sum())) else values.nan_to_num_(0.0, 0.0, 0.0)

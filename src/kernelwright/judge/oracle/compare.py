@@ -1,0 +1,246 @@
+"""Holds what a candidate wrote against what was expected of it.
+
+The first pass says yes or no and is as short as it can be, because every timed call is a checked call. Only
+a no is looked into. Comparisons are always of the form "inside", never "not outside", so that NaN is wrong
+wherever it is not expected.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+
+from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
+from kernelwright.judge.oracle.scales import row_scale
+
+CHUNK = 1 << 18
+SMALL = 2.0**-5
+
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class Fault(StrEnum):
+    """The general way in which a result is wrong.
+
+    `unwritten`: elements still hold what the outputs were poisoned with. `nan_or_inf`: not finite where the
+    reference is, or the other way round. `imprecise`: every error is small beside its row, as lower
+    precision or a coarse approximation would leave it. `wrong`: anything else.
+    """
+
+    unwritten = "unwritten"
+    nan_or_inf = "nan_or_inf"
+    imprecise = "imprecise"
+    wrong = "wrong"
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """The first element at fault, and how many are. Error and tolerance are None where they mean nothing."""
+
+    kind: Fault
+    index: tuple[int, ...]
+    expected: str
+    got: str
+    error: float | None
+    tolerance: float | None
+    wrong: int
+    unwritten: int
+    total: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check(expectation: Expectation, got: torch.Tensor, sentinel: int) -> Mismatch | None:
+    """None if right. `sentinel` is the 32-bit word with which the memory of `got` was filled beforehand."""
+    match expectation:
+        case Within():
+            return None if _all_within(expectation, got) else _explain_within(expectation, got, sentinel)
+        case Same():
+            return (
+                None
+                if torch.equal(_bits(got), _bits(expectation.value))
+                else _explain_same(expectation, got, sentinel)
+            )
+        case Choice():
+            right = _well_chosen(expectation, got)
+            return None if bool(right.all()) else _explain_choice(expectation, got, right, sentinel)
+
+
+def headroom(expectation: Within, got: torch.Tensor) -> float:
+    """The largest error in units of the tolerance: below 1 is right."""
+    middle, half = _middle(expectation)
+    error = (got.double() - middle).abs_()
+    ratio = torch.where(half > 0, error / half, torch.where(error == 0, 0.0, torch.inf))
+    ratio = torch.where(got == expectation.low, ratio.nan_to_num(0.0), ratio)
+    if expectation.nan is not None:
+        ratio = torch.where(expectation.nan & torch.isnan(got), 0.0, ratio)
+    return float(ratio.nan_to_num_(torch.inf, torch.inf).max()) if got.numel() else 0.0
+
+
+def _all_within(expectation: Within, got: torch.Tensor) -> bool:
+    """Clamping to the bounds changes nothing. A NaN stays NaN and is equal to nothing, itself included."""
+    if expectation.nan is not None:
+        return bool(_within(expectation, got).all())
+    flat, low, high = got.reshape(-1), expectation.low.reshape(-1), expectation.high.reshape(-1)
+    for start in range(0, flat.numel(), CHUNK):
+        part = slice(start, start + CHUNK)
+        if not torch.equal(torch.clamp(flat[part], low[part], high[part]), flat[part]):
+            return False
+    return True
+
+
+def _within(expectation: Within, got: torch.Tensor) -> torch.Tensor:
+    right = (got >= expectation.low) & (got <= expectation.high)
+    return right if expectation.nan is None else right | (expectation.nan & torch.isnan(got))
+
+
+def _middle(expectation: Within) -> tuple[torch.Tensor, torch.Tensor]:
+    """The reference and the tolerance, in float64."""
+    low, high = expectation.low.double(), expectation.high.double()
+    middle, half = (low + high) / 2, (high - low) / 2
+    middle, half = torch.where(low == high, low, middle), torch.where(low == high, 0.0, half)
+    if expectation.nan is not None:
+        middle = middle.masked_fill(expectation.nan, torch.nan)
+    return middle, half
+
+
+def _explain_within(expectation: Within, got: torch.Tensor, sentinel: int) -> Mismatch | None:
+    wrong = ~_within(expectation, got)
+    middle, half = _middle(expectation)
+    error = (got.double() - middle).abs()
+    unwritten = wrong & _poisoned(got, sentinel)
+    odd = wrong & ~(torch.isfinite(got) & torch.isfinite(middle))
+    if bool(unwritten.any()):
+        kind, where = Fault.unwritten, unwritten
+    elif bool(odd.any()):
+        kind, where = Fault.nan_or_inf, odd
+    else:
+        size = torch.where(torch.isfinite(middle), middle.abs(), 0.0)
+        beside = torch.maximum(size, row_scale(size, least=64))
+        small = got.is_floating_point() and bool((error <= SMALL * beside)[wrong].all())
+        kind, where = (Fault.imprecise if small else Fault.wrong), wrong
+    index = _first(where)
+    return Mismatch(
+        kind=kind,
+        index=index,
+        expected=_show(middle[index].to(got.dtype)),
+        got=_show(got[index]),
+        error=_finite(error[index]),
+        tolerance=_finite(half[index]),
+        wrong=int(wrong.sum()),
+        unwritten=int(unwritten.sum()),
+        total=got.numel(),
+    )
+
+
+def _explain_same(value: torch.Tensor, got: torch.Tensor, sentinel: int) -> Mismatch | None:
+    wrong = _bits(got) != _bits(value)
+    odd = torch.zeros_like(wrong)
+    if got.is_floating_point():
+        wrong &= ~(torch.isnan(got) & torch.isnan(value))
+        odd = wrong & ~(torch.isfinite(got) & torch.isfinite(value))
+    if not bool(wrong.any()):
+        return None
+    unwritten = wrong & _poisoned(got, sentinel)
+    if bool(unwritten.any()):
+        kind, where = Fault.unwritten, unwritten
+    elif bool(odd.any()):
+        kind, where = Fault.nan_or_inf, odd
+    else:
+        kind, where = Fault.wrong, wrong
+    index = _first(where)
+    return Mismatch(
+        kind=kind,
+        index=index,
+        expected=_show(value[index]),
+        got=_show(_bits(got)[index] if got.dtype == torch.bool else got[index]),
+        error=None
+        if got.dtype == torch.bool
+        else _finite((got[index].double() - value[index].double()).abs()),
+        tolerance=0.0,
+        wrong=int(wrong.sum()),
+        unwritten=int(unwritten.sum()),
+        total=got.numel(),
+    )
+
+
+def _well_chosen(expectation: Choice, got: torch.Tensor) -> torch.Tensor:
+    """In range, of the best value, and (of several) none twice."""
+    best, found, inside = _found(expectation, got)
+    right = inside & ((found == best) | (torch.isnan(found) & torch.isnan(best)))
+    if got.dim() == expectation.source.dim() and got.dim() and got.shape[expectation.dim] > 1:
+        order = got.sort(dim=expectation.dim, stable=True)
+        repeated = torch.zeros_like(right)
+        behind = torch.zeros_like(right).narrow(expectation.dim, 0, 1)
+        again = torch.cat((behind, order.values.diff(dim=expectation.dim) == 0), expectation.dim)
+        right &= ~repeated.scatter(expectation.dim, order.indices, again)
+    return right
+
+
+def _found(expectation: Choice, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    source, dim = expectation.source, expectation.dim
+    places = got.long()
+    inside = (places >= 0) & (places < source.shape[dim])
+    places = places.clamp(0, source.shape[dim] - 1)
+    places = places if places.dim() == source.dim() else places.unsqueeze(dim)
+    return expectation.best, source.gather(dim, places).view(got.shape), inside
+
+
+def _explain_choice(expectation: Choice, got: torch.Tensor, right: torch.Tensor, sentinel: int) -> Mismatch:
+    best, found, inside = _found(expectation, got)
+    unwritten = ~right & _poisoned(got, sentinel)
+    kind, where = (Fault.unwritten, unwritten) if bool(unwritten.any()) else (Fault.wrong, ~right)
+    index = _first(where)
+    place = int(got[index])
+    what = f"value {_show(found[index])}" if bool(inside[index]) else "out of range"
+    return Mismatch(
+        kind=kind,
+        index=index,
+        expected=f"an index of value {_show(best[index])}",
+        got=f"{place} ({what})",
+        error=_distance(found[index], best[index]) if bool(inside[index]) else None,
+        tolerance=0.0,
+        wrong=int((~right).sum()),
+        unwritten=int(unwritten.sum()),
+        total=got.numel(),
+    )
+
+
+def _poisoned(got: torch.Tensor, sentinel: int) -> torch.Tensor:
+    """Where the memory still has the bits with which it was filled."""
+    pattern = torch.frombuffer(
+        bytearray(struct.pack("<II", sentinel, sentinel)), dtype=WORDS[got.element_size()]
+    )
+    pattern = pattern.to(got.device).repeat(-(-got.numel() // pattern.numel()))[: got.numel()]
+    return _bits(got) == pattern.view(got.shape)
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as whole numbers: NaNs compare, and a byte that is no boolean stays what it is."""
+    word = WORDS[tensor.element_size()]
+    return tensor if tensor.dtype == word else tensor.view(word)
+
+
+def _first(mask: torch.Tensor) -> tuple[int, ...]:
+    flat = int(mask.reshape(-1).to(torch.uint8).argmax())
+    return tuple(int(place) for place in torch.unravel_index(torch.tensor(flat), mask.shape))
+
+
+def _show(value: torch.Tensor) -> str:
+    number = value.item()
+    return f"{number:.9g}" if isinstance(number, float) else str(number)
+
+
+def _distance(one: torch.Tensor, other: torch.Tensor) -> float | None:
+    return _finite((one.double() - other.double()).abs())
+
+
+def _finite(value: torch.Tensor) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None

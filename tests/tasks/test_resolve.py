@@ -1,0 +1,145 @@
+"""One name for a task everywhere, and one clear line where it names none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright.tasks import TaskError
+from kernelwright.tasks.reference import run_reference
+from kernelwright.tasks.resolve import builtin_names, resolve
+
+from .samples import GOOD_FILE
+
+WriteTask = Callable[[str], str]
+
+
+def error_of(ref: str) -> str:
+    with pytest.raises(TaskError) as error:
+        resolve(ref)
+    message = str(error.value)
+    assert "\n" not in message
+    return message
+
+
+def test_a_file_is_a_task_named_after_it(write_task: WriteTask) -> None:
+    task = resolve(write_task(GOOD_FILE))
+    assert (task.name, task.doc, task.direction) == ("my_task", "Twice x.", "forward")
+    assert run_reference(task, {"x": torch.ones(2)})["out"].tolist() == [2, 2]
+
+
+def test_a_relative_path_works_and_is_shown_as_typed(
+    write_task: WriteTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(write_task(GOOD_FILE)).parent)
+    assert resolve("./my_task.py").name == resolve("my_task.py").name == "my_task"
+    assert error_of("./none.py") == "none.py: there is no such file: check the path"
+
+
+def test_the_backward_of_a_file(write_task: WriteTask) -> None:
+    task = resolve(write_task(GOOD_FILE) + ":backward")
+    assert task.name == "my_task:backward" and task.outputs == ("grad_x",)
+
+
+def test_a_file_with_postponed_annotations_and_dataclasses_loads(write_task: WriteTask) -> None:
+    extra = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+    extra += "@dataclass\nclass A:\n    b: int\n"
+    assert resolve(write_task(extra + GOOD_FILE)).outputs == ("out",)
+
+
+def test_a_file_does_not_inherit_how_ours_are_compiled(write_task: WriteTask) -> None:
+    """Annotations are values in a file that does not postpone them."""
+    source = GOOD_FILE.replace("double(x)", "double(x: 1 + 1)")
+    assert resolve(write_task(source)).reference.__annotations__ == {"x": 2}
+
+
+FAULTY: list[tuple[str, str]] = [
+    ("def f(:\n", "my_task.py:1: the file is not valid Python: SyntaxError"),
+    ("\x00", "the file is not valid Python"),
+    ("x = 1\nimport no_such_module\n", "my_task.py:2: an import failed (install it, or remove the import)"),
+    ("\n\n1 / 0\n", "my_task.py:3: ZeroDivisionError: division by zero"),
+    ("import sys\nsys.exit()\n", "my_task.py:2: SystemExit"),
+    ("x = 1\n", "my_task.py: the file defines no task: end it with `task = Task(...)`"),
+    ("task = 3\n", "my_task.py: `task` is a int: end the file with"),
+    (GOOD_FILE.replace('{"n": 64}', '{"m": 64}'), "my_task.py:12: public workload {'m': 64} does not give"),
+    (GOOD_FILE.replace("2 * x", "x.nothing()"), "my_task.py:9: the reference raised: AttributeError"),
+    (
+        GOOD_FILE.replace("2 * x", "helper(x)") + "\n\ndef helper(x):\n    raise KeyError(x.ndim)\n",
+        "my_task.py:21: the reference raised: KeyError: 1",
+    ),
+    (GOOD_FILE.replace("2 * x", "x.mul_(2)"), "my_task.py:8: the reference changes 'x'"),
+    (GOOD_FILE.replace("2 * x", "x.float() * 2"), "my_task.py:9: the reference raised: the reference casts"),
+]
+
+
+@pytest.mark.parametrize(("source", "message"), FAULTY, ids=[message for _, message in FAULTY])
+def test_a_faulty_file_is_named_with_its_line(write_task: WriteTask, source: str, message: str) -> None:
+    assert message in error_of(write_task(source))
+
+
+def test_a_directory_is_no_task(tmp_path: Path) -> None:
+    assert error_of(f"{tmp_path}/").endswith("this is a directory: name the task's file in it")
+
+
+def test_close_names_are_suggested() -> None:
+    assert "did you mean rmsnorm" in error_of("rmsnrom")
+    assert "did you mean softmax" in error_of("softmx:backward")
+    assert "there are adamw, argmax" in error_of("zzz")
+    assert "is no built-in task" in error_of("")
+
+
+def test_another_direction_is_refused() -> None:
+    assert "write rmsnorm:backward" in error_of("rmsnorm:forwards")
+
+
+def test_tasks_without_backward_say_so() -> None:
+    assert "argmax has no backward: none of its outputs is differentiable" in error_of("argmax:backward")
+    assert "adamw has no backward: it changes param, exp_avg, exp_avg_sq in place" in error_of(
+        "adamw:backward"
+    )
+
+
+def test_a_built_in_wins_over_a_file_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "softmax").write_text("not python (")
+    monkeypatch.chdir(tmp_path)
+    assert resolve("softmax").name == "softmax"
+
+
+def test_light_processes_do_not_pay_for_torch() -> None:
+    """The values, the list of built-ins and the answer to a misspelt name need no torch."""
+    script = (
+        "import sys\n"
+        "import kernelwright.tasks, kernelwright.tasks.hidden, kernelwright.tasks.describe\n"
+        "from kernelwright.tasks.resolve import builtin_names, resolve\n"
+        "assert 'rmsnorm' in builtin_names()\n"
+        "try: resolve('rmsnrom')\n"
+        "except kernelwright.tasks.TaskError: pass\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_the_built_ins_are_the_files_of_the_folder() -> None:
+    assert builtin_names() == (
+        "adamw",
+        "argmax",
+        "cross_entropy",
+        "layernorm",
+        "linear_relu",
+        "maxpool2d",
+        "rmsnorm",
+        "softmax",
+    )
+
+
+def test_the_worked_example_of_the_docs_works(write_task: WriteTask) -> None:
+    docs = Path(__file__).parents[2] / "docs" / "tasks.md"
+    source = docs.read_text().split("```python\n")[1].split("```")[0]
+    assert resolve(write_task(source) + ":backward").outputs == ("grad_x", "grad_scale")
