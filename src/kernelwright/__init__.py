@@ -1,4 +1,4 @@
-"""Kernelwright: takes a PyTorch operation and returns a faster kernel, with proof that it is right and how fast it is."""
+"""Takes a PyTorch operation and returns a faster kernel, with proof that it is right and how fast it is."""
 
 from kernelwright.version import __version__
 

@@ -46,7 +46,10 @@ def test_a_dtype_that_varies_becomes_a_template_parameter() -> None:
 
 def test_constants_bring_a_preparation() -> None:
     posed = Signature(
-        (TensorSpec("w", "float32", (4,), (1,), "constant"), TensorSpec("out", "float32", (4,), (1,), "output"))
+        (
+            TensorSpec("w", "float32", (4,), (1,), "constant"),
+            TensorSpec("out", "float32", (4,), (1,), "output"),
+        )
     )
     skeleton = CPP.skeleton((posed,), "t")
     assert "void prepare(kw::Tensor<const float, 1> w)" in skeleton

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.arena import ALIGNMENT, ITEM_BYTES, PAGE, ArenaLevel, Segment, extent_bytes, layout_text, place
+from kernelwright.judge.arena import (
+    ALIGNMENT,
+    ITEM_BYTES,
+    PAGE,
+    ArenaLevel,
+    Segment,
+    extent_bytes,
+    layout_text,
+    place,
+)
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 
@@ -75,10 +84,16 @@ def test_an_output_can_be_written_but_not_resized() -> None:
 
 def test_the_layout_names_every_argument_in_order() -> None:
     signature = Signature(
-        (contiguous((2, 3)), ScalarSpec("eps", 0.5), ScalarSpec("n", 7), ScalarSpec("flag", True), contiguous((), role="output"))
+        (
+            contiguous((2, 3)),
+            ScalarSpec("eps", 0.5),
+            ScalarSpec("n", 7),
+            ScalarSpec("flag", True),
+            contiguous((), role="output"),
+        )
     )
     lines = layout_text(signature, [11, 12]).splitlines()
     assert lines[0] == f"tensor 11 {PAGE} {PAGE - ALIGNMENT} 0 2 2 3 3 1"
-    assert lines[1] == f"real {0.5.hex()}"
+    assert lines[1] == f"real {(0.5).hex()}"
     assert lines[2:4] == ["integer 7", "integer 1"]
     assert lines[4] == f"tensor 12 {PAGE} {PAGE - ALIGNMENT} 1 0"

@@ -119,7 +119,13 @@ def test_a_noisy_baseline_is_outside_its_band() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "duration", "width"),
-    [("cpu", 1e-6, 0.05), ("cpu", 1.0, 0.05), ("gpu", 51e-6, 0.01), ("gpu", 50e-6, 0.03), ("gpu", 10e-6, 0.03)]
+    [
+        ("cpu", 1e-6, 0.05),
+        ("cpu", 1.0, 0.05),
+        ("gpu", 51e-6, 0.01),
+        ("gpu", 50e-6, 0.03),
+        ("gpu", 10e-6, 0.03),
+    ]
     + [("gpu", 8e-6, 0.025), ("gpu", 2e-6, 0.1)],
 )
 def test_bands_are_those_of_the_design(kind: str, duration: float, width: float) -> None:

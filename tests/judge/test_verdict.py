@@ -36,9 +36,7 @@ def result(*, hidden: bool) -> WorkloadResult:
         hidden=hidden,
         trials=12,
         seconds=seconds,
-        baselines=(
-            BaselineTime(baseline="eager", seconds=seconds, speedup=IntervalValue(low=1, mid=2, high=seconds)),
-        ),
+        baselines=(BaselineTime(baseline="eager", seconds=seconds, speedup=IntervalValue(low=1, mid=2, high=seconds)),),
         raw_seconds={"candidate": (seconds,)},
     )
 

@@ -64,7 +64,7 @@ def _child_of(subject: Subject) -> int:
 
 
 def _threads(pid: int) -> list[str]:
-    return os.listdir(f"/proc/{pid}/task")
+    return [entry.name for entry in Path(f"/proc/{pid}/task").iterdir()]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,9 @@ def test_words_said_in_advance_answer_nothing() -> None:
 
 
 def test_output_is_bounded() -> None:
-    source = '#include <stdio.h>\nvoid kernel() { for (int i = 0; i < 200000; ++i) puts("forged verdict: accepted"); fflush(stdout); }'
+    source = """
+    #include <stdio.h>
+    void kernel() { for (int i = 0; i < 200000; ++i) puts("forged verdict: accepted"); fflush(stdout); }"""
     with runner(source) as subject:
         assert subject.ready().ending is Ending.ok
         assert subject.trial("r", 10).ending is Ending.ok

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 from importlib import metadata
@@ -151,7 +150,7 @@ def _gpu() -> Finding:
 
 def _devices() -> list[str]:
     try:
-        return os.listdir(Path("/dev"))
+        return [entry.name for entry in Path("/dev").iterdir()]
     except OSError:
         return []
 

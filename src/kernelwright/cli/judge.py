@@ -63,9 +63,7 @@ def judge(
     raise typer.Exit(_exit_code(verdicts))
 
 
-def _judge_all(
-    task: str, candidates: list[Candidate], settings: Settings, *, quiet: bool, view: View
-) -> list[Verdict]:
+def _judge_all(task: str, candidates: list[Candidate], settings: Settings, *, quiet: bool, view: View) -> list[Verdict]:
     verdicts = []
     with Judge(settings) as judging, Progress(quiet=quiet) as progress:
         progress.start(task)

@@ -26,7 +26,9 @@ class TaskReport(BaseModel):
 
 
 @tasks.command("list")
-def list_tasks(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
+def list_tasks(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
     """The built-in tasks."""
     from kernelwright.tasks.resolve import builtin_names  # imports torch, which takes seconds
 

@@ -94,7 +94,11 @@ def _claim(result: WorkloadResult, speedup: IntervalValue, baseline: str) -> str
 def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     results = verdict.workloads
     conditions = verdict.conditions
-    remarks = [f"sandbox {conditions.sandbox}", f"arena {conditions.arena}", f"sanitizers {conditions.safety}"]
+    remarks = [
+        f"sandbox {conditions.sandbox}",
+        f"arena {conditions.arena}",
+        f"sanitizers {conditions.safety}",
+    ]
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")
     precision = next((r.precision for r in results if r.precision), None)

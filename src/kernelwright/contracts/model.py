@@ -21,9 +21,11 @@ class BuildPlan:
 
 
 class Contract(Protocol):
-    name: str
-    language: str
-    suffix: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def language(self) -> str: ...
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
         """The exact declaration that a candidate must define."""

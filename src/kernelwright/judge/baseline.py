@@ -19,7 +19,7 @@ import torch
 
 from kernelwright.judge.arena import WRITABLE_ROLES, place
 from kernelwright.judge.channel import Channel, Message
-from kernelwright.tasks.model import ScalarSpec, Signature, Task, TensorSpec
+from kernelwright.tasks.model import Task, TensorSpec
 from kernelwright.tasks.resolve import resolve
 
 

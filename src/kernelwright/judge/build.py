@@ -83,8 +83,6 @@ def _machine() -> str:
     return f"{probe().model} {probe().architecture}"
 
 
-
-
 def _compile(plan: BuildPlan) -> bytes | BuildFailure:
     log = warden.Log(1 << 18)
     product = os.memfd_create("library", os.MFD_CLOEXEC)

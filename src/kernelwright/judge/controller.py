@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 
 from kernelwright.contracts import Candidate
@@ -48,13 +49,17 @@ def _quiet(_: str) -> None:
     return None
 
 
+def _prefixed(progress: Progress, prefix: str, text: str) -> None:
+    progress(f"{prefix}: {text}")
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to judge. The defaults are what a claim needs."""
 
     baselines: tuple[str, ...] = BASELINES
     threads: int = 0  # 0: as many as there are cores to use
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
     public_only: bool = False
     safety: bool = True
     key: bytes | None = None
@@ -73,7 +78,13 @@ class _Progressing:
     arena: str = ""
 
     def verdict(
-        self, outcome: Outcome, stage: Stage, reason: Reason, fault: Fault | None = None, *, hidden: bool = False
+        self,
+        outcome: Outcome,
+        stage: Stage,
+        reason: Reason,
+        fault: Fault | None = None,
+        *,
+        hidden: bool = False,
     ) -> Verdict:
         first = next(iter(self.built.values()), None)
         return Verdict(
@@ -105,9 +116,7 @@ class Judge:
         self._key = self.settings.key or judge_key()
         sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
         self._oracle = OracleClient(self._key, self._threads)
-        self._baselines = {
-            name: BaselineProcess(name, self._threads, self._cpus) for name in self.settings.baselines
-        }
+        self._baselines = {name: BaselineProcess(name, self._threads, self._cpus) for name in self.settings.baselines}
         self._tasks: dict[str, OpenTask] = {}
         self._expected: dict[tuple[str, str], dict[str, float]] = {}
         self._overhead: float | None = None
@@ -152,9 +161,10 @@ class Judge:
                 progress("safety")
                 fault = self._inspect(state, min(part, key=_elements))
                 on_hidden = part is hidden and fault is not None
-        for one in posed if fault is None else ():
-            name = f"hidden {len(state.results) - len(state.task.public) + 1}" if one.workload.hidden else ""
-            fault = self._measure(state, one, lambda text, name=name or one.workload.label: progress(f"{name}: {text}"))
+        for number, one in enumerate(posed if fault is None else ()):
+            hidden_number = number - len(state.task.public) + 1
+            name = f"hidden {hidden_number}" if one.workload.hidden else one.workload.label
+            fault = self._measure(state, one, partial(_prefixed, progress, name))
             if fault is not None:
                 on_hidden = one.workload.hidden
                 break
@@ -234,9 +244,7 @@ class Judge:
             order = random.Random(seed(self._key, "turns", state.candidate.id, posed.workload.label))
             overhead = self._empty_trial()
             with lock.measuring():
-                measurement = Measurement(
-                    self._oracle, posed, runner, self._baselines, expected, overhead, order
-                )
+                measurement = Measurement(self._oracle, posed, runner, self._baselines, expected, overhead, order)
                 try:
                     state.results.append(self._trials(state, measurement, progress))
                 except Rejected as rejected:
@@ -288,7 +296,9 @@ class Judge:
         self._oracle.restore()
         baseline.write()
         if answer := self._oracle.check():
-            raise CannotDecide(f"the {name} baseline gives a wrong result, so nothing can be compared with it: {answer}")
+            raise CannotDecide(
+                f"the {name} baseline gives a wrong result, so nothing can be compared with it: {answer}"
+            )
         seconds = []
         for _ in range(3):
             self._oracle.restore()
@@ -319,9 +329,7 @@ def _elements(posed: Posed) -> int:
 
 def _unmeasured(posed: Posed) -> WorkloadResult:
     workload = posed.workload
-    return WorkloadResult(
-        label=workload.label, sizes=workload.size_map, dtype=workload.dtype, hidden=workload.hidden
-    )
+    return WorkloadResult(label=workload.label, sizes=workload.size_map, dtype=workload.dtype, hidden=workload.hidden)
 
 
 __all__ = ["Judge", "KernelwrightError", "Settings"]

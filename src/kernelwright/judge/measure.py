@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -54,14 +55,16 @@ class Times:
 
 @dataclass(frozen=True)
 class Effort:
-    """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most`.
+    """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most` blocks
+    or until `seconds` have gone by.
 
     What decides is the baseline's noise, never the candidate's: a candidate must not choose its own sample size.
     """
 
     least: int = 12
-    most: int = 36
+    most: int = 48
     step: int = 6
+    seconds: float = 8.0
 
 
 class Measurement:
@@ -84,11 +87,13 @@ class Measurement:
 
     def run(self, effort: Effort, tick: Callable[[], None]) -> Times:
         times = Times(baselines={name: [] for name in self._baselines})
-        for block in range(effort.most):
+        until = time.monotonic() + effort.seconds
+        for block in range(1, effort.most + 1):
             self._block(times)
             tick()
-            enough = block + 1 >= effort.least and (block + 1 - effort.least) % effort.step == 0
-            if enough and self.quiet(times):
+            if block < effort.least or (block - effort.least) % effort.step:
+                continue
+            if self.quiet(times) or time.monotonic() > until:
                 break
         return times
 

@@ -65,9 +65,7 @@ def speedup(baseline: Sequence[float], candidate: Sequence[float]) -> Interval:
     interval exactly.
     """
     if len(baseline) != len(candidate):
-        raise ValueError(
-            f"{len(baseline)} baseline times cannot be paired with {len(candidate)} candidate times"
-        )
+        raise ValueError(f"{len(baseline)} baseline times cannot be paired with {len(candidate)} candidate times")
     _require_times(baseline)
     _require_times(candidate)
     ratios = sorted(b / c for b, c in zip(baseline, candidate, strict=True))

@@ -57,7 +57,7 @@ class Reason(StrEnum):
 
 
 class SpeedStatus(StrEnum):
-    """Whether a speed could be measured. `noisy`: the A/A interval lies outside its band. `short`: too short to rank."""
+    """Whether a speed could be measured. `noisy`: the A/A interval left its band. `short`: too short to rank."""
 
     measured = "measured"
     noisy = "noisy"

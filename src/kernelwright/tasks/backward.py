@@ -132,9 +132,7 @@ def _probe(task: Task, arguments: dict[str, Argument]) -> Differentiable:
     return Differentiable(tuple(leaves), tuple(outputs))
 
 
-def _gradients(
-    outputs: dict[int, torch.Tensor], leaves: dict[int, torch.Tensor]
-) -> tuple[torch.Tensor | None, ...]:
+def _gradients(outputs: dict[int, torch.Tensor], leaves: dict[int, torch.Tensor]) -> tuple[torch.Tensor | None, ...]:
     upstream = [torch.ones_like(output) for output in outputs.values()]
     return torch.autograd.grad(list(outputs.values()), list(leaves.values()), upstream, allow_unused=True)
 

@@ -46,9 +46,7 @@ def evaluate(dim: Dim, sizes: Sizes) -> int:
             return node.value
         if isinstance(node, ast.Name):
             if node.id not in sizes:
-                raise TaskError(
-                    f"dimension {dim!r} needs the size {node.id!r}, which the workload does not give"
-                )
+                raise TaskError(f"dimension {dim!r} needs the size {node.id!r}, which the workload does not give")
             return sizes[node.id]
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             left, right = walk(node.left), walk(node.right)

@@ -24,9 +24,7 @@ from kernelwright.tasks.reference import (
 __all__ = ["Argument", "draw_inputs", "run_reference", "signature"]
 
 
-def draw_inputs(
-    task: Task, workload: Workload, family: Family, generator: torch.Generator
-) -> dict[str, Argument]:
+def draw_inputs(task: Task, workload: Workload, family: Family, generator: torch.Generator) -> dict[str, Argument]:
     """Arguments in declared order, contiguous, on the generator's device and determined by it alone."""
     drawn: dict[str, Argument] = {}
     sizes = workload.size_map
@@ -35,9 +33,7 @@ def draw_inputs(
             case TensorInput() | Upstream():
                 shape, dtype = _form(declared, workload)
                 what = f"drawing {name!r} for {workload.shown} raised"
-                drawn[name] = guarded(
-                    task, what, realise, declared.draw, family, shape, dtype, sizes, generator
-                )
+                drawn[name] = guarded(task, what, realise, declared.draw, family, shape, dtype, sizes, generator)
             case Saved():
                 drawn[name] = _saved(name, declared, drawn)
             case _:

@@ -48,9 +48,7 @@ class Normal:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mean) and math.isfinite(self.std) and self.std > 0):
-            raise TaskError(
-                f"{self} needs a finite mean and a positive std: constants let wrong kernels pass"
-            )
+            raise TaskError(f"{self} needs a finite mean and a positive std: constants let wrong kernels pass")
 
     def __str__(self) -> str:
         return f"normal({self.mean:g}, {self.std:g})"

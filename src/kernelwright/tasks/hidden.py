@@ -42,9 +42,7 @@ def hidden_workloads(task: Task, key: bytes, count: int = 16) -> tuple[Workload,
     return tuple(pool)
 
 
-def sample_hidden(
-    pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3
-) -> tuple[Workload, ...]:
+def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3) -> tuple[Workload, ...]:
     """The hidden workloads for one candidate: always the same ones, so that asking again reveals nothing."""
     order = sorted(range(len(pool)), key=lambda index: _digest(key, "sample", candidate_id, index))
     return tuple(pool[index] for index in order[:count])
@@ -69,9 +67,7 @@ def _best(task: Task, points: Iterable[Point], taken: set[Point], usual: float) 
             break
     if best is None:
         name = task.name or "the task"
-        raise TaskError(
-            f"the hidden ranges of {name} leave no workload that is possible and not public: widen them"
-        )
+        raise TaskError(f"the hidden ranges of {name} leave no workload that is possible and not public: widen them")
     return best[1]
 
 
@@ -103,9 +99,7 @@ def _every_point(task_name: str, key: bytes, index: int, ranges: Ranges) -> Iter
     """A small space is searched to its end, so that workloads repeat only when there are no others."""
     values = [[(name, v) for v in range(low, high + 1)] for name, (low, high) in ranges.items()]
     points = itertools.product(*values)
-    yield from sorted(
-        points, key=lambda point: _digest(key, "every", task_name, index, described(dict(point)))
-    )
+    yield from sorted(points, key=lambda point: _digest(key, "every", task_name, index, described(dict(point))))
 
 
 def _draw(key: bytes, place: tuple[object, ...], bounds: tuple[int, int], rule: Rule) -> int:

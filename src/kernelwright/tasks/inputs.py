@@ -38,9 +38,7 @@ class TensorInput:
         return shape
 
 
-def tensor(
-    *dims: Dim, draw: Draw | None = None, dtype: str | None = None, gradient: bool = True
-) -> TensorInput:
+def tensor(*dims: Dim, draw: Draw | None = None, dtype: str | None = None, gradient: bool = True) -> TensorInput:
     """Declares a tensor argument: `tensor("rows", "cols")`, drawn from the trial's family by default."""
     return TensorInput(tuple(dims), draw or of_family(), dtype, gradient)
 

@@ -19,9 +19,7 @@ def load_task(path: Path) -> Task:
         raise located(origin, None, "the file defines no task: end it with `task = Task(...)`")
     task = module.task
     if not isinstance(task, Task):
-        raise located(
-            origin, None, f"`task` is a {type(task).__name__}: end the file with `task = Task(...)`"
-        )
+        raise located(origin, None, f"`task` is a {type(task).__name__}: end the file with `task = Task(...)`")
     return task.named(path.stem, origin=origin, doc=(module.__doc__ or "").strip())
 
 

@@ -73,9 +73,7 @@ def _checked(task: Task, name: str, value: object) -> torch.Tensor:
     return value
 
 
-def prepared(
-    task: Task, inputs: Mapping[str, Argument], dtype: torch.dtype | None = None
-) -> dict[str, Argument]:
+def prepared(task: Task, inputs: Mapping[str, Argument], dtype: torch.dtype | None = None) -> dict[str, Argument]:
     """Arguments for one call: inout tensors are copies, floating-point tensors are in `dtype` if given."""
 
     def prepare(name: str, value: Argument) -> Argument:

@@ -51,9 +51,7 @@ def _find(name: str) -> Task:
             return task
     close = difflib.get_close_matches(name, builtin_names(), n=3)
     meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(builtin_names())}"
-    raise TaskError(
-        f"{name!r} is no built-in task: {meant} (a file of yours is written ./{name or 'task'}.py)"
-    )
+    raise TaskError(f"{name!r} is no built-in task: {meant} (a file of yours is written ./{name or 'task'}.py)")
 
 
 def _builtin(name: str) -> Task | None:

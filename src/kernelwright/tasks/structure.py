@@ -67,9 +67,7 @@ def _check_tensor(task: Task, name: str, declared: TensorInput) -> None:
     dtypes = task.dtypes if declared.dtype is None else (declared.dtype,)
     whole = [dtype for dtype in dtypes if dtype not in FLOATS]
     if isinstance(declared.draw, OfFamily | Normal | Uniform) and whole:
-        raise TaskError(
-            f"input {name!r} is {whole[0]} but drawn as {declared.draw}: use draw=integers(low, high)"
-        )
+        raise TaskError(f"input {name!r} is {whole[0]} but drawn as {declared.draw}: use draw=integers(low, high)")
     if not isinstance(declared.draw, OfFamily | Normal | Uniform | Integers | Custom):
         raise TaskError(f"input {name!r} has draw {declared.draw!r}: use normal, uniform, integers or custom")
 

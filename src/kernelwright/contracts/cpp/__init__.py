@@ -23,10 +23,30 @@ TYPES = {
     "uint8": "std::uint8_t",
     "bool": "bool",
 }
-WARNINGS = ("-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function", "-fmax-errors=20", "-fdiagnostics-color=never")
-FLAGS = ("-std=c++20", "-march=native", "-fopenmp", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
+WARNINGS = (
+    "-Wall",
+    "-Wno-unknown-pragmas",
+    "-Wno-unused-function",
+    "-fmax-errors=20",
+    "-fdiagnostics-color=never",
+)
+FLAGS = (
+    "-std=c++20",
+    "-march=native",
+    "-fopenmp",
+    "-shared",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+)
 FAST = ("-O3",)
-SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
+SANITIZED = (
+    "-O1",
+    "-g",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=undefined",
+)
 LINK = ("-Wl,-z,defs", "-Wl,-z,now")
 
 
@@ -108,7 +128,6 @@ def _glue(signature: Signature) -> str:
 class CppContract:
     name: str = "cpp"
     language: str = "C++20 for the CPU, built with g++ -O3 -march=native -fopenmp"
-    suffix: str = ".cpp"
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
         generic = _varying(signatures)

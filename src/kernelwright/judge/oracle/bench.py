@@ -59,7 +59,7 @@ class Bench:
         self._item, self._word = item, word
         for name, segment in self._segments.items():
             if not segment.region.writable:
-                self._views[name].copy_(item.inputs[name])
+                self._views[name].copy_(item.tensor(name))
                 self._guard(segment.region)
         self.restore()
 
@@ -70,7 +70,7 @@ class Bench:
             if segment.region.writable:
                 self._words[name].fill_(_signed(self._word))
                 if segment.region.tensor.role == "inout":
-                    self._views[name].copy_(self._item.inputs[name])
+                    self._views[name].copy_(self._item.tensor(name))
         for name in self._segments:
             words = self._words[name]
             self._flush(words.data_ptr(), words.numel() * 4)
@@ -94,9 +94,7 @@ class Bench:
 
     def matches_remembered(self) -> bool:
         """Bit for bit, because a deterministic kernel gives the same bits."""
-        return all(
-            torch.equal(_bits(self._views[name]), _bits(kept)) for name, kept in self._remembered.items()
-        )
+        return all(torch.equal(_bits(self._views[name]), _bits(kept)) for name, kept in self._remembered.items())
 
     def results(self) -> dict[str, torch.Tensor]:
         return {name: self._views[name] for name in self.task.result_names}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.errors import CannotDecide, KernelwrightError
-from kernelwright.judge.channel import Channel, ChannelClosed, Message, pair
+from kernelwright.judge.channel import ChannelClosed, Message, pair
 from kernelwright.judge.sandbox import trusted_environment
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
 
@@ -113,7 +113,11 @@ def _start(theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
 
 
 def _json(workload: Workload) -> Message:
-    return {"sizes": [list(pair) for pair in workload.sizes], "dtype": workload.dtype, "hidden": workload.hidden}
+    return {
+        "sizes": [list(pair) for pair in workload.sizes],
+        "dtype": workload.dtype,
+        "hidden": workload.hidden,
+    }
 
 
 def _posed(entry: Message) -> Posed:

@@ -61,26 +61,11 @@ def check(expectation: Expectation, got: torch.Tensor, sentinel: int) -> Mismatc
     match expectation:
         case Within():
             return None if _all_within(expectation, got) else _explain_within(expectation, got, sentinel)
-        case Same():
-            return (
-                None
-                if torch.equal(_bits(got), _bits(expectation.value))
-                else _explain_same(expectation, got, sentinel)
-            )
+        case Same(value):
+            return None if torch.equal(_bits(got), _bits(value)) else _explain_same(value, got, sentinel)
         case Choice():
             right = _well_chosen(expectation, got)
             return None if bool(right.all()) else _explain_choice(expectation, got, right, sentinel)
-
-
-def headroom(expectation: Within, got: torch.Tensor) -> float:
-    """The largest error in units of the tolerance: below 1 is right."""
-    middle, half = _middle(expectation)
-    error = (got.double() - middle).abs_()
-    ratio = torch.where(half > 0, error / half, torch.where(error == 0, 0.0, torch.inf))
-    ratio = torch.where(got == expectation.low, ratio.nan_to_num(0.0), ratio)
-    if expectation.nan is not None:
-        ratio = torch.where(expectation.nan & torch.isnan(got), 0.0, ratio)
-    return float(ratio.nan_to_num_(torch.inf, torch.inf).max()) if got.numel() else 0.0
 
 
 def _all_within(expectation: Within, got: torch.Tensor) -> bool:
@@ -160,9 +145,7 @@ def _explain_same(value: torch.Tensor, got: torch.Tensor, sentinel: int) -> Mism
         index=index,
         expected=_show(value[index]),
         got=_show(_bits(got)[index] if got.dtype == torch.bool else got[index]),
-        error=None
-        if got.dtype == torch.bool
-        else _finite((got[index].double() - value[index].double()).abs()),
+        error=None if got.dtype == torch.bool else _finite((got[index].double() - value[index].double()).abs()),
         tolerance=0.0,
         wrong=int(wrong.sum()),
         unwritten=int(unwritten.sum()),
@@ -214,9 +197,7 @@ def _explain_choice(expectation: Choice, got: torch.Tensor, right: torch.Tensor,
 
 def _poisoned(got: torch.Tensor, sentinel: int) -> torch.Tensor:
     """Where the memory still has the bits with which it was filled."""
-    pattern = torch.frombuffer(
-        bytearray(struct.pack("<II", sentinel, sentinel)), dtype=WORDS[got.element_size()]
-    )
+    pattern = torch.frombuffer(bytearray(struct.pack("<II", sentinel, sentinel)), dtype=WORDS[got.element_size()])
     pattern = pattern.to(got.device).repeat(-(-got.numel() // pattern.numel()))[: got.numel()]
     return _bits(got) == pattern.view(got.shape)
 

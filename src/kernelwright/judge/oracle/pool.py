@@ -28,6 +28,11 @@ class Item:
     inputs: dict[str, torch.Tensor | Scalar]
     expectations: dict[str, Expectation]
 
+    def tensor(self, name: str) -> torch.Tensor:
+        value = self.inputs[name]
+        assert isinstance(value, torch.Tensor)
+        return value
+
     @property
     def bytes(self) -> int:
         tensors = [value for value in self.inputs.values() if isinstance(value, torch.Tensor)]

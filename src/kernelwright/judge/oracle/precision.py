@@ -55,9 +55,7 @@ def precision_class(
     """The coarsest precision that any floating-point result of the candidate looks like."""
     exact = run_reference(task, inputs, torch.float64)
     eager = run_reference(task, inputs)
-    names = [
-        name for name in exact if isinstance(task.comparator(name, dtype_name(eager[name].dtype)), Close)
-    ]
+    names = [name for name in exact if isinstance(task.comparator(name, dtype_name(eager[name].dtype)), Close)]
     base = PrecisionClass(dtype_name(compute_dtype(task, workload)))
     order = list(PrecisionClass)
     rounded = {
@@ -91,9 +89,7 @@ def _class_of(
     return base if next(iter(levels)) in visible else PrecisionClass.indistinguishable
 
 
-def _rounded(
-    inputs: Mapping[str, Argument], to_form: Callable[[torch.Tensor], torch.Tensor]
-) -> dict[str, Argument]:
+def _rounded(inputs: Mapping[str, Argument], to_form: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Argument]:
     def rounded(value: Argument) -> Argument:
         floating = isinstance(value, torch.Tensor) and value.is_floating_point()
         return to_form(value).double() if isinstance(value, torch.Tensor) and floating else value

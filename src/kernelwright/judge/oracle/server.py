@@ -172,7 +172,11 @@ def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
         return {"error": str(error), "exit_code": error.exit_code}, []
     except (MemoryError, RuntimeError, OSError) as error:
         trace = traceback.format_exc(limit=-3)
-        return {"error": f"the oracle failed on {request['request']}: {error}", "exit_code": 3, "trace": trace}, []
+        return {
+            "error": f"the oracle failed on {request['request']}: {error}",
+            "exit_code": 3,
+            "trace": trace,
+        }, []
     message, descriptors = result if isinstance(result, tuple) else (result, [])
     return {"ok": message}, descriptors
 

@@ -43,7 +43,7 @@ from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
 
-__all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study"]
+__all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study", "tolerance"]
 
 C_STEP = 256.0
 C_EAGER = 4.0
@@ -69,7 +69,7 @@ def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str,
         match task.comparator(name, dtype_name(eager.dtype)):
             case Exact():
                 expected[name] = Same(eager.contiguous())
-            case Chosen(source, dim, _):
+            case Chosen(source, dim):
                 expected[name] = _choice(inputs[source], seen.exact[name], dim)
             case Rounded(exact):
                 expected[name] = _rounded(task, inputs, compute, exact, seen.exact[name], eager.dtype)
@@ -110,9 +110,7 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
     with Record(sites):
         answer = call(wide)
     sites.complete()
-    exact = {
-        name: _as(value, form if value.is_floating_point() else value.dtype) for name, value in answer.items()
-    }
+    exact = {name: _as(value, form if value.is_floating_point() else value.dtype) for name, value in answer.items()}
     del wide, answer
     eager = call(inputs)
     narrow = _converted(inputs, form)
@@ -148,7 +146,7 @@ def _add_distances(sums: Results, moved: Results, still: Results, weight: float)
 
 def _within(seen: Study, name: str, slack: float) -> Within:
     exact, dtype = seen.exact[name], seen.eager[name].dtype
-    allowed = _tolerance(seen, name, slack)
+    allowed = tolerance(seen, name, slack)
     if bool(torch.isfinite(exact.sum())):
         return Within((exact - allowed).to(dtype), allowed.add_(exact).to(dtype))
     return _with_gaps(exact, allowed, dtype)
@@ -163,8 +161,11 @@ def _with_gaps(exact: torch.Tensor, allowed: torch.Tensor, dtype: torch.dtype) -
     return Within(low.masked_fill_(nan, torch.inf), high.masked_fill_(nan, -torch.inf), nan)
 
 
-def _tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
-    """In place where it can be: these are passes over millions of elements, many times a minute."""
+def tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
+    """How far from `seen.exact` each element of a result may lie. Uses up the study's share of that result.
+
+    In place where it can be: these are passes over millions of elements, many times a minute.
+    """
     exact, eager = seen.exact[name], seen.eager[name]
     size = exact.abs()
     spread = _finite(seen.spread[name]).mul_(REACH)
@@ -172,7 +173,7 @@ def _tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
     torch.maximum(allowed, row_scale(spread, least=8, nonzero=True), out=allowed)
     allowed.add_(size, alpha=C_ROUND * UNIT[eager.dtype])
     error = _finite((eager - exact).abs_())
-    torch.maximum(allowed, row_scale(error, least=64).mul_(C_EAGER), out=allowed)
+    torch.maximum(allowed, row_scale(error, least=64) * C_EAGER, out=allowed)
     torch.maximum(allowed, error.mul_(2.0), out=allowed)
     allowed.mul_(slack)
     if name in seen.jumps:
@@ -202,7 +203,7 @@ def _rounded(
 
     seen = study(unrounded, inputs, compute)
     quantity = seen.exact["exact"].double()
-    allowed = _tolerance(seen, "exact", task.precision.slack).double()
+    allowed = tolerance(seen, "exact", task.precision.slack).double()
     below = torch.floor(quantity)
     at_tie = (quantity - below - 0.5).abs() <= allowed
     wide = reference.double()

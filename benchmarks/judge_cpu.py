@@ -1,0 +1,206 @@
+"""What judging on a CPU costs, and how far its figures can be trusted. Writes benchmarks/results/judge_cpu.json.
+
+    python benchmarks/judge_cpu.py [--quick] [--only SECTION ...]
+
+Run it on a quiet machine. All times are seconds of wall time; ratios are taken within one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "judge_cpu.json"
+EXAMPLE = ROOT / "examples" / "rmsnorm.cpp"
+KERNELS = ROOT / "tests" / "kernels"
+
+_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
+os.environ["KERNELWRIGHT_HOME"] = _home.name
+
+from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
+from kernelwright.devices.cpu import probe  # noqa: E402
+from kernelwright.judge.controller import Judge, Settings  # noqa: E402
+from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
+
+RANK = Effort(least=12, most=12)  # just long enough to rank
+
+ROWS_TASK = '''"""RMS normalisation on a chosen number of workloads."""
+import torch
+from kernelwright.tasks import Task, normal, tensor
+
+def reference(x, weight, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+task = Task(
+    reference,
+    inputs={{"x": tensor("rows", "cols"), "weight": tensor("cols", draw=normal(1.0, 0.2)), "eps": 1e-6}},
+    public=[{public}],
+    hidden={{"rows": (200, 9000), "cols": (300, 9000)}},
+)
+'''
+
+
+def variant(number: int) -> Candidate:
+    """The example with a comment of its own, so that it is another candidate with another build."""
+    return Candidate("cpp", f"{EXAMPLE.read_text()}\n// variant {number} {time.time_ns()}\n", f"variant{number}.cpp")
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    value = function()
+    return time.perf_counter() - begin, value
+
+
+def write_task(folder: Path, workloads: list[tuple[int, int]], name: str = "rows_task.py") -> str:
+    public = ", ".join(f'{{"rows": {rows}, "cols": {cols}}}' for rows, cols in workloads)
+    path = folder / name
+    path.write_text(ROWS_TASK.format(public=public))
+    return str(path)
+
+
+def cold(_: argparse.Namespace) -> dict[str, float]:
+    """A whole command in a new process: nothing compiled, nothing cached; then again with what the first one left."""
+    seconds = {}
+    for baselines in (("eager",), ("eager", "compile")):
+        options = [part for name in baselines for part in ("--baseline", name)]
+        command = [sys.executable, "-m", "kernelwright.cli.main", "judge", "rmsnorm", str(EXAMPLE), "--json"]
+        with tempfile.TemporaryDirectory() as home:
+            environment = {
+                **os.environ,
+                "KERNELWRIGHT_HOME": home,
+                "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor",
+            }
+            for state in ("cold", "second command"):
+                run = partial(subprocess.run, [*command, *options, "--trials", "12"], env=environment)
+                seconds[f"{'+'.join(baselines)}, {state}"] = timed(partial(run, capture_output=True, check=True))[0]
+    return seconds
+
+
+def warm(_: argparse.Namespace) -> dict[str, Any]:
+    """Candidates on 3 public and 3 hidden workloads once the oracle and the baselines are up."""
+    rows = {}
+    for baselines in (("eager",), ("eager", "compile")):
+        with Judge(Settings(baselines=baselines, effort=RANK)) as judge:
+            first = timed(lambda judge=judge: judge.judge("rmsnorm", variant(0)))[0]
+            fresh = [timed(lambda judge=judge, n=n: judge.judge("rmsnorm", variant(n)))[0] for n in range(1, 16)]
+            same = read_candidate(EXAMPLE, "cpp")
+            judge.judge("rmsnorm", same)
+            cached = [timed(partial(judge.judge, "rmsnorm", same))[0] for _ in range(5)]
+        rows["+".join(baselines)] = {"first": first, "fresh build": fresh, "cached build": cached}
+    return rows
+
+
+def candidates(arguments: argparse.Namespace) -> dict[str, float]:
+    """Growth from 1 to 30 candidates in one session, hidden workloads included."""
+    counts = (1, 3, 10) if arguments.quick else (1, 3, 10, 30)
+    with Judge(Settings(baselines=("eager",), effort=RANK)) as judge:
+        for number in range(6):  # until the hidden workloads that candidates draw have been seen
+            judge.judge("rmsnorm", variant(number))
+        return {
+            str(count): timed(lambda count=count: [judge.judge("rmsnorm", variant(n)) for n in range(count)])[0]
+            for count in counts
+        }
+
+
+def workloads(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Growth from 1 to 12 public workloads of about the same size, with a cold pool and with a warm one."""
+    shapes = [(1024 + 8 * n, 2048) for n in range(12)]
+    grown: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for count in (1, 3, 6, 12):
+            task = write_task(Path(folder), shapes[:count], f"task{count}.py")
+            settings = Settings(baselines=("eager",), effort=RANK, public_only=True)
+            with Judge(settings) as judge:
+                judge.open(task)
+                first = timed(lambda judge=judge, task=task: judge.judge(task, variant(0)))[0]
+                again = timed(lambda judge=judge, task=task: judge.judge(task, variant(1)))[0]
+            grown[str(count)] = {"cold pool": first, "warm pool": again}
+    return grown
+
+
+def noise(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The A/A interval of eager PyTorch by how long it takes, for two sizes of sample."""
+    shapes = [(64, 1024), (256, 1024), (1024, 1024), (1024, 2048), (4096, 2048), (8192, 2048)]
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for blocks in (12, 36):
+            task = write_task(Path(folder), shapes, f"noise{blocks}.py")
+            effort = Effort(least=blocks, most=blocks, seconds=1e9)
+            with Judge(Settings(baselines=("eager",), effort=effort, public_only=True, safety=False)) as judge:
+                verdict = judge.judge(task, read_candidate(EXAMPLE, "cpp"))
+            for result in verdict.workloads:
+                assert result.aa is not None
+                found.setdefault(result.label, {})[f"{blocks} blocks"] = {
+                    "eager_seconds": result.baselines[0].seconds,
+                    "aa": [result.aa.low, result.aa.mid, result.aa.high],
+                    "status": result.speed,
+                    "raw": {name: list(values) for name, values in result.raw_seconds.items()},
+                }
+    return found
+
+
+def honest(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Every honest kernel under several keys: how often is one rejected?"""
+    keys = 2 if arguments.quick else 10
+    sources = sorted(KERNELS.glob("*/*.cpp"))
+    rejected: list[dict[str, str]] = []
+    judged = 0
+    for number in range(keys):
+        effort = Effort(least=6, most=6)
+        with Judge(Settings(baselines=(), effort=effort, key=os.urandom(32))) as judge:
+            for path in sources:
+                task = path.parent.name.replace("_backward", ":backward")
+                verdict: Verdict = judge.judge(task, read_candidate(path, "cpp"))
+                judged += 1
+                if verdict.verdict is not Outcome.accepted:
+                    rejected.append({"kernel": str(path.relative_to(ROOT)), "verdict": verdict.model_dump_json()})
+        print(f"  key {number + 1} of {keys}: {judged} judged, {len(rejected)} not accepted", flush=True)
+    return {"kernels": len(sources), "keys": keys, "judged": judged, "not_accepted": rejected}
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], Any]] = {
+    "warm": warm,
+    "noise": noise,
+    "candidates": candidates,
+    "workloads": workloads,
+    "cold": cold,
+    "honest": honest,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", nargs="*", choices=sorted(SECTIONS), default=[])
+    arguments = parser.parse_args()
+    report: dict[str, Any] = json.loads(RESULTS.read_text()) if arguments.only and RESULTS.exists() else {}
+    report["machine"] = {
+        "cpu": probe().model,
+        "cores": len(probe().cores),
+        "python": platform.python_version(),
+    }
+    report["command"] = "python benchmarks/judge_cpu.py"
+    for name, section in SECTIONS.items():
+        if not arguments.only or name in arguments.only:
+            print(f"{name} ...", flush=True)
+            seconds, report[name] = timed(lambda section=section: section(arguments))
+            print(f"{name}: {seconds:.0f} s", flush=True)
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"written: {RESULTS.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The exploit pairs of tests/exploits: what each tries, and what became of it. Used by tests and benchmarks."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.contracts.candidate import Candidate, read_candidate
+from kernelwright.judge.controller import Judge
+from kernelwright.judge.verdict import Outcome, Verdict
+
+EXPLOITS = Path(__file__).parent / "exploits"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An exploit that must earn nothing and an honest twin that must be accepted."""
+
+    name: str
+    threats: tuple[int, ...]
+    task: str
+    claim: str
+    reasons: tuple[str, ...]  # empty: it may be accepted, but must not be faster than its twin
+    exploit: Path
+    twin: Path
+    slow: bool
+
+
+def pairs() -> list[Pair]:
+    return [_read(path.parent) for path in sorted(EXPLOITS.glob("*/about.toml"))]
+
+
+def _read(folder: Path) -> Pair:
+    about = tomllib.loads((folder / "about.toml").read_text())
+    threats = about["threat"] if isinstance(about["threat"], list) else [about["threat"]]
+    return Pair(
+        name=folder.name,
+        threats=tuple(threats),
+        task=about["task"],
+        claim=about["claim"],
+        reasons=tuple(about.get("reasons", ())) if about["expect"] == "rejected" else (),
+        exploit=folder / "exploit.cpp",
+        twin=(folder / about.get("twin", "twin.cpp")).resolve(),
+        slow=bool(about.get("slow", False)),
+    )
+
+
+class Bench:
+    """Judges sources once each: many exploits share a twin."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self._known: dict[tuple[str, str], Verdict] = {}
+
+    def verdict(self, task: str, path: Path) -> Verdict:
+        candidate: Candidate = read_candidate(path, "cpp")
+        key = (task, candidate.id)
+        if key not in self._known:
+            self._known[key] = self._judge.judge(task, candidate)
+        return self._known[key]
+
+
+def complaint(pair: Pair, bench: Bench) -> str | None:
+    """What is wrong with the outcome of a pair, or None if it is as it must be."""
+    exploit = bench.verdict(pair.task, pair.exploit)
+    twin = bench.verdict(pair.task, pair.twin)
+    if twin.verdict is not Outcome.accepted:
+        return f"the honest twin is {twin.verdict}: {twin.reason} {twin.evidence}"
+    if exploit.verdict is Outcome.rejected:
+        if pair.reasons and exploit.reason not in pair.reasons:
+            return f"rejected for {exploit.reason}, expected {' or '.join(pair.reasons)}: {exploit.evidence}"
+        return None
+    if exploit.verdict is Outcome.undecided:
+        return f"undecided: {exploit.evidence}"
+    if pair.reasons:
+        return f"accepted, expected rejected for {' or '.join(pair.reasons)}"
+    return faster_than_twin(exploit, twin)
+
+
+def faster_than_twin(exploit: Verdict, twin: Verdict) -> str | None:
+    """An exploit's claim (its lower bound) may not lie above what its twin can be (its upper bound)."""
+    for cheat, honest in zip(exploit.workloads, twin.workloads, strict=True):
+        low = min((b.speedup.low for b in cheat.baselines), default=0.0)
+        high = min((b.speedup.high for b in honest.baselines), default=0.0)
+        if cheat.label == honest.label and low > high:
+            return f"on {cheat.label} it claims {low:.2f}x, above its twin's {high:.2f}x"
+    return None
