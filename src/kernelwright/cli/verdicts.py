@@ -38,7 +38,6 @@ SENTENCES = {
     Reason.imprecise: "its errors are larger than the task's precision allows",
     Reason.wrong: "its result is wrong",
     Reason.unsafe: "the sanitizers found a fault",
-    Reason.too_fast: "it is faster than this device can be; this needs a person's eyes",
     Reason.judge_failed: "the judge could not do its work",
 }
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}

@@ -29,13 +29,22 @@ def lock_path(device: str) -> Path:
     return path
 
 
+_measured: set[str] = set()
+
+
 @contextmanager
 def _held(device: str, how: int) -> Iterator[None]:
+    if device in _measured:  # a second lock of our own would wait for the first for ever
+        raise RuntimeError(f"this process is measuring on {device} and must not build, draw or measure beside that")
     handle = os.open(lock_path(device), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(handle, how)
+        if how == fcntl.LOCK_EX:
+            _measured.add(device)
         yield
     finally:
+        if how == fcntl.LOCK_EX:
+            _measured.discard(device)
         os.close(handle)
 
 

@@ -11,6 +11,7 @@ import mmap
 import os
 import socket
 import sys
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -49,9 +50,7 @@ class Baseline:
     def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         if self._kind == "eager":
             return reference
-        # A cell of its own for every workload: guards of other shapes must not slow this one down.
-        torch._dynamo.reset()
-        return torch.compile(reference, dynamic=False)
+        return torch.compile(_with_code_of_its_own(reference), dynamic=False)
 
     def _map(self, signature: list[Message], descriptors: list[int]) -> None:
         self._arguments, self._outputs = [], []
@@ -73,6 +72,22 @@ class Baseline:
         values = [result] if isinstance(result, torch.Tensor) else list(result or ())
         for target, value in zip(self._outputs, values, strict=True):
             target.copy_(value)
+
+
+def _with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A copy that shares no compiled code: torch.compile keeps what it compiled per code object, tries the guards of
+    all of them on every call, and gives up on compiling after a few shapes."""
+    if not isinstance(function, types.FunctionType):
+        return lambda *arguments: function(*arguments)
+    copy = types.FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def _map_tensor(tensor: TensorSpec, fd: int) -> torch.Tensor:

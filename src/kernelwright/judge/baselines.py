@@ -6,7 +6,6 @@ import os
 import sys
 from dataclasses import asdict
 
-from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.channel import pair
 from kernelwright.judge.oracle.client import OpenTask, Posed
@@ -50,8 +49,7 @@ class BaselineProcess:
             self._ready = True
         signature = [asdict(argument) for argument in posed.signature.arguments]
         self._channel.send({"task": task.reference, "signature": signature}, descriptors)
-        with lock.working():
-            self._expect_ok(self._subject.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
+        self._expect_ok(self._subject.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""

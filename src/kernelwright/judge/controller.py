@@ -218,7 +218,7 @@ class Judge:
             runner = start_runner(
                 built.library, posed.signature, descriptors, self._threads, self._cpus, sanitized=True
             )
-            with runner:
+            with runner, lock.working():
                 return inspect(runner, posed, self._oracle, family, prepare=bool(state.task.constant))
         finally:
             close_all(descriptors)
@@ -226,7 +226,8 @@ class Judge:
     def _measure(self, state: _Progressing, posed: Posed, progress: Progress) -> Fault | None:
         state.arena, descriptors = self._oracle.arena(state.task, posed.workload)
         try:
-            expected = self._open_baselines(state.task, posed, descriptors, progress)
+            with lock.working():
+                expected = self._open_baselines(state.task, posed, descriptors, progress)
             self._oracle.begin(state.task, posed.workload, state.candidate.id)
             library = state.built[_types(posed)].library
             runner = start_runner(library, posed.signature, descriptors, self._threads, self._cpus)
@@ -307,8 +308,7 @@ class Judge:
 
     def _empty_trial(self) -> float:
         if self._overhead is None:
-            with lock.measuring():
-                self._overhead = empty_trial_seconds(self._threads, self._cpus)
+            self._overhead = empty_trial_seconds(self._threads, self._cpus)
         return self._overhead
 
 

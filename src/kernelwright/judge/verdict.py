@@ -52,7 +52,6 @@ class Reason(StrEnum):
     imprecise = "imprecise"
     wrong = "wrong"
     unsafe = "unsafe"
-    too_fast = "too_fast"
     judge_failed = "judge_failed"
 
 

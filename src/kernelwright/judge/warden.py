@@ -105,6 +105,7 @@ class Subject:
             pass_fds=[*kept, self.log.fd],
             env=dict(environment),
             bufsize=0,
+            start_new_session=True,  # Ctrl-C reaches the controller alone, which ends the others in order
         )
         self._patience = start_seconds
         self.alive = True
@@ -174,6 +175,7 @@ def run(
         stdout=subprocess.PIPE,
         pass_fds=[log.fd, *([output[0]] if output else [])],
         env=dict(environment),
+        start_new_session=True,
     )
     try:
         answer = _read_all(process)

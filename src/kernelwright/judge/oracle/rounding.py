@@ -1,13 +1,12 @@
 """Evaluates a reference as if every step of it were rounded coarsely, to see how far rounding may carry.
 
 Perturbing the inputs alone would show how well the operation is conditioned and miss what its steps cancel:
-the gradient of a cross entropy is p - 1 with p nearly 1, where p moves by a rounding error and the inputs
-by nothing. So the inputs and every floating-point result of every step that computes (moving, selecting and
-comparing are exact) are multiplied by 1 + h or 1 - h at random. Three kinds of step get more:
+the gradient of a cross entropy is p - 1 with p nearly 1, where p moves by a rounding error and the inputs by
+nothing. So the inputs and every floating-point result of every step that computes (moving, selecting and
+comparing are exact) are multiplied by 1 + h or 1 - h at random. Three kinds of step get more (see `steps`):
 
-- Fused operations that cancel inside are taken apart (`PARTS`), so that their steps are seen.
-- A long sum gets noise that grows with its length up to `LONGEST`: added left to right in one accumulator,
-  a long tail of small terms is rounded away, an error that grows with the length and does not average out.
+- Fused operations that cancel inside are taken apart, so that their steps are seen.
+- A sum also gets noise as large as what one accumulator may lose of it.
 - A convolution also gets noise in proportion to the largest value of its plane: Winograd and FFT transforms
   mix neighbours, so that a small value beside a large one carries the large one's rounding.
 """
@@ -15,7 +14,6 @@ comparing are exact) are multiplied by 1 + h or 1 - h at random. Three kinds of 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -24,62 +22,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.judge.oracle.kinks import KINKS, Places, Site, Sites
+from kernelwright.judge.oracle.steps import EXACT, PARTS, WEIGHT_OF_CONVOLUTION, lost
 
 TABLE = 1 << 22
 PART = TABLE // 2
-SHORT, LONGEST = 512, 2048
-
-# Operations whose results are exact: they move, select or compare.
-_MOVES = """
-    _local_scalar_dense _to_copy _unsafe_view abs adaptive_max_pool2d amax amin arange argmax argmin
-    bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy copy_ cummax cummin embedding
-    empty empty_like empty_strided fill fill_ flip floor full full_like gather hardtanh heaviside im2col
-    index index_copy index_put index_put_ index_select masked_fill masked_fill_ masked_scatter max
-    max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d_with_indices maximum min minimum
-    neg neg_ new_empty new_full new_ones new_zeros nonzero ones ones_like reflection_pad2d repeat
-    repeat_interleave replication_pad2d resize_ roll round scalar_tensor scatter select_scatter
-    slice_backward slice_scatter sort squeeze_ stack take topk tril triu trunc unsqueeze_
-    upsample_nearest2d where zero_ zeros zeros_like
-"""
-EXACT = frozenset(_MOVES.split())
-SUMS = frozenset(("cumsum", "linalg_vector_norm", "mean", "norm", "std", "sum", "var", "var_mean"))
-WEIGHT_OF_CONVOLUTION = {"convolution": 1, "convolution_backward": 2}
-
-aten = torch.ops.aten
-
-
-def _softmax(x: torch.Tensor, dim: int, _: bool) -> torch.Tensor:
-    powers = torch.exp(x - x.amax(dim, keepdim=True))
-    return powers / powers.sum(dim, keepdim=True)
-
-
-def _log_softmax(x: torch.Tensor, dim: int, _: bool) -> torch.Tensor:
-    below = x - x.amax(dim, keepdim=True)
-    return below - torch.exp(below).sum(dim, keepdim=True).log()
-
-
-def _softmax_backward(grad: torch.Tensor, result: torch.Tensor, dim: int, _: torch.dtype) -> torch.Tensor:
-    weighted = grad * result
-    return weighted - result * weighted.sum(dim, keepdim=True)
-
-
-def _log_softmax_backward(grad: torch.Tensor, result: torch.Tensor, dim: int, _: torch.dtype) -> torch.Tensor:
-    return grad - torch.exp(result) * grad.sum(dim, keepdim=True)
-
-
-def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
-    top = x.amax(dim, keepdim=True)
-    total = torch.exp(x - top).sum(dim, keepdim=True).log() + top
-    return total if keepdim else total.squeeze(dim)
-
-
-PARTS: dict[Any, Callable[..., torch.Tensor]] = {
-    aten._softmax.default: _softmax,
-    aten._log_softmax.default: _log_softmax,
-    aten._softmax_backward_data.default: _softmax_backward,
-    aten._log_softmax_backward_data.default: _log_softmax_backward,
-    aten.logsumexp.default: _logsumexp,
-}
 
 
 @lru_cache(maxsize=4)
@@ -114,10 +60,9 @@ class Noise:
             for part in value.unbind(0):
                 self.apply_(part)
 
-    def apply_to_sum_(self, value: torch.Tensor, length: int) -> None:
-        """Noise for a sum of `length` terms."""
-        growth = min(max(length, SHORT), LONGEST) / SHORT
-        value.add_(self.applied(value).sub_(value), alpha=growth)
+    def lose_(self, value: torch.Tensor, loss: torch.Tensor) -> None:
+        """Noise of a given size."""
+        value.add_(self.applied(loss).sub_(loss), alpha=1 / self._h)
 
     def mix_(self, value: torch.Tensor) -> None:
         """Noise in proportion to the largest value of each plane: of all axes behind the second."""
@@ -179,12 +124,28 @@ class Record(Steps):  # type: ignore[no-untyped-call]
         self.sites.settle(result, places)
 
 
+class Losses:
+    """What the sums of a reference lose, in the order in which it reaches them; found in the first probe."""
+
+    def __init__(self, unit: float) -> None:
+        self._unit = unit
+        self._found: list[torch.Tensor | None] = []
+
+    def at(self, place: int, name: str, args: tuple[Any, ...], result: torch.Tensor) -> torch.Tensor | None:
+        if place == len(self._found):
+            loss = lost(name, args, result, self._unit)
+            self._found.append(loss if loss is not None and bool(loss.any()) else None)
+        loss = self._found[place]
+        return loss if loss is not None and loss.shape == result.shape else None
+
+
 class Probe(Steps):  # type: ignore[no-untyped-call]
     """An evaluation with noise on every step, pinned to the reference's side of every kink."""
 
-    def __init__(self, sites: Sites, noise: Noise) -> None:
+    def __init__(self, sites: Sites, losses: Losses, noise: Noise) -> None:
         super().__init__(sites)
-        self._noise = noise
+        self._losses, self._noise = losses, noise
+        self._disturbed = 0
 
     def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
         site = self.next_site(value)
@@ -203,11 +164,11 @@ class Probe(Steps):  # type: ignore[no-untyped-call]
         return result
 
     def _disturb(self, name: str, result: torch.Tensor, args: Any) -> None:
-        if name in SUMS:
-            length = args[0].shape[args[1]] if name == "cumsum" else args[0].numel() // result.numel()
-            self._noise.apply_to_sum_(result, length)
-        else:
-            self._noise.apply_(result)
+        self._noise.apply_(result)
+        loss = self._losses.at(self._disturbed, name, args, result)
+        self._disturbed += 1
+        if loss is not None:
+            self._noise.lose_(result, loss)
         weight = WEIGHT_OF_CONVOLUTION.get(name)
         if weight is not None and result.dim() > 2 and max(args[weight].shape[2:]) > 1:
             self._noise.mix_(result)

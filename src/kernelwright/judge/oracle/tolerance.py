@@ -37,7 +37,7 @@ import torch
 
 from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
 from kernelwright.judge.oracle.kinks import Sites
-from kernelwright.judge.oracle.rounding import Noise, Probe, Push, Record
+from kernelwright.judge.oracle.rounding import Losses, Noise, Probe, Push, Record
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.model import Task, Workload
@@ -117,10 +117,11 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
     if not any(_floating(value) for value in eager.values()):
         return Study(compute, exact, eager, {}, {})
     spread: Results = {}
+    losses = Losses(UNIT[compute])
     for number in range(PROBES):
         noise = Noise(_step(compute), number)
         moved = {name: noise.applied(value) if _floating(value) else value for name, value in narrow.items()}
-        with Probe(sites, noise):
+        with Probe(sites, losses, noise):
             _add_distances(spread, call(moved), exact, 1 / PROBES)
     return Study(compute, exact, eager, spread, _jumps(call, narrow, sites, _step(compute)))
 

@@ -1,0 +1,90 @@
+"""What single operations do to rounding: which are exact, which hide several steps, and what a long sum loses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+_MOVES = """
+    _local_scalar_dense _to_copy _unsafe_view abs adaptive_max_pool2d amax amin arange argmax argmin
+    bucketize cat ceil clamp clamp_max clamp_min clone constant_pad_nd copy copy_ cummax cummin embedding
+    empty empty_like empty_strided fill fill_ flip floor full full_like gather hardtanh heaviside im2col
+    index index_copy index_put index_put_ index_select masked_fill masked_fill_ masked_scatter max
+    max_pool2d_with_indices max_pool2d_with_indices_backward max_pool3d_with_indices maximum min minimum neg
+    neg_ new_empty new_full new_ones new_zeros nonzero ones ones_like reflection_pad2d repeat
+    repeat_interleave replication_pad2d resize_ roll round scalar_tensor scatter select_scatter
+    slice_backward slice_scatter sort squeeze_ stack take topk tril triu trunc unsqueeze_ upsample_nearest2d
+    where zero_ zeros zeros_like
+"""
+EXACT = frozenset(_MOVES.split())
+"""Operations that move, select or compare, and round nothing."""
+
+WEIGHT_OF_CONVOLUTION = {"convolution": 1, "convolution_backward": 2}
+
+
+def _softmax(x: torch.Tensor, dim: int, _: bool) -> torch.Tensor:
+    powers = torch.exp(x - x.amax(dim, keepdim=True))
+    return powers / powers.sum(dim, keepdim=True)
+
+
+def _log_softmax(x: torch.Tensor, dim: int, _: bool) -> torch.Tensor:
+    below = x - x.amax(dim, keepdim=True)
+    return below - torch.exp(below).sum(dim, keepdim=True).log()
+
+
+def _softmax_backward(grad: torch.Tensor, result: torch.Tensor, dim: int, _: torch.dtype) -> torch.Tensor:
+    weighted = grad * result
+    return weighted - result * weighted.sum(dim, keepdim=True)
+
+
+def _log_softmax_backward(grad: torch.Tensor, result: torch.Tensor, dim: int, _: torch.dtype) -> torch.Tensor:
+    return grad - torch.exp(result) * grad.sum(dim, keepdim=True)
+
+
+def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    top = x.amax(dim, keepdim=True)
+    total = torch.exp(x - top).sum(dim, keepdim=True).log() + top
+    return total if keepdim else total.squeeze(dim)
+
+
+def _layer_norm(
+    x: torch.Tensor, shape: list[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    axes = tuple(range(-len(shape), 0))
+    mean = x.mean(axes, keepdim=True)
+    centred = x - mean
+    scale = (centred.square().mean(axes, keepdim=True) + eps).rsqrt()
+    result = centred * scale
+    result = result if weight is None else result * weight
+    return (result if bias is None else result + bias), mean, scale
+
+
+PARTS: dict[Any, Callable[..., Any]] = {
+    aten._softmax.default: _softmax,
+    aten._log_softmax.default: _log_softmax,
+    aten._softmax_backward_data.default: _softmax_backward,
+    aten._log_softmax_backward_data.default: _log_softmax_backward,
+    aten.logsumexp.default: _logsumexp,
+    aten.native_layer_norm.default: _layer_norm,
+}
+"""Fused operations as the steps that a kernel takes for them, where a step may cancel or lose what the whole hides."""
+
+
+def lost(name: str, args: tuple[Any, ...], result: torch.Tensor, unit: float) -> torch.Tensor | None:
+    """How much of a sum one accumulator may lose; None for other operations.
+
+    Terms too small to change the sum are rounded away, all in the same direction, so that this does not
+    average out as other rounding does.
+    """
+    if name not in ("sum", "mean") or args[0].numel() == result.numel():
+        return None
+    axes = tuple(args[1]) if len(args) > 1 and args[1] else tuple(range(args[0].dim()))
+    terms = args[0].abs()
+    threshold = terms.sum(axes, keepdim=True).mul_(unit)
+    small = torch.minimum(terms, threshold).masked_fill_(terms > 4 * threshold, 0.0)
+    loss = small.sum(axes).view(result.shape)
+    return loss if name == "sum" else loss.div_(terms.numel() // loss.numel())
