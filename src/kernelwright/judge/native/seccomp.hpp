@@ -107,10 +107,10 @@ inline bool confine_runner(bool sanitizer) {
   filter.allow(SYS_time);
 #endif
   if (sanitizer)
-    for (long call : {SYS_readlinkat, SYS_getppid, SYS_getdents64}) filter.allow(call);
+    for (long call : {SYS_readlinkat, SYS_getppid, SYS_getdents64, SYS_pipe2}) filter.allow(call);
 #if defined(__x86_64__)
   if (sanitizer)
-    for (long call : {SYS_readlink, SYS_open, SYS_stat}) filter.allow(call);
+    for (long call : {SYS_readlink, SYS_open, SYS_stat, SYS_pipe}) filter.allow(call);
 #endif
   filter.allow_values(SYS_tgkill, 0, {static_cast<unsigned>(getpid())});
   filter.allow_values(SYS_fcntl, 1, {F_GETFD, F_SETFD, F_GETFL});

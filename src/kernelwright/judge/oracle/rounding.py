@@ -26,6 +26,7 @@ from kernelwright.judge.oracle.steps import EXACT, PARTS, WEIGHT_OF_CONVOLUTION,
 
 TABLE = 1 << 22
 PART = TABLE // 2
+MIXING = 2.0
 
 
 @lru_cache(maxsize=4)
@@ -67,7 +68,7 @@ class Noise:
     def mix_(self, value: torch.Tensor) -> None:
         """Noise in proportion to the largest value of each plane: of all axes behind the second."""
         largest = value.abs().amax(tuple(range(2, value.dim())), keepdim=True)
-        value.add_(self.applied(largest.expand(value.shape))).sub_(largest)
+        value.add_(self.applied(largest.expand(value.shape)).sub_(largest), alpha=MIXING)
 
     def _slice(self, value: torch.Tensor) -> torch.Tensor:
         table = _factors(self._h, value.device, value.dtype)

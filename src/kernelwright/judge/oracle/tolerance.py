@@ -45,11 +45,11 @@ from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_refe
 
 __all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study", "tolerance"]
 
-C_STEP = 256.0
+C_STEP = 128.0
 C_EAGER = 4.0
 C_ROUND = 1.0
 REACH = 2.0
-PROBES = 8
+PROBES = 4
 COARSEST = 2.0**-5
 FLUSHED = 64.0
 
@@ -170,8 +170,10 @@ def tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
     exact, eager = seen.exact[name], seen.eager[name]
     size = exact.abs()
     spread = _finite(seen.spread[name]).mul_(REACH)
-    allowed = torch.maximum(size * seen.step, spread)
-    torch.maximum(allowed, row_scale(spread, least=8, nonzero=True), out=allowed)
+    scale = row_scale(spread, least=8, nonzero=True)
+    relative = scale / row_scale(size, least=8, nonzero=True).clamp_min_(torch.finfo(exact.dtype).tiny)
+    allowed = torch.maximum(size * relative.clamp_min_(seen.step), spread)
+    torch.maximum(allowed, scale, out=allowed)
     allowed.add_(size, alpha=C_ROUND * UNIT[eager.dtype])
     error = _finite((eager - exact).abs_())
     torch.maximum(allowed, row_scale(error, least=64) * C_EAGER, out=allowed)
