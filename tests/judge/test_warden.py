@@ -118,6 +118,22 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
         assert "\x1b" not in subject.log.text() and "gone" in subject.log.text()
 
 
+@pytest.mark.skipif(sandbox.capabilities().level is not sandbox.Level.full, reason="needs a user of its own")
+def test_threads_are_limited() -> None:
+    source = """
+    #include <pthread.h>
+    #include <unistd.h>
+    static void* wait_for_ever(void*) { for (;;) sleep(1); }
+    void kernel() {
+      pthread_t thread;
+      for (int i = 0; i < 400; ++i) if (pthread_create(&thread, nullptr, wait_for_ever, nullptr) != 0) return;
+      __builtin_trap();
+    }"""
+    with runner(source) as subject:
+        assert subject.ready().ending is Ending.ok
+        assert subject.trial("r", 5).ending is Ending.ok
+
+
 def test_closing_leaves_no_process() -> None:
     with runner("void kernel() { for (;;) {} }") as subject:
         subject.ready()

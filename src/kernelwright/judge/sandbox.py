@@ -16,6 +16,7 @@ from kernelwright.judge.native import program
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 NOBODY = 65533
 SOURCE = "/source"
+MOST_THREADS = 256
 
 
 class Level(StrEnum):
@@ -108,6 +109,8 @@ def runner_options(library: Path, address_space: int, cpus: tuple[int, ...], *, 
     options = ["--cpus", ",".join(map(str, cpus))] if cpus else []
     options += _common([*SYSTEM, str(library)], procfs=sanitized)
     options += ["--file-size", str(1 << 20)]
+    if capabilities().root or capabilities().namespaces:  # else the limit would count the user's other processes
+        options += ["--threads", str(MOST_THREADS)]
     if not sanitized:  # the sanitizers reserve terabytes of address space
         options += ["--address-space", str(address_space)]
     return options

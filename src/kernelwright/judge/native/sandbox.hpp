@@ -42,6 +42,7 @@ struct Policy {
   unsigned long address_space = 0;
   unsigned long file_size = 0;
   unsigned long cpu_seconds = 0;
+  unsigned long threads = 0;
   std::vector<int> cpus;
 };
 
@@ -193,6 +194,7 @@ inline void confine(Policy& policy, unsigned outer_uid, unsigned outer_gid) {
   limit(RLIMIT_AS, policy.address_space);
   limit(RLIMIT_FSIZE, policy.file_size);
   limit(RLIMIT_CPU, policy.cpu_seconds);
+  limit(RLIMIT_NPROC, policy.threads);
   if (!policy.cpus.empty()) {
     cpu_set_t set;
     CPU_ZERO(&set);

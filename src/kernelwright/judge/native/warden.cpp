@@ -94,6 +94,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--address-space") options.policy.address_space = strtoul(value(), nullptr, 10);
     else if (name == "--file-size") options.policy.file_size = strtoul(value(), nullptr, 10);
     else if (name == "--cpu-seconds") options.policy.cpu_seconds = strtoul(value(), nullptr, 10);
+    else if (name == "--threads") options.policy.threads = strtoul(value(), nullptr, 10);
     else if (name == "--cpus") options.policy.cpus = numbers(value());
     else if (name == "--keep") options.keep = numbers(value());
     else if (name == "--log") options.log = atoi(value());
