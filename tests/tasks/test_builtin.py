@@ -90,7 +90,7 @@ def windows(x: torch.Tensor) -> torch.Tensor:
 OTHERWISE: dict[str, Callable[..., torch.Tensor]] = {
     "rmsnorm": norm_rms,
     "layernorm": norm_layer,
-    "softmax": lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
+    "softmax": lambda x: (x.double() - x.double().logsumexp(-1, keepdim=True)).exp().float(),
     "cross_entropy": lambda x, t: (torch.logsumexp(x, -1) - x.gather(1, t[:, None])[:, 0]).mean(),
     "linear_relu": lambda x, w, b: torch.nn.functional.linear(x, w, b).clamp_min(0),
     "maxpool2d": windows,

@@ -112,3 +112,15 @@ def test_a_custom_draw_gets_what_it_needs() -> None:
 def test_a_custom_draw_must_return_what_was_asked_for(wrong: object) -> None:
     with pytest.raises(TaskError, match="a custom draw returned"):
         drawn(custom(wrong))  # type: ignore[arg-type]
+
+
+def test_every_trial_has_rows_of_other_families() -> None:
+    """So that looking at a sample of the input does not tell which shortcut is harmless."""
+    shape = (2048, 64)
+    generator = torch.Generator().manual_seed(3)
+    families = tuple(Family)
+    drawn = realise(of_family(), Family.SMALL, shape, torch.float32, {}, generator, families)
+    unusual = (drawn.abs().amax(-1) > 0.05).sum()
+    assert 8 <= unusual <= 4 * (len(families) - 1)
+    alone = realise(of_family(), Family.SMALL, shape, torch.float32, {}, generator, (Family.SMALL,))
+    assert float(alone.abs().max()) < 0.05

@@ -33,7 +33,8 @@ def draw_inputs(task: Task, workload: Workload, family: Family, generator: torch
             case TensorInput() | Upstream():
                 shape, dtype = _form(declared, workload)
                 what = f"drawing {name!r} for {workload.shown} raised"
-                drawn[name] = guarded(task, what, realise, declared.draw, family, shape, dtype, sizes, generator)
+                form = (shape, dtype, sizes, generator, task.families)
+                drawn[name] = guarded(task, what, realise, declared.draw, family, *form)
             case Saved():
                 drawn[name] = _saved(name, declared, drawn)
             case _:

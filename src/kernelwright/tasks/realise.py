@@ -20,6 +20,7 @@ TAIL = 0.25
 SPIKE_AT, SPIKE, NOISE = 2.5, 8.0, 0.05
 OCTAVES = 6.0
 SMALL = 1e-3
+STRANGERS, STRANGERS_IN = 4, 64  # at most so many rows of each other family, and one in so many
 
 
 def _normal(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -70,13 +71,40 @@ _FAMILIES: dict[Family, Drawer] = {
 }
 
 
-def realise(
-    draw: Draw, family: Family, shape: Shape, dtype: torch.dtype, sizes: Sizes, generator: torch.Generator
+def _with_strangers(
+    generator: torch.Generator, drawn: torch.Tensor, family: Family, families: tuple[Family, ...]
 ) -> torch.Tensor:
-    """A contiguous tensor on the generator's device."""
+    """Draws a few rows (in a vector: a few elements), somewhere, from each of the task's other families.
+
+    A kernel that samples its input to guess which family it got, and takes a shortcut that this family allows,
+    would be wrong for a user whose data has one unusual row. So every trial has some.
+    """
+    rows = drawn.view(-1, drawn.shape[-1]) if drawn.ndim > 1 else drawn.view(-1, 1)
+    count = min(STRANGERS, rows.shape[0] // STRANGERS_IN)
+    others = [other for other in families if other is not family]
+    if count == 0 or not others:
+        return drawn
+    places = torch.randperm(rows.shape[0], generator=generator, device=generator.device)
+    for number, other in enumerate(others):
+        chosen = places[number * count : (number + 1) * count]
+        rows[chosen] = _FAMILIES[other](generator, (count, rows.shape[1]))
+    return drawn
+
+
+def realise(
+    draw: Draw,
+    family: Family,
+    shape: Shape,
+    dtype: torch.dtype,
+    sizes: Sizes,
+    generator: torch.Generator,
+    families: tuple[Family, ...] = (),
+) -> torch.Tensor:
+    """A contiguous tensor on the generator's device. `families` are those whose rows may stand among the others."""
     match draw:
         case OfFamily():
-            return _FAMILIES[family](generator, shape).to(dtype)
+            drawn = _FAMILIES[family](generator, shape)
+            return _with_strangers(generator, drawn, family, families).to(dtype)
         case Normal(mean, std):
             return _normal(generator, shape).mul_(std).add_(mean).to(dtype)
         case Uniform(low, high):

@@ -6,6 +6,7 @@ a value may answer from memory. Old pairs are replaced from time to time.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -77,7 +78,7 @@ class Pool:
             self.items.pop(0)
         given: set[int] = set()
         while True:
-            family = self.task.families[len(given) % len(self.task.families)]  # a few trials cover them all
+            family = self._family(runner, len(given))
             choice = [item for item in self.items if item.number not in given and item.family == str(family)]
             if not choice:
                 choice = [self._grow(capacity, family)]
@@ -85,6 +86,14 @@ class Pool:
             item = choice[int.from_bytes(pick[:4], "big") % len(choice)]
             given.add(item.number)
             yield item
+
+    def _family(self, runner: str, trial: int) -> Family:
+        """Any few trials cover all families, in an order that cannot be foreseen: knowing which one comes would
+        tell a kernel which shortcut will go unnoticed."""
+        families = list(self.task.families)
+        cycle, place = divmod(trial, len(families))
+        random.Random(seed(self.key, "families", runner, self.workload.label, cycle)).shuffle(families)
+        return families[place]
 
     def _grow(self, capacity: int, family: Family) -> Item:
         item = self.draw(family)
