@@ -1,4 +1,5 @@
-"""Prints how much of the tolerance each kernel of the corpus uses: honest ones less than half, downcasts more than all.
+"""Prints how much of the tolerance each kernel of the corpus uses: honest ones less than half, downcasts
+more than all.
 
     python benchmarks/tolerance_corpus.py [--seeds N] [--only OPERATION]
 
@@ -21,7 +22,6 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
-
 from kernelwright.judge.oracle import tolerance  # noqa: E402
 
 
@@ -45,9 +45,7 @@ def main() -> None:
 
 def show(operation: Operation, rows: list[Row], seconds: float) -> None:
     print(f"\n{operation.name}  ({seconds:.0f} s)")
-    print(
-        f"  {'':32}{'kind':>10}{'trials':>8}{'rejected':>10}{'ratio: least':>14}{'median':>9}{'most':>9}{'wait':>6}"
-    )
+    print(f"  {'':32}{'kind':>10}{'trials':>8}{'rejected':>10}{'ratio: least':>14}{'median':>9}{'most':>9}{'wait':>6}")
     for row in rows:
         figures = f"{min(row.ratios):14.2g}{statistics.median(row.ratios):9.2g}{max(row.ratios):9.2g}"
         wait = "never" if row.patience is None else str(row.patience)
@@ -77,9 +75,7 @@ def write(rows: list[Row], summary: dict[str, float | int | None], seeds: int) -
     result = {
         "torch": torch.__version__,
         "seeds": seeds,
-        "constants": {
-            name: getattr(tolerance, name) for name in ("C_STEP", "C_EAGER", "C_ROUND", "REACH", "PROBES")
-        },
+        "constants": {name: getattr(tolerance, name) for name in ("C_STEP", "C_EAGER", "C_ROUND", "REACH", "PROBES")},
         "summary": summary,
         "rows": [
             {

@@ -1,4 +1,6 @@
-"""What times say: medians and intervals that scale, swap and order as they should, and that no single time moves."""
+"""What times say: medians and intervals that scale, swap and order as they should, and that no single time
+moves.
+"""
 
 from __future__ import annotations
 

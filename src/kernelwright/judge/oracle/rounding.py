@@ -1,9 +1,10 @@
 """Evaluates a reference as if every step of it were rounded coarsely, to see how far rounding may carry.
 
 Perturbing the inputs alone would show how well the operation is conditioned and miss what its steps cancel:
-the gradient of a cross entropy is p - 1 with p nearly 1, where p moves by a rounding error and the inputs by
-nothing. So the inputs and every floating-point result of every step that computes (moving, selecting and
-comparing are exact) are multiplied by 1 + h or 1 - h at random. Three kinds of step get more (see `steps`):
+the gradient of a cross entropy is p - 1 with p nearly 1, where p moves by a rounding error and the inputs
+by nothing. So the inputs and every floating-point result of every step that computes (moving, selecting and
+comparing are exact) are multiplied by 1 plus or minus about h at random. Three kinds of step get more (see
+`steps`):
 
 - Fused operations that cancel inside are taken apart, so that their steps are seen.
 - A sum also gets noise as large as what one accumulator may lose of it.
@@ -31,13 +32,19 @@ MIXING = 2.0
 
 @lru_cache(maxsize=4)
 def _factors(h: float, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """1 + h * m, where m has either sign and a size between 1/2 and 3/2.
+
+    Equal sizes would cancel exactly, every other time, where two steps meet; sizes near zero would say
+    nothing.
+    """
     generator = torch.Generator().manual_seed(0x5EED)
-    signs = torch.randint(0, 2, (TABLE,), generator=generator, dtype=torch.int8)
-    return signs.to(device, torch.float64).mul_(2.0).sub_(1.0).mul_(h).add_(1.0).to(dtype)
+    drawn = torch.rand(TABLE, generator=generator, dtype=torch.float64).mul_(2.0).sub_(1.0)
+    drawn.add_(torch.sign(drawn), alpha=0.5)
+    return drawn.mul_(h).add_(1.0).to(device, dtype)
 
 
 class Noise:
-    """Factors 1 + h and 1 - h from random places of a fixed table: a multiplication, and nothing is drawn."""
+    """Factors near 1 from random places of a fixed table: a multiplication, and nothing is drawn."""
 
     def __init__(self, h: float, seed: int) -> None:
         self._h = h

@@ -1,4 +1,6 @@
-"""What single operations do to rounding: which are exact, which hide several steps, and what a long sum loses."""
+"""What single operations do to rounding: which are exact, which hide several steps, and what a long sum
+loses.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Kernels that must pass and kernels that must not, on which the judge's tolerance is fixed."""

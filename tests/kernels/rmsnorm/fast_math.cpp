@@ -1,0 +1,17 @@
+// RMSNorm under fast-math: the compiler may reorder the sum and use an approximate reciprocal square root with
+// its Newton step, which keeps float32's accuracy.
+#pragma GCC optimize("fast-math")
+#include <kernelwright.h>
+
+void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 1> weight, double eps, kw::Tensor<float, 2> out) {
+  const std::int64_t rows = x.size(0), cols = x.size(1);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const float* in = x.data + r * cols;
+    float* to = out.data + r * cols;
+    float squares = 0.0f;
+    for (std::int64_t c = 0; c < cols; ++c) squares += in[c] * in[c];
+    const float scale = 1.0f / std::sqrt(squares / static_cast<float>(cols) + static_cast<float>(eps));
+    for (std::int64_t c = 0; c < cols; ++c) to[c] = in[c] * scale * weight.data[c];
+  }
+}
