@@ -127,8 +127,9 @@ def test_a_noisy_baseline_is_outside_its_band() -> None:
         ("gpu", 51e-6, 0.01),
         ("gpu", 50e-6, 0.03),
         ("gpu", 10e-6, 0.03),
-    ]
-    + [("gpu", 8e-6, 0.025), ("gpu", 2e-6, 0.1)],
+        ("gpu", 8e-6, 0.025),
+        ("gpu", 2e-6, 0.1),
+    ],
 )
 def test_bands_are_those_of_the_design(kind: str, duration: float, width: float) -> None:
     got = band(kind, duration)  # type: ignore[arg-type]

@@ -111,8 +111,8 @@ class Judge:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         sandbox.protect_this_process()
-        self._cpus = probe().cores
-        self._threads = self.settings.threads or len(self._cpus)
+        self._threads = self.settings.threads or len(probe().cores)
+        self._cpus = probe().cores[: self._threads]  # no core more than there are threads, for anybody
         self._key = self.settings.key or judge_key()
         sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
         self._oracle = OracleClient(self._key, self._threads)

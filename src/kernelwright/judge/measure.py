@@ -62,7 +62,7 @@ class Effort:
     """
 
     least: int = 12
-    most: int = 48
+    most: int = 120
     step: int = 6
     seconds: float = 8.0
 

@@ -107,7 +107,8 @@ def _start(theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "kernelwright.judge.oracle.server", str(theirs.fileno())],
         pass_fds=[theirs.fileno()],
         stdin=subprocess.DEVNULL,
-        env=trusted_environment(OMP_NUM_THREADS=str(threads)),
+        # By default the threads of a parallel region spin for a while after it, on the cores where the next trial runs.
+        env=trusted_environment(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive", KMP_BLOCKTIME="0"),
         start_new_session=True,  # Ctrl-C is the controller's business
     )
 

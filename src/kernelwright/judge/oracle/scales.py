@@ -35,12 +35,12 @@ def _block_scale(flat: torch.Tensor, block: int, nonzero: bool) -> torch.Tensor:
     elements.
     """
     if flat.numel() <= block:
-        return _clipped_mean(flat.view(1, -1), nonzero).expand(flat.numel())
+        return _clipped_mean(flat.view(1, -1), nonzero).repeat(flat.numel())
     whole = flat.numel() // block * block
     scales = _clipped_mean(flat[:whole].view(-1, block), nonzero).repeat_interleave(block)
     if whole == flat.numel():
         return scales
-    end = _clipped_mean(flat[-block:].view(1, -1), nonzero).expand(flat.numel() - whole)
+    end = _clipped_mean(flat[-block:].view(1, -1), nonzero).repeat(flat.numel() - whole)
     return torch.cat((scales, end))
 
 

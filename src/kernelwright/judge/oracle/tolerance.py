@@ -168,7 +168,7 @@ def tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
     In place where it can be: these are passes over millions of elements, many times a minute.
     """
     exact, eager = seen.exact[name], seen.eager[name]
-    size = exact.abs()
+    size = _finite(exact.abs())
     spread = _finite(seen.spread[name]).mul_(REACH)
     scale = row_scale(spread, least=8, nonzero=True)
     relative = scale / row_scale(size, least=8, nonzero=True).clamp_min_(torch.finfo(exact.dtype).tiny)

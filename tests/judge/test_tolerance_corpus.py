@@ -1,0 +1,56 @@
+"""Honest kernels pass with room to spare and downcasts do not: a small part of benchmarks/tolerance_corpus.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from corpus.measure import Row, measure  # noqa: E402
+from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
+from kernelwright.judge.oracle import tolerance  # noqa: E402
+from kernelwright.tasks.model import Workload  # noqa: E402
+
+ROOM = 0.5
+FEW = 3
+
+SMALL = {"rows": 24, "cols": 400, "inner": 400, "n": 2, "c": 16, "k": 8, "height": 20}
+
+
+def small(operation: Operation) -> Workload:
+    names = operation.task.public[0]
+    sizes = {name: SMALL[name] for name in names} | ({"cols": 40} if "inner" in names else {})
+    return Workload(tuple(sizes.items()), operation.task.dtypes[0])
+
+
+@pytest.fixture(scope="module", params=OPERATIONS, ids=lambda operation: operation.name)
+def rows(request: pytest.FixtureRequest) -> list[Row]:
+    return measure(request.param, range(1), [small(request.param)])
+
+
+def test_honest_kernels_pass_with_room_to_spare(rows: list[Row]) -> None:
+    honest = [row for row in rows if row.kind is Kind.HONEST]
+    assert honest
+    for row in honest:
+        assert not any(row.rejected), row
+        assert max(row.ratios) < ROOM, row
+
+
+def test_downcasts_are_rejected_within_a_few_trials(rows: list[Row]) -> None:
+    for row in rows:
+        if row.kind is Kind.DOWNCAST:
+            assert row.patience is not None and row.patience <= FEW, row
+
+
+def test_the_written_results_are_of_these_constants() -> None:
+    written = json.loads((ROOT / "benchmarks/results/tolerance_corpus.json").read_text())
+    for name, value in written["constants"].items():
+        assert getattr(tolerance, name) == value, f"{name} changed: run benchmarks/tolerance_corpus.py again"
+    assert written["summary"]["honest trials rejected"] == 0
+    assert written["summary"]["largest honest ratio"] < 1
+    assert written["summary"]["rotations that missed a downcast"] == 0
