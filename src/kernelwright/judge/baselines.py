@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.channel import pair
+from kernelwright.judge.channel import ChannelClosed, pair
 from kernelwright.judge.oracle.client import OpenTask, Posed
 from kernelwright.judge.sandbox import trusted_environment
 from kernelwright.judge.warden import Ending, Reply, Subject
@@ -42,13 +42,20 @@ class BaselineProcess:
             )
         self._ready = False
 
+    @property
+    def alive(self) -> bool:
+        return self._subject.alive
+
     def open(self, task: OpenTask, posed: Posed, descriptors: list[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
         if not self._ready:
             self._expect_ok(self._subject.ready(), "start")
             self._ready = True
         signature = [asdict(argument) for argument in posed.signature.arguments]
-        self._channel.send({"task": task.reference, "signature": signature}, descriptors)
+        try:
+            self._channel.send({"task": task.reference, "signature": signature}, descriptors)
+        except ChannelClosed:
+            raise CannotDecide(f"the {self.name} baseline is gone: {self._last_words() or 'it left no word'}") from None
         self._expect_ok(self._subject.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
 
     def write(self) -> None:
@@ -62,9 +69,11 @@ class BaselineProcess:
 
     def _expect_ok(self, reply: Reply, what: str) -> None:
         if reply.ending is not Ending.ok:
-            text = self._subject.log.text().strip().splitlines()
-            last = f": {text[-1]}" if text else ""
-            raise CannotDecide(f"the {self.name} baseline could not {what} ({reply.describe()}){last}")
+            raise CannotDecide(f"the {self.name} baseline could not {what} ({reply.describe()}) {self._last_words()}")
+
+    def _last_words(self) -> str:
+        lines = self._subject.log.text().strip().splitlines()
+        return lines[-1] if lines else ""
 
     def close(self) -> None:
         self._channel.close()

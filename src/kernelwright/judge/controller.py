@@ -285,13 +285,21 @@ class Judge:
             return known
         self._oracle.begin(task, posed.workload, f"baselines {time.monotonic_ns()}")
         self._oracle.load()
-        for name, baseline in self._baselines.items():
+        for name in self._baselines:
+            baseline = self._living(name)
             if name not in known:
                 progress(f"preparing the {name} baseline")
             baseline.open(task, posed, descriptors)
             if name not in known:
                 known[name] = self._first_times(name, baseline)
         return known
+
+    def _living(self, name: str) -> BaselineProcess:
+        """A baseline that died (of memory, of a bug in a compiler) costs one candidate its speed, not all of them."""
+        if not self._baselines[name].alive:
+            self._baselines[name].close()
+            self._baselines[name] = BaselineProcess(name, self._threads, self._cpus)
+        return self._baselines[name]
 
     def _first_times(self, name: str, baseline: BaselineProcess) -> float:
         self._oracle.restore()

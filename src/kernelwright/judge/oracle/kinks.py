@@ -72,55 +72,45 @@ KINKS: dict[Any, Kink] = {
 
 @dataclass
 class Site:
-    """One comparison in the reference: the value, what it is compared with, how far it strays under probes.
+    """A comparison that the reference makes: how far the value lies from one place, and how far that strays.
 
-    `exact` sites compare what everybody has exactly: an input, or what came out of the same kink before.
+    `exact` sites compare what everybody has exactly: inputs, or what came out of the same kink before.
     """
 
-    value: torch.Tensor
-    places: Places
+    gap: torch.Tensor
     exact: bool
     strayed: torch.Tensor | None = None
     width: torch.Tensor | None = None
 
-    def pin(self, value: torch.Tensor) -> torch.Tensor:
+    def pin(self, value: torch.Tensor, place: Place) -> torch.Tensor:
         """A perturbed value, put back where it changed sides, so that a probe sees the smooth part alone."""
+        gap = value - place
+        if gap.shape != self.gap.shape:  # a reference that branches on its data went another way
+            return value
         if not self.exact:
-            strayed = (value - self.value).abs_()
+            strayed = (gap - self.gap).abs_()
             self.strayed = strayed if self.strayed is None else self.strayed.add_(strayed)
-        for place in self.places:
-            crossed = torch.sign(value - place) != torch.sign(self.value - place)
-            value = torch.where(crossed, self.value, value)
-        return value
+        return torch.where(torch.sign(gap) == torch.sign(self.gap), value, place + self.gap)
 
-    def widen(self, relative: float, reach: float) -> bool:
-        """Sets the width from what the probes saw, as a tolerance is set; tells whether any value lies
-        inside.
-        """
-        if self.exact or self.strayed is None:
-            return False
-        strayed = self.strayed.nan_to_num_(0.0, 0.0, 0.0).mul_(reach)
-        width = torch.maximum(strayed, row_scale(strayed, least=8, nonzero=True))
-        width = torch.maximum(width, self.value.abs() * relative)
-        if any(bool(((self.value - place).abs() <= width).any()) for place in self.places):
-            self.width = width
+    def widen(self, reach: float) -> bool:
+        """Sets the width from what the probes saw, as a tolerance is set; tells whether any value lies inside."""
+        if not self.exact and self.strayed is not None:
+            strayed = self.strayed.nan_to_num_(0.0, 0.0, 0.0).mul_(reach)
+            width = torch.maximum(strayed, row_scale(strayed, least=8, nonzero=True))
+            if bool((self.gap.abs() <= width).any()):
+                self.width = width
         self.strayed = None
         return self.width is not None
 
-    def push(self, value: torch.Tensor, towards: torch.Tensor | float) -> torch.Tensor:
-        """A value with everything inside the width moved to its edge: up where `towards` is 1, down where
-        -1.
-        """
-        if self.width is None:
+    def push(self, value: torch.Tensor, place: Place, towards: torch.Tensor | float) -> torch.Tensor:
+        """A value with everything inside the width moved to its edge: up where `towards` is 1, down where -1."""
+        if self.width is None or (value - place).shape != self.gap.shape:
             return value
-        for place in self.places:
-            near = (self.value - place).abs() <= self.width
-            value = torch.where(near, place + self.width * towards, value)
-        return value
+        return torch.where(self.gap.abs() <= self.width, place + self.width * towards, value)
 
 
 class Sites:
-    """The sites of a reference in the order in which it reaches them, recorded in the probes' dtype."""
+    """The sites of a reference in the order in which it reaches them, recorded in the dtype of the probes."""
 
     def __init__(self, inputs: Iterable[torch.Tensor], form: torch.dtype) -> None:
         self.found: list[Site] = []
@@ -130,12 +120,12 @@ class Sites:
         self._held: list[torch.Tensor] = []
 
     def record(self, value: torch.Tensor, places: Places) -> None:
-        storage = _storage(value)
-        exact = storage in self._inputs or (_plain(places) and self._settled.get(storage) == places)
-        self.found.append(Site(value.to(self._form, copy=True), places, exact))
+        exact = self._is_input(value) and all(self._is_input(place) for place in places)
+        exact = exact or (_plain(places) and self._settled.get(_storage(value)) == places)
+        self.found += [Site((value - place).to(self._form), exact) for place in places]
 
     def settle(self, result: torch.Tensor, places: Places) -> None:
-        """Remembers what came out of a kink, and holds it, lest its storage serve another tensor."""
+        """Remembers what came out of a kink, and holds it, so that its storage cannot serve another tensor."""
         if _plain(places):
             self._settled[_storage(result)] = places
             self._held.append(result)
@@ -143,6 +133,9 @@ class Sites:
     def complete(self) -> None:
         """The reference has run: nothing needs to be held any more."""
         self._held.clear()
+
+    def _is_input(self, value: Place) -> bool:
+        return not isinstance(value, torch.Tensor) or _storage(value) in self._inputs
 
 
 def _plain(places: Places) -> TypeGuard[tuple[float, ...]]:

@@ -102,12 +102,10 @@ class Steps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Carries out an operation without a kink."""
         return func(*args, **kwargs)
 
-    def next_site(self, value: torch.Tensor) -> Site | None:
-        """The recorded site; nothing where a reference that branches on its data went another way."""
-        place, self._reached = self._reached, self._reached + 1
-        if place >= len(self.sites.found) or self.sites.found[place].value.shape != value.shape:
-            return None
-        return self.sites.found[place]
+    def next_site(self) -> Site | None:
+        """The recorded site; nothing where a reference that branches on its data has more of them than before."""
+        number, self._reached = self._reached, self._reached + 1
+        return self.sites.found[number] if number < len(self.sites.found) else None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kink = KINKS.get(func)
@@ -156,8 +154,10 @@ class Probe(Steps):  # type: ignore[no-untyped-call]
         self._disturbed = 0
 
     def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
-        site = self.next_site(value)
-        return value if site is None else site.pin(value)
+        for place in places:
+            site = self.next_site()
+            value = value if site is None else site.pin(value, place)
+        return value
 
     def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func in PARTS:
@@ -191,13 +191,17 @@ class Push(Steps):  # type: ignore[no-untyped-call]
         self._generator = None if seed is None else torch.Generator().manual_seed(seed)
 
     def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
-        site = self.next_site(value)
-        if site is None:
-            return value
+        for place in places:
+            site = self.next_site()
+            if site is not None and site.width is not None:
+                value = site.push(value, place, self._towards(site.width))
+        return value
+
+    def _towards(self, width: torch.Tensor) -> torch.Tensor | float:
         if self._generator is None:
-            return site.push(value, self._direction)
-        signs = torch.randint(0, 2, value.shape, generator=self._generator, dtype=torch.int8).to(value.device)
-        return site.push(value, signs.mul_(2).sub_(1) * self._direction)
+            return self._direction
+        signs = torch.randint(0, 2, width.shape, generator=self._generator, dtype=torch.int8).to(width.device)
+        return signs.mul_(2).sub_(1) * self._direction
 
 
 def _replaced(func: Any, args: tuple[Any, ...], position: int, value: torch.Tensor) -> tuple[Any, ...]:

@@ -2,33 +2,32 @@
 
 For each element, with u the unit roundoff of the precision in which an honest kernel computes:
 
-    tolerance = slack * max(C_EAGER * E, 2 e, C_ROUND * u_out * |ref| + max(C_STEP * u * |ref|, S, s)) + jumps
+    tolerance = slack * max(C_EAGER * E, 2 e, C_ROUND * u_out * |ref| + max(r * |ref|, S, s)) + jumps
 
 - ref: the reference in float64. e: the error of eager PyTorch in the task's dtype on the same trial, E its
   clipped mean over the row.
-- s: how far the element moves, on average over `PROBES` evaluations, when the inputs and every step are
-  disturbed by C_STEP * u (see `rounding`); S its clipped mean over the row. The disturbance is as large as
-  what is allowed, so nothing is extrapolated: a jump counts once and is not multiplied. One probe may
-  cancel by chance where a kernel's rounding does not; with eight, that factor stays small enough for the
-  margins below.
+- s: how far the element moves, on average over `PROBES` evaluations and times `REACH`, when the inputs and every
+  step are disturbed by about C_STEP * u (see `rounding`). The disturbance is as large as what is allowed, so
+  nothing is extrapolated, and a jump counts once. S is its clipped mean over the row.
+- r: S relative to the row's typical |ref|, and at least C_STEP * u. Where one number scales a whole row (a sum, a
+  norm), every element shares its rounding, also the one whose probes happen to cancel.
 - jumps: what the other side of a mask would give, where rounding decides on the side (see `kinks`).
 
-The row (the last axis) is the scale because a kernel rounds an element at the size of what went into it,
-not at the size of what was left; longer stretches would let a row of small values hide behind its
-neighbours.
+The row (the last axis) is the scale because a kernel rounds an element at the size of what went into it, not of
+what was left of it; longer stretches would let a row of small values hide behind its neighbours.
 
-The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: whoever is within the
-tolerance before rounding is within the bounds after it, so nothing needs to be added for the output's own
-format. C_ROUND allows one step more there, for kernels that truncate, or round one intermediate value to a
-half-precision format.
+The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: whoever is within the tolerance
+before rounding is within the bounds after it, so the output's own format needs no allowance. C_ROUND gives one
+step all the same, to kernels that truncate or round one intermediate value to a half-precision format.
 
-The constants were fixed on the corpus of `benchmarks/tolerance_corpus.py`; docs/decisions/0002-tolerance.md
-has the margins. Values below 64 times the smallest normal float32 may be flushed to zero.
+The constants were fixed on the corpus of `benchmarks/tolerance_corpus.py`; docs/decisions/0002-tolerance.md has
+the margins. Results below `FLUSHED` times the smallest normal number may be flushed to zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeGuard
@@ -40,7 +39,7 @@ from kernelwright.judge.oracle.kinks import Sites
 from kernelwright.judge.oracle.rounding import Losses, Noise, Probe, Push, Record
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
-from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
 
 __all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study", "tolerance"]
@@ -116,33 +115,41 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
     narrow = _converted(inputs, form)
     if not any(_floating(value) for value in eager.values()):
         return Study(compute, exact, eager, {}, {})
-    spread: Results = {}
+    spread = _spread(call, narrow, exact, sites, compute)
+    return Study(compute, exact, eager, spread, _jumps(call, narrow, sites))
+
+
+def _spread(call: Call, narrow: Arguments, exact: Results, sites: Sites, compute: torch.dtype) -> Results:
+    """How far the results move on average under probes.
+
+    A probe that steps outside what the reference accepts (an index computed from values) says nothing.
+    """
+    spread = {name: torch.zeros_like(value) for name, value in exact.items() if _floating(value)}
     losses = Losses(UNIT[compute])
     for number in range(PROBES):
         noise = Noise(_step(compute), number)
         moved = {name: noise.applied(value) if _floating(value) else value for name, value in narrow.items()}
-        with Probe(sites, losses, noise):
+        with suppress(TaskError), Probe(sites, losses, noise):
             _add_distances(spread, call(moved), exact, 1 / PROBES)
-    return Study(compute, exact, eager, spread, _jumps(call, narrow, sites, _step(compute)))
+    return spread
 
 
-def _jumps(call: Call, narrow: Arguments, sites: Sites, step: float) -> Results:
+def _jumps(call: Call, narrow: Arguments, sites: Sites) -> Results:
     """The sum of what changes when near values go up, go down, or (lest several cancel) split at random."""
-    jumps: Results = {}
-    near = [site.widen(step, REACH / PROBES) for site in sites.found]
-    if any(near):
-        plain = call(narrow)
-        for direction, seed in ((1.0, None), (-1.0, None), (1.0, 1), (-1.0, 1)):
-            with Push(sites, direction, seed):
-                _add_distances(jumps, call(narrow), plain, 1.0)
+    near = [site.widen(REACH / PROBES) for site in sites.found]
+    if not any(near):
+        return {}
+    plain = call(narrow)
+    jumps = {name: torch.zeros_like(value) for name, value in plain.items() if _floating(value)}
+    for direction, seed in ((1.0, None), (-1.0, None), (1.0, 1), (-1.0, 1)):
+        with suppress(TaskError), Push(sites, direction, seed):
+            _add_distances(jumps, call(narrow), plain, 1.0)
     return jumps
 
 
 def _add_distances(sums: Results, moved: Results, still: Results, weight: float) -> None:
-    for name, value in still.items():
-        if value.is_floating_point():
-            distance = (moved[name] - value).abs_()
-            sums[name] = sums[name].add_(distance, alpha=weight) if name in sums else distance.mul_(weight)
+    for name, total in sums.items():
+        total.add_((moved[name] - still[name]).abs_(), alpha=weight)
 
 
 def _within(seen: Study, name: str, slack: float) -> Within:
@@ -172,7 +179,7 @@ def tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
     spread = _finite(seen.spread[name]).mul_(REACH)
     scale = row_scale(spread, least=8, nonzero=True)
     relative = scale / row_scale(size, least=8, nonzero=True).clamp_min_(torch.finfo(exact.dtype).tiny)
-    allowed = torch.maximum(size * relative.clamp_min_(seen.step), spread)
+    allowed = torch.maximum(size * relative.clamp_(seen.step, COARSEST), spread)
     torch.maximum(allowed, scale, out=allowed)
     allowed.add_(size, alpha=C_ROUND * UNIT[eager.dtype])
     error = _finite((eager - exact).abs_())
