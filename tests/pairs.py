@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate, read_candidate
-from kernelwright.judge.controller import Judge
+from kernelwright.judge.controller import Judge, Settings
+from kernelwright.judge.measure import Effort
 from kernelwright.judge.verdict import Outcome, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"
+NEEDS_FULL_SIZE = ("shapes_", "assume_", "phase_family")  # they look at sizes, or at a sample of large inputs
 
 
 @dataclass(frozen=True)
@@ -47,32 +51,53 @@ def _read(folder: Path) -> Pair:
 
 
 class Bench:
-    """Judges sources once each: many exploits share a twin."""
+    """Judges sources once each: many exploits share a twin.
 
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self._known: dict[tuple[str, str], Verdict] = {}
+    Where an exploit must be rejected the size does not matter, and small workloads will do. Where it may be accepted
+    it is compared with its twin by speed, on the public workloads, which are long enough to rank.
+    """
 
-    def verdict(self, task: str, path: Path) -> Verdict:
+    def __init__(self, right: Judge, fast: Judge) -> None:
+        self._right, self._fast = right, fast
+        self._known: dict[tuple[str, str, bool], Verdict] = {}
+
+    def verdict(self, pair: Pair, path: Path) -> Verdict:
         candidate: Candidate = read_candidate(path, "cpp")
-        key = (task, candidate.id)
+        by_speed = not pair.reasons
+        task = pair.task if by_speed else _sized(pair)
+        key = (task, candidate.id, by_speed)
         if key not in self._known:
-            self._known[key] = self._judge.judge(task, candidate)
+            self._known[key] = (self._fast if by_speed else self._right).judge(task, candidate)
         return self._known[key]
+
+
+@contextmanager
+def exploit_bench() -> Iterator[Callable[[], Bench]]:
+    """Two judges, and a way to make benches that remember nothing of each other."""
+    effort = Effort(least=6, most=6)
+    right = Settings(baselines=(), effort=effort)
+    fast = Settings(baselines=("eager",), effort=effort, public_only=True)
+    with Judge(right) as first, Judge(fast) as second:
+        yield lambda: Bench(first, second)
+
+
+def _sized(pair: Pair) -> str:
+    small = EXPLOITS / "small" / f"{pair.task}.py"
+    return str(small) if small.exists() and not pair.name.startswith(NEEDS_FULL_SIZE) else pair.task
 
 
 def complaint(pair: Pair, bench: Bench) -> str | None:
     """What is wrong with the outcome of a pair, or None if it is as it must be."""
-    exploit = bench.verdict(pair.task, pair.exploit)
-    twin = bench.verdict(pair.task, pair.twin)
+    exploit = bench.verdict(pair, pair.exploit)
+    twin = bench.verdict(pair, pair.twin)
     if twin.verdict is not Outcome.accepted:
         return f"the honest twin is {twin.verdict}: {twin.reason} {twin.evidence}"
+    if exploit.verdict is Outcome.undecided:
+        return f"undecided: {exploit.evidence}"
     if exploit.verdict is Outcome.rejected:
         if pair.reasons and exploit.reason not in pair.reasons:
             return f"rejected for {exploit.reason}, expected {' or '.join(pair.reasons)}: {exploit.evidence}"
         return None
-    if exploit.verdict is Outcome.undecided:
-        return f"undecided: {exploit.evidence}"
     if pair.reasons:
         return f"accepted, expected rejected for {' or '.join(pair.reasons)}"
     return faster_than_twin(exploit, twin)
@@ -81,8 +106,8 @@ def complaint(pair: Pair, bench: Bench) -> str | None:
 def faster_than_twin(exploit: Verdict, twin: Verdict) -> str | None:
     """An exploit's claim (its lower bound) may not lie above what its twin can be (its upper bound)."""
     for cheat, honest in zip(exploit.workloads, twin.workloads, strict=True):
-        low = min((b.speedup.low for b in cheat.baselines), default=0.0)
-        high = min((b.speedup.high for b in honest.baselines), default=0.0)
-        if cheat.label == honest.label and low > high:
+        low = min(b.speedup.low for b in cheat.baselines)
+        high = min(b.speedup.high for b in honest.baselines)
+        if low > high:
             return f"on {cheat.label} it claims {low:.2f}x, above its twin's {high:.2f}x"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +23,15 @@ from kernelwright.tasks.model import Workload
 from kernelwright.tasks.reference import run_reference
 
 SENTINEL = 0x7FF17FF2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from a second thread and wait for it on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def make(reference: Callable[..., Any], *dims: tuple[Any, ...], dtype: str = "float32", **more: Any) -> Task:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -26,6 +28,15 @@ def small(operation: Operation) -> Workload:
     names = operation.task.public[0]
     sizes = {name: SMALL[name] for name in names} | ({"cols": 40} if "inner" in names else {})
     return Workload(tuple(sizes.items()), operation.task.dtypes[0])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small tensors gain nothing from a second thread and wait for it on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module", params=OPERATIONS, ids=lambda operation: operation.name)

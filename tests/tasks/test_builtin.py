@@ -140,15 +140,11 @@ def test_a_backward_agrees_with_finite_differences(name: str) -> None:
         slope += float((gradient * along).sum())
         for sign in moved:
             moved[sign][name.removeprefix("grad_")] = inputs[name.removeprefix("grad_")] + sign * step * along
-    ends = {
-        sign: (run_reference(forward, at)["out"] * inputs["grad_out"]).sum() for sign, at in moved.items()
-    }
+    ends = {sign: (run_reference(forward, at)["out"] * inputs["grad_out"]).sum() for sign, at in moved.items()}
     assert slope == pytest.approx(float(ends[1] - ends[-1]) / (2 * step), rel=1e-6, abs=1e-8)
 
 
 def test_the_backward_of_pooling_prefers_the_first_of_equals() -> None:
     backward = task_named("maxpool2d:backward")
-    results = run_reference(
-        backward, {"x": torch.ones(1, 1, 2, 2), "grad_out": torch.full((1, 1, 1, 1), 3.0)}
-    )
+    results = run_reference(backward, {"x": torch.ones(1, 1, 2, 2), "grad_out": torch.full((1, 1, 1, 1), 3.0)})
     assert results["grad_x"].flatten().tolist() == [3, 0, 0, 0]

@@ -37,9 +37,7 @@ def test_the_rest_is_told_as_well() -> None:
 def test_a_backward_is_described_by_what_it_follows() -> None:
     info = describe(derive_backward(small_task(saved={"kept": lambda x, w, f: x + 1})))
     assert info.arguments[-2] == ArgumentInfo("kept", "input", draw="computed by the forward pass")
-    assert info.arguments[-1] == ArgumentInfo(
-        "grad_out", "input", ("shape of out",), "that of out", "input family"
-    )
+    assert info.arguments[-1] == ArgumentInfo("grad_out", "input", ("shape of out",), "that of out", "input family")
 
 
 def test_a_description_is_plain_data() -> None:

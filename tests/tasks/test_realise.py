@@ -14,9 +14,7 @@ from kernelwright.tasks.realise import realise
 SHAPE = (256, 300)
 
 
-def drawn(
-    draw: Draw, family: Family = Family.NORMAL, shape: tuple[int, ...] = SHAPE, seed: int = 1
-) -> torch.Tensor:
+def drawn(draw: Draw, family: Family = Family.NORMAL, shape: tuple[int, ...] = SHAPE, seed: int = 1) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     return realise(draw, family, shape, torch.float32, {"classes": 5}, generator)
 
@@ -106,9 +104,7 @@ def test_a_custom_draw_gets_what_it_needs() -> None:
     assert bool((x.diff(dim=-1) >= 5).all())
 
 
-@pytest.mark.parametrize(
-    "wrong", [lambda *_: torch.zeros(3), lambda *_: None, lambda g, s, d, z: torch.ones(s).int()]
-)
+@pytest.mark.parametrize("wrong", [lambda *_: torch.zeros(3), lambda *_: None, lambda g, s, d, z: torch.ones(s).int()])
 def test_a_custom_draw_must_return_what_was_asked_for(wrong: object) -> None:
     with pytest.raises(TaskError, match="a custom draw returned"):
         drawn(custom(wrong))  # type: ignore[arg-type]

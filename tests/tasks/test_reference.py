@@ -66,7 +66,5 @@ def test_an_error_names_the_line_of_the_task_file(
     monkeypatch.chdir(path.parent)
     with pytest.raises(TaskError) as error:
         run_reference(load_task(Path("my_task.py")), {"x": torch.ones(4)})
-    assert str(error.value).startswith(
-        "my_task.py:9: the reference raised: RuntimeError: Tensors must have same"
-    )
+    assert str(error.value).startswith("my_task.py:9: the reference raised: RuntimeError: Tensors must have same")
     assert "\n" not in str(error.value)

@@ -33,9 +33,7 @@ def test_a_file_is_a_task_named_after_it(write_task: WriteTask) -> None:
     assert run_reference(task, {"x": torch.ones(2)})["out"].tolist() == [2, 2]
 
 
-def test_a_relative_path_works_and_is_shown_as_typed(
-    write_task: WriteTask, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_works_and_is_shown_as_typed(write_task: WriteTask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(write_task(GOOD_FILE)).parent)
     assert resolve("./my_task.py").name == resolve("my_task.py").name == "my_task"
     assert error_of("./none.py") == "none.py: there is no such file: check the path"
@@ -99,14 +97,10 @@ def test_another_direction_is_refused() -> None:
 
 def test_tasks_without_backward_say_so() -> None:
     assert "argmax has no backward: none of its outputs is differentiable" in error_of("argmax:backward")
-    assert "adamw has no backward: it changes param, exp_avg, exp_avg_sq in place" in error_of(
-        "adamw:backward"
-    )
+    assert "adamw has no backward: it changes param, exp_avg, exp_avg_sq in place" in error_of("adamw:backward")
 
 
-def test_a_built_in_wins_over_a_file_of_the_same_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_built_in_wins_over_a_file_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "softmax").write_text("not python (")
     monkeypatch.chdir(tmp_path)
     assert resolve("softmax").name == "softmax"
