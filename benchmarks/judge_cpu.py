@@ -94,7 +94,7 @@ def warm(_: argparse.Namespace) -> dict[str, Any]:
     for baselines in (("eager",), ("eager", "compile")):
         with Judge(Settings(baselines=baselines, effort=RANK)) as judge:
             first = timed(lambda judge=judge: judge.judge("rmsnorm", variant(0)))[0]
-            fresh = [timed(lambda judge=judge, n=n: judge.judge("rmsnorm", variant(n)))[0] for n in range(1, 16)]
+            fresh = [timed(lambda judge=judge, n=n: judge.judge("rmsnorm", variant(n)))[0] for n in range(1, 21)]
             same = read_candidate(EXAMPLE, "cpp")
             judge.judge("rmsnorm", same)
             cached = [timed(partial(judge.judge, "rmsnorm", same))[0] for _ in range(5)]

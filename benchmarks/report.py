@@ -42,8 +42,8 @@ def judging(report: dict[str, Any]) -> list[str]:
             for name, found in report["warm"].items()
         ]  # fmt: skip
         parts.append(
-            "\n## A candidate in a session\n\nSeconds per candidate on 3 public and 3 hidden workloads, 12 trials each, "
-            "oracle and baselines up. A session gets quicker as more of the 16 hidden workloads have been seen once; "
+            "\n## A candidate in a session\n\nSeconds per candidate on 3 public and 3 hidden workloads, 12 trials "
+            "each, oracle and baselines up. A session gets quicker once more of the 16 hidden workloads were seen; "
             "the quickest is one whose workloads all had.\n"
         )
         head = ("baselines", "first", "median, fresh build", "quickest, fresh build", "same source again")
@@ -86,8 +86,8 @@ def exploits(report: dict[str, Any]) -> list[str]:
     same = "the same" if report["same_outcome_every_time"] else "not always the same"
     right = "as it must be every time" if report["as_it_must_be_every_time"] else "not as it must be every time"
     return [
-        f"\n## Exploits under load\n\n{report['pairs']} pairs of exploit and honest twin, {report['passes']} times in a "
-        f"row, while another process loads a core: outcomes were {same}, and {right} "
+        f"\n## Exploits under load\n\n{report['pairs']} pairs of exploit and honest twin, {report['passes']} times "
+        f"in a row, while another process loads a core: outcomes were {same}, and {right} "
         f"(`{report['command'].strip()}`).\n"
     ]
 

@@ -10,7 +10,13 @@ import pytest
 
 from kernelwright.devices import lock
 
-HOLD = "from kernelwright.devices import lock\nimport sys, time\nwith lock.{how}('{device}'):\n    print('held', flush=True)\n    time.sleep({seconds})\n"
+HOLD = """
+from kernelwright.devices import lock
+import time
+with lock.{how}('{device}'):
+    print('held', flush=True)
+    time.sleep({seconds})
+"""
 
 
 def hold(how: str, device: str, seconds: float) -> subprocess.Popen[str]:

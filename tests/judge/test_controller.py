@@ -30,8 +30,8 @@ from kernelwright.tasks import Task, tensor
 def reference(x):
     return x * 2
 
-task = Task(reference, inputs={"x": tensor("rows", "cols")}, public=[{"rows": 40, "cols": 50}, {"rows": 3, "cols": 1000}],
-            hidden={"rows": (3, 70), "cols": (20, 2000)})
+task = Task(reference, inputs={"x": tensor("rows", "cols")},
+            public=[{"rows": 40, "cols": 50}, {"rows": 3, "cols": 1000}], hidden={"rows": (3, 70), "cols": (20, 2000)})
 '''
 
 SCALED_TASK = '''

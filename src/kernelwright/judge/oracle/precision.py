@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import torch
 
+from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.judge.oracle.tolerance import compute_dtype
 from kernelwright.tasks.comparators import Close
@@ -49,6 +50,7 @@ ROUNDINGS: dict[PrecisionClass, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+@strict_flags()
 def precision_class(
     task: Task, inputs: Mapping[str, Argument], results: Mapping[str, torch.Tensor], workload: Workload
 ) -> PrecisionClass:

@@ -35,6 +35,7 @@ from typing import TypeGuard
 import torch
 
 from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
+from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.kinks import Sites
 from kernelwright.judge.oracle.rounding import Losses, Noise, Probe, Push, Record
 from kernelwright.judge.oracle.scales import row_scale
@@ -101,6 +102,7 @@ def _step(compute: torch.dtype) -> float:
     return min(C_STEP * UNIT[compute], COARSEST)
 
 
+@strict_flags()
 def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
     """Evaluates `call` exactly, eagerly and under probes."""
     form = torch.float64 if compute == torch.float64 else torch.float32
