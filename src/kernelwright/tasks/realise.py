@@ -21,6 +21,7 @@ SPIKE_AT, SPIKE, NOISE = 2.5, 8.0, 0.05
 OCTAVES = 6.0
 SMALL = 1e-3
 STRANGERS, STRANGERS_IN = 4, 64  # at most so many rows of each other family, and one in so many
+STRANGE_ELEMENTS = 16
 
 
 def _normal(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -88,6 +89,10 @@ def _with_strangers(
     for number, other in enumerate(others):
         chosen = places[number * count : (number + 1) * count]
         rows[chosen] = _FAMILIES[other](generator, (count, rows.shape[1]))
+    if Family.WIDE in others:  # and single elements as large as that family's largest: a look at every row misses them
+        few = min(STRANGE_ELEMENTS, drawn.numel() // STRANGERS_IN)
+        at = torch.randint(drawn.numel(), (few,), generator=generator, device=generator.device)
+        drawn.view(-1)[at] = _normal(generator, (few,)).mul_(2.0**OCTAVES)
     return drawn
 
 
