@@ -22,7 +22,12 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
-from kernelwright.judge.oracle import tolerance  # noqa: E402
+from kernelwright.judge.oracle import rounding, tolerance  # noqa: E402
+
+CONSTANTS = {
+    **{name: getattr(tolerance, name) for name in ("C_STEP", "C_EAGER", "C_ROUND", "REACH", "PROBES")},
+    "MIXING": rounding.MIXING,
+}
 
 
 def main() -> None:
@@ -75,7 +80,7 @@ def write(rows: list[Row], summary: dict[str, float | int | None], seeds: int) -
     result = {
         "torch": torch.__version__,
         "seeds": seeds,
-        "constants": {name: getattr(tolerance, name) for name in ("C_STEP", "C_EAGER", "C_ROUND", "REACH", "PROBES")},
+        "constants": CONSTANTS,
         "summary": summary,
         "rows": [
             {

@@ -255,6 +255,50 @@ def test_a_winner_that_changes_places_loosens_no_neighbour() -> None:
     assert not trial.right(near, "grad_a")
 
 
+def test_flags_that_coarsen_the_reference_change_nothing() -> None:
+    before = Trial(OPERATIONS["linear"]).expected["out"]
+    torch.set_float32_matmul_precision("medium")
+    try:
+        after = Trial(OPERATIONS["linear"]).expected["out"]
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert isinstance(before, Within) and isinstance(after, Within)
+    assert torch.equal(before.low, after.low)
+
+
+def test_a_probe_that_steps_outside_the_reference_is_left_out() -> None:
+    """An index computed from values leaves its table as soon as the values are disturbed."""
+
+    def draw(generator: torch.Generator, shape: Any, dtype: torch.dtype, sizes: Any) -> torch.Tensor:
+        return torch.rand(shape, generator=generator, dtype=dtype).masked_fill_(torch.arange(shape[0]) == 3, 1 - 2**-24)
+
+    task = Task(
+        reference=lambda x: torch.linspace(1, 2, 10, dtype=x.dtype)[(x * 10).long()],
+        inputs={"a": tensor(50, draw=custom(draw))},
+        public=[{}],
+        hidden={},
+        name="look up",
+    )
+    trial = Trial(task)
+    assert trial.right(trial.eager["out"])
+    assert not trial.right(trial.eager["out"] * 1.001)
+
+
+def test_what_a_long_sum_in_one_accumulator_loses_is_allowed() -> None:
+    """One large term and a hundred thousand that are each too small to change it."""
+    trial = Trial(make(lambda x: x.sum(-1), (3, 100_000)))
+    x = trial.inputs["a"]
+    x.abs_().mul_(1e-9)
+    x[:, 0] = 1.0
+    trial.expect()
+    assert x.double().sum(-1).max() > 1.00007
+    assert trial.right(torch.ones(3))
+    x[:, 1:].mul_(1e3)
+    trial.expect()
+    assert not trial.right(torch.ones(3))
+
+
 # --- masks that rounding decides ----------------------------------------------------------------------------
 
 
@@ -330,6 +374,18 @@ def test_gradients_through_other_kinks_pass(activation: Callable[..., torch.Tens
     wrong = dz.clone()
     wrong[150, 300] += 0.1
     assert not trial.right(wrong @ w.t(), "grad_a")
+
+
+def test_a_threshold_that_is_computed_is_a_kink_too() -> None:
+    trial = Trial(make(lambda x: torch.where(x > x.mean(-1, keepdim=True), x, 0), (20, 100)))
+    x = trial.inputs["a"]
+    x[:, 0] = x[:, 1:].double().mean(-1).float()
+    trial.expect()
+    either, other = trial.eager["out"].clone(), trial.eager["out"].clone()
+    either[:, 0] = torch.where(either[:, 0] == 0, x[:, 0], 0)
+    other[:, 1] = torch.where(other[:, 1] == 0, x[:, 1], 0)
+    assert trial.right(either)
+    assert not trial.right(other)
 
 
 # --- other comparators --------------------------------------------------------------------------------------

@@ -214,12 +214,14 @@ class Judge:
         state.arena, descriptors = self._oracle.arena(state.task, posed.workload)
         try:
             self._oracle.begin(state.task, posed.workload, f"{state.candidate.id} sanitized")
-            family = self._oracle.load()
             runner = start_runner(
                 built.library, posed.signature, descriptors, self._threads, self._cpus, sanitized=True
             )
             with runner, lock.working():
-                return inspect(runner, posed, self._oracle, family, prepare=bool(state.task.constant))
+                fault = inspect(runner, posed, self._oracle, prepare=bool(state.task.constant))
+            if fault is not None:
+                self._oracle.forget()
+            return fault
         finally:
             close_all(descriptors)
 
@@ -250,6 +252,7 @@ class Judge:
                     state.results.append(self._trials(state, measurement, progress))
                 except Rejected as rejected:
                     state.results.append(_unmeasured(posed))
+                    self._oracle.forget()
                     return rejected.fault
         return None
 

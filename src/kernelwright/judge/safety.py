@@ -15,6 +15,7 @@ from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidenc
 from kernelwright.judge.warden import Ending, Reply, Subject
 
 LINES = 24
+EXPECTED_SECONDS = 0.2  # fifty times that is its deadline
 _PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernelwright\.h)(?=:\d)")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
 
@@ -29,12 +30,13 @@ def sanitizers_available() -> bool:
     return True
 
 
-def inspect(runner: Subject, posed: Posed, oracle: OracleClient, family: str, *, prepare: bool) -> Fault | None:
+def inspect(runner: Subject, posed: Posed, oracle: OracleClient, *, prepare: bool) -> Fault | None:
     """One call under the sanitizers. Their report is evidence; a wrong result or an early end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
         return _fault(runner, posed, ready, Stage.load)
-    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": 1.0}, 0.0, random.Random(0))
+    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": EXPECTED_SECONDS}, 0.0, random.Random(0))
+    family = oracle.load()  # only now, when it is stopped
     try:
         if prepare:
             measurement.call(family, op="p")

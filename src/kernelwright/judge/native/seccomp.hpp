@@ -9,6 +9,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -44,11 +45,27 @@ class Filter {
   void allow(long call) { on(call, SECCOMP_RET_ALLOW); }
   void fail(long call, int error) { on(call, SECCOMP_RET_ERRNO | error); }
 
-  // Allowed if the low half of an argument is one of `values`; EPERM otherwise.
+  // Allowed if an argument, both halves of it, is one of `values`; EPERM otherwise.
   void allow_values(long call, int argument, std::initializer_list<unsigned> values) {
-    std::vector<sock_filter> body{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arg(argument))};
+    std::vector<sock_filter> body = small(argument);
+    body.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arg(argument)));
     for (unsigned value : values) {
       body.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
+      body.push_back(ret(SECCOMP_RET_ALLOW));
+    }
+    body.push_back(ret(SECCOMP_RET_ERRNO | EPERM));
+    block(call, body);
+  }
+
+  // Allowed if one argument is `value` and another is one of `values`.
+  void allow_pair(long call, int first, unsigned value, int second, std::initializer_list<unsigned> values) {
+    std::vector<sock_filter> body = small(first);
+    body.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arg(first)));
+    body.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
+    body.push_back(ret(SECCOMP_RET_ERRNO | EPERM));
+    body.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arg(second)));
+    for (unsigned allowed : values) {
+      body.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, allowed, 0, 1));
       body.push_back(ret(SECCOMP_RET_ALLOW));
     }
     body.push_back(ret(SECCOMP_RET_ERRNO | EPERM));
@@ -72,6 +89,11 @@ class Filter {
 
  private:
   static sock_filter ret(unsigned action) { return BPF_STMT(BPF_RET | BPF_K, action); }
+  // Refuses an argument that does not fit into 32 bits: a pointer may have a low half of zero.
+  static std::vector<sock_filter> small(int argument) {
+    return {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arg(argument) + 4), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+            ret(SECCOMP_RET_ERRNO | EPERM)};
+  }
   static unsigned arg(int index) { return offsetof(seccomp_data, args) + 8u * static_cast<unsigned>(index); }
   void load(unsigned offset) { code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offset)); }
 
@@ -112,13 +134,14 @@ inline bool confine_runner(bool sanitizer) {
   if (sanitizer)
     for (long call : {SYS_readlink, SYS_open, SYS_stat, SYS_pipe}) filter.allow(call);
 #endif
-  filter.allow_values(SYS_tgkill, 0, {static_cast<unsigned>(getpid())});
+  // abort() and no other signal: a storm of SIGCONT would cancel every stop.
+  filter.allow_pair(SYS_tgkill, 0, static_cast<unsigned>(getpid()), 2, {0, SIGABRT});
   filter.allow_values(SYS_fcntl, 1, {F_GETFD, F_SETFD, F_GETFL});
   filter.allow_values(SYS_madvise, 2, {0, 1, 2, 3, 4, 8, 14, 15, 16, 22, 23});
   filter.allow_values(SYS_prctl, 0, {15u, 16u, 0x53564d41u});      // names of threads and of mappings
   filter.allow_values(SYS_prlimit64, 2, {0});                      // reading a limit, not setting one
-  filter.allow_bits(SYS_clone, 0, CLONE_VM | CLONE_THREAD,
-                    CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
+  filter.allow_bits(SYS_clone, 0, CLONE_VM | CLONE_THREAD,  // CLONE_VFORK would wait where no stop reaches it
+                    CLONE_VFORK | CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
   filter.fail(SYS_clone3, ENOSYS);  // its flags lie in memory, out of a filter's sight; libc falls back to clone
   return filter.install(SECCOMP_RET_ERRNO | EPERM);
 }

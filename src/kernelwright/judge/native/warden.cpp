@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -284,13 +285,28 @@ void drain(int fd) {  // a runner may have said done more often than asked; old 
   }
 }
 
+// A process may try to evade its stop; the alarm ends the wait for it.
+constexpr long kStopSeconds = 5;
+
+void on_alarm(int) {}
+
+void set_alarm(long seconds) {
+  itimerval timer{{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
 // Waits for done, stops the process and says how long that took since `begin`. False if it is gone.
 bool conclude(Subject& subject, int64_t begin, int64_t cpu_begin, int64_t until) {
   Wait outcome = wait_for_done(subject, until);
   kill(subject.pid, outcome == Wait::kTimeout ? SIGKILL : SIGSTOP);
   siginfo_t info;
-  await(subject.pid, info, WSTOPPED | WEXITED | WNOWAIT);  // a stop is reported once every thread has stopped
+  set_alarm(kStopSeconds);
+  if (!await(subject.pid, info, WSTOPPED | WEXITED | WNOWAIT)) {  // a stop is reported once every thread has stopped
+    outcome = Wait::kTimeout;  // it could not be stopped
+    kill(subject.pid, SIGKILL);
+  }
   int64_t end = now();
+  set_alarm(0);
   if (info.si_code != CLD_STOPPED || outcome != Wait::kDone) {
     if (outcome == Wait::kTimeout) say("timeout");
     else if (info.si_code == CLD_STOPPED) say("exited 0");  // alive, but it closed the only channel it had
@@ -340,6 +356,9 @@ int trial(Options options) {
   close(done[1]);
   fcntl(done[0], F_SETFL, O_NONBLOCK);
   fcntl(go[1], F_SETFL, O_NONBLOCK);
+  struct sigaction action {};
+  action.sa_handler = on_alarm;  // without SA_RESTART, so that it interrupts a wait
+  sigaction(SIGALRM, &action, nullptr);
   Subject subject{pid, go[1], done[0], 0};
   if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
   if (!conclude(subject, begin, 0, begin + options.milliseconds * 1000000ll)) finish(pid);

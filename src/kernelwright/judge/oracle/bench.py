@@ -54,6 +54,11 @@ class Bench:
         levels = {segment.level for segment in self._segments.values()}
         return ArenaLevel.mapped if ArenaLevel.mapped in levels else ArenaLevel.sealed
 
+    def blank(self) -> None:
+        """Leaves nothing of a trial in the arena. A runner that starts, with its constructors, sees this."""
+        for words in self._words.values():
+            words.fill_(-1)
+
     def load(self, item: Item, word: int) -> None:
         """Puts a trial's values into the arena. The runner is stopped while this happens."""
         self._item, self._word = item, word

@@ -74,6 +74,10 @@ class OracleClient:
     def begin(self, task: OpenTask, workload: Workload, runner: str) -> None:
         self._ask("begin", task=task.reference, workload=_json(workload), runner=runner)
 
+    def forget(self) -> None:
+        """The last runner's candidate was rejected: what it saw must not come again."""
+        self._ask("forget")
+
     def load(self) -> str:
         """Loads the next trial; says its input family."""
         return str(self._ask("load")[0]["family"])

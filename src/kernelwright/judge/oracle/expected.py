@@ -22,6 +22,10 @@ class Within:
     def nbytes(self) -> int:
         return self.low.nbytes + self.high.nbytes + (0 if self.nan is None else self.nan.nbytes)
 
+    @property
+    def size(self) -> int:
+        return self.low.numel()
+
 
 @dataclass(frozen=True)
 class Same:
@@ -32,6 +36,10 @@ class Same:
     @property
     def nbytes(self) -> int:
         return self.value.nbytes
+
+    @property
+    def size(self) -> int:
+        return self.value.numel()
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,10 @@ class Choice:
     @property
     def nbytes(self) -> int:
         return self.best.nbytes
+
+    @property
+    def size(self) -> int:
+        return self.best.numel()
 
 
 Expectation = Within | Same | Choice

@@ -20,6 +20,7 @@ from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Scalar, Task, Workload
 
 RUNNERS_PER_REPLACEMENT = 8
+LEAST_ANSWER = 4096  # elements; a smaller answer could be carried from one candidate to the next by a verdict
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Pool:
     items: list[Item] = field(default_factory=list)
     drawn: int = 0
     runners: int = 0
+    given: set[int] = field(default_factory=set)
 
     @property
     def bytes(self) -> int:
@@ -77,6 +79,7 @@ class Pool:
         if self.runners % RUNNERS_PER_REPLACEMENT == 0 and self.items:
             self.items.pop(0)
         given: set[int] = set()
+        self.given = given
         while True:
             family = self._family(runner, len(given))
             choice = [item for item in self.items if item.number not in given and item.family == str(family)]
@@ -86,6 +89,11 @@ class Pool:
             item = choice[int.from_bytes(pick[:4], "big") % len(choice)]
             given.add(item.number)
             yield item
+
+    def forget(self) -> None:
+        """Drops the pairs that the last runner was given. What a rejected candidate printed, or the element that it
+        got wrong, is shown to its author, who could teach the next candidate to recognise them."""
+        self.items = [item for item in self.items if item.number not in self.given]
 
     def _family(self, runner: str, trial: int) -> Family:
         """Any few trials cover all families, in an order that cannot be foreseen: knowing which one comes would
@@ -97,6 +105,8 @@ class Pool:
 
     def _grow(self, capacity: int, family: Family) -> Item:
         item = self.draw(family)
+        if sum(expected.size for expected in item.expectations.values()) < LEAST_ANSWER:
+            return item
         while self.items and self.bytes + item.bytes > capacity:
             self.items.pop(0)
         self.items.append(item)

@@ -27,7 +27,7 @@ from kernelwright.judge.oracle.steps import EXACT, PARTS, WEIGHT_OF_CONVOLUTION,
 
 TABLE = 1 << 22
 PART = TABLE // 2
-MIXING = 2.0
+MIXING = 3.0
 
 
 @lru_cache(maxsize=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import socket
 import sys
 import traceback
@@ -34,6 +35,7 @@ class Oracle:
     def __init__(self, key: bytes, threads: int) -> None:
         torch.set_num_threads(threads)
         self._key = key
+        self._session = secrets.token_hex(16)  # no session draws the values of another
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
         self._benches: dict[tuple[str, Workload], Bench] = {}
@@ -47,6 +49,7 @@ class Oracle:
             "hidden": self.hidden,
             "arena": self.arena,
             "begin": self.begin,
+            "forget": self.forget,
             "load": self.load,
             "restore": self.restore,
             "check": self.check,
@@ -87,7 +90,9 @@ class Oracle:
         if bench is None:
             while len(self._benches) >= OPEN_BENCHES:
                 self._benches.pop(next(iter(self._benches))).close()
-            pool = self._pools.setdefault(key, Pool(self._tasks[task], key[1], derive(self._key, "pool", task)))
+            pool = self._pools.setdefault(
+                key, Pool(self._tasks[task], key[1], derive(self._key, "pool", task, self._session))
+            )
             bench = Bench(self._tasks[task], key[1], self._signatures[key], pool)
         self._benches[key] = bench
         return {"level": bench.level}, bench.descriptors
@@ -102,7 +107,12 @@ class Oracle:
                 break
             if other != key and other not in self._benches:
                 others -= self._pools.pop(other).bytes
+        self._bench.blank()
         self._trials = self._bench.pool.trials(runner, max(self._capacity - others, self._capacity // 4))
+        return {}
+
+    def forget(self) -> Message:
+        self._current.pool.forget()
         return {}
 
     def load(self) -> Message:
