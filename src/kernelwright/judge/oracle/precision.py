@@ -107,4 +107,4 @@ def _typical(value: torch.Tensor, exact: torch.Tensor) -> float:
         return 0.0
     scale = row_scale(size, least=64)
     ratio = torch.where(scale > 0, row_scale(error, least=64) / scale, 0.0)
-    return float(ratio.mean())
+    return float(ratio.median())
