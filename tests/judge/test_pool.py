@@ -1,0 +1,82 @@
+"""The pool: nothing twice for one runner, nothing again that a verdict may have told, families in secret order."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from kernelwright.judge.oracle.bench import Bench
+from kernelwright.judge.oracle.pool import Pool
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.model import Task
+from kernelwright.tasks.resolve import resolve
+
+TEXT = """
+from kernelwright.tasks import Task, tensor
+
+def reference(x):
+    return x * 2
+
+task = Task(reference, inputs={"x": tensor("n")}, public=[{"n": SIZE}], hidden={"n": (50, 9000)})
+"""
+
+
+def task_of(folder: Path, size: int) -> Task:
+    path = folder / f"double{size}.py"
+    path.write_text(TEXT.replace("SIZE", str(size)))
+    return resolve(str(path))
+
+
+def pool_of(task: Task) -> Pool:
+    return Pool(task, task.public_workloads()[0], b"k" * 32)
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Pool:
+    return pool_of(task_of(tmp_path, 8000))
+
+
+def numbers(pool: Pool, runner: str, count: int) -> list[int]:
+    return [item.number for item in islice(pool.trials(runner, 1 << 30), count)]
+
+
+def test_a_runner_never_sees_a_pair_twice(pool: Pool) -> None:
+    seen = numbers(pool, "a", 20)
+    assert len(set(seen)) == 20
+
+
+def test_pairs_are_reused_across_runners(pool: Pool) -> None:
+    assert set(numbers(pool, "a", 12)) == set(numbers(pool, "b", 12))
+
+
+def test_what_a_rejected_candidate_saw_never_comes_again(pool: Pool) -> None:
+    first = set(numbers(pool, "a", 12))
+    pool.forget()
+    assert not first & set(numbers(pool, "b", 12))
+
+
+def test_an_answer_that_fits_into_a_verdict_is_never_used_twice(tmp_path: Path) -> None:
+    pool = pool_of(task_of(tmp_path, 100))
+    assert not set(numbers(pool, "a", 12)) & set(numbers(pool, "b", 12))
+
+
+def test_families_take_turns_in_an_order_that_differs_between_runners(pool: Pool) -> None:
+    orders = []
+    for runner in "abcdef":
+        families = [item.family for item in islice(pool.trials(runner, 1 << 30), 6)]
+        assert sorted(families) == sorted(map(str, pool.task.families))
+        orders.append(tuple(families))
+    assert len(set(orders)) > 1
+
+
+def test_a_blank_arena_holds_nothing_of_a_trial(pool: Pool) -> None:
+    workload = pool.workload
+    bench = Bench(pool.task, workload, signature(pool.task, workload), pool)
+    item = next(pool.trials("a", 1 << 30))
+    bench.load(item, 0x7FF17FF1)
+    assert bench._views["x"].equal(item.tensor("x"))
+    bench.blank()
+    assert bool(bench._views["x"].isnan().all())
+    bench.close()
