@@ -16,7 +16,10 @@ START_SECONDS = 10.0
 SANITIZER_EXIT = 99
 HEADROOM = 4 << 30  # what a candidate may allocate beside the arena and its guards
 GUARDS = 2 * (16 << 20)  # see native/runner.cpp
-_ASAN = f"detect_leaks=0:exitcode={SANITIZER_EXIT}:allocator_may_return_null=1:hard_rss_limit_mb=8192:handle_abort=1:color=never"
+_ASAN = (
+    f"detect_leaks=0:exitcode={SANITIZER_EXIT}:allocator_may_return_null=1:hard_rss_limit_mb=8192:"
+    "handle_abort=1:color=never"
+)
 _UBSAN = f"print_stacktrace=1:halt_on_error=1:exitcode={SANITIZER_EXIT}:color=never"
 
 
