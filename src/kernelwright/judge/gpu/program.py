@@ -1,0 +1,121 @@
+"""A launch plan with nothing left to decide: addresses, mangled names and argument bytes. What the launcher is sent.
+
+Standard library only, so that the launcher is up quickly. The controller makes these values from checked data; the
+launcher carries them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Triple = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Memory to map. `fill` says what the launcher puts there before a trial, and when.
+
+    `received`: an allocation of the oracle's, left as it is. `poison`: garbage before the trial. `zero`: garbage
+    before the trial and zeros inside the timed window. `workspace`: zeros before the trial, and zeros are expected
+    after it.
+    """
+
+    name: str
+    base: int
+    bytes: int
+    offset: int
+    extent: int
+    writable: bool
+    fill: str = "received"
+
+    @property
+    def address(self) -> int:
+        return self.base + self.offset
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """The arguments of cuTensorMapEncodeTiled. The enumerations are the driver's names, without their prefixes."""
+
+    address: int
+    data_type: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]  # in bytes, of all dimensions but the innermost
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    interleave: str
+    swizzle: str
+    promotion: str
+    fill: str
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Bytes in hexadecimal, or the number of a tensor map."""
+
+    data: str = ""
+    tensor_map: int = -1
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel launch."""
+
+    module: int
+    function: str
+    grid: Triple
+    block: Triple
+    arguments: tuple[Argument, ...]
+    shared: int = 0
+    cluster: Triple | None = None
+    cooperative: bool = False
+    dependent: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    base: int
+    span: int
+    blocks: tuple[Block, ...]
+    steps: tuple[Step, ...]
+    tensor_maps: tuple[TensorMap, ...] = ()
+    modules: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Program:
+        return cls(
+            raw["base"],
+            raw["span"],
+            tuple(Block(**block) for block in raw["blocks"]),
+            tuple(_step(step) for step in raw["steps"]),
+            tuple(_tensor_map(entry) for entry in raw["tensor_maps"]),
+            raw["modules"],
+        )
+
+
+def _step(raw: dict[str, Any]) -> Step:
+    arguments = tuple(Argument(**argument) for argument in raw["arguments"])
+    return Step(**{**raw, "arguments": arguments})
+
+
+def _tensor_map(raw: dict[str, Any]) -> TensorMap:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()}
+    return TensorMap(**values)
+
+
+@dataclass(frozen=True)
+class FunctionUse:
+    """What a kernel takes of a multiprocessor, as the driver says."""
+
+    function: str
+    registers: int
+    local_bytes: int
+    static_shared: int
+    dynamic_shared: int
+    threads: int
+    blocks_per_sm: int
+    occupancy: float
