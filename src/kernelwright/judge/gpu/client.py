@@ -17,7 +17,7 @@ from types import TracebackType
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.channel import ChannelClosed, Message, pair
 from kernelwright.judge.gpu.program import FunctionUse, Program
-from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO
+from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO, READY
 from kernelwright.judge.sandbox import clean_environment
 from kernelwright.judge.warden import Log, signal_name
 
@@ -149,22 +149,27 @@ class LauncherProcess:
             raise self._fault(FaultKind.dirty_workspace, f"not left zero: {', '.join(answer['dirty'])}")
 
     def _pass_gate(self, go: int, done: int, deadline: float) -> float:
-        """Opens the gate and spins until the word comes: a sleep would blur the microseconds that this is about."""
+        """Waits until the queue stands at the gate, opens it, and waits until the call behind it is done."""
         words = memoryview(self._gate).cast("Q")
-        at = DONE // 8
-        until = time.perf_counter() + deadline
-        look = time.perf_counter() + LOOK_SECONDS
+        self._spin(words, READY, go, OPEN_SECONDS)
         begin = time.perf_counter()
         words[GO // 8] = go
-        while words[at] != done:
-            now = time.perf_counter()
-            if now > look:
-                if now > until:
-                    raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
-                if self._readable(0):
-                    break  # it has a fault to tell
-                look = now + LOOK_SECONDS
+        self._spin(words, DONE, done, deadline)
         return time.perf_counter() - begin
+
+    def _spin(self, words: memoryview, offset: int, wanted: int, deadline: float) -> None:
+        """Returns when the word is there, or the launcher has a fault to tell. Never sleeps: microseconds count."""
+        at = offset // 8
+        begin = look = time.perf_counter()
+        while words[at] != wanted:
+            now = time.perf_counter()
+            if now < look + LOOK_SECONDS:
+                continue
+            look = now
+            if now > begin + deadline:
+                raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
+            if self._readable(0):
+                return
 
     def _ask(self, message: Message) -> None:
         try:

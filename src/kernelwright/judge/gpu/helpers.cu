@@ -7,9 +7,11 @@ __device__ __forceinline__ u64 now() {
   return t;
 }
 
-// Holds the queue until the word `go` comes from outside. Gives up after `limit` nanoseconds and says so.
+// Says that everything before it is done, and holds the queue until the word `go` comes from outside.
+// Gives up after `limit` nanoseconds and says so.
 extern "C" __global__ void kw_gate(volatile u64* gate, u64 go, u64 limit) {
   u64 begin = now();
+  gate[24] = go;
   while (gate[0] != go)
     if (now() - begin > limit) {
       gate[16] = go;

@@ -17,7 +17,7 @@ from typing import Any
 from kernelwright.judge.gpu.driver import attribute, check, driver
 
 GATE_BYTES = mmap.PAGESIZE
-GO, DONE, LATE = 0, 64, 128  # byte offsets of the words in the gate; see helpers.cu
+GO, DONE, LATE, READY = 0, 64, 128, 192  # byte offsets of the words in the gate; see helpers.cu
 FLUSH_L2S = 4  # at least twice the cache; its two halves may hold the same line
 GATE_NANOSECONDS = 10_000_000_000
 THREADS = 256

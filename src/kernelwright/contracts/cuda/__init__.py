@@ -1,0 +1,151 @@
+"""The `cuda` contract: kernel.cu with `__global__` functions, and plan.py, which says how they are launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.contracts.candidate import Candidate, CandidateError
+from kernelwright.contracts.cuda.source import Sources
+from kernelwright.contracts.model import BuildPlan
+from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+
+CONFINED = Path(__file__).parent / "confined"
+TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "int64": "long long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "bool": "bool",
+}
+HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+KERNEL = "kernel"
+
+
+def _names(signature: Signature) -> str:
+    return ", ".join(argument.name for argument in signature.arguments)
+
+
+def _parameter(argument: TensorSpec | ScalarSpec, dtype: str) -> str:
+    if isinstance(argument, ScalarSpec):
+        if isinstance(argument.value, bool):
+            return f"bool {argument.name}"
+        return f"{'float' if isinstance(argument.value, float) else 'long long'} {argument.name}"
+    const = "const " if argument.role in ("input", "constant") else ""
+    return f"{const}{dtype}* __restrict__ {argument.name}"
+
+
+def _varying(signatures: tuple[Signature, ...]) -> frozenset[str]:
+    dtypes: dict[str, set[str]] = {}
+    for signature in signatures:
+        for tensor in signature.tensors:
+            dtypes.setdefault(tensor.name, set()).add(tensor.dtype)
+    return frozenset(name for name, found in dtypes.items() if len(found) > 1)
+
+
+def _value(argument: TensorSpec | ScalarSpec) -> str:
+    if isinstance(argument, TensorSpec):
+        return argument.name
+    if isinstance(argument.value, bool):
+        return f"kw.u8({argument.name})"
+    return f"kw.{'f32' if isinstance(argument.value, float) else 'i64'}({argument.name})"
+
+
+def _kernel_text(signatures: tuple[Signature, ...], task_name: str) -> str:
+    generic = _varying(signatures)
+    first = signatures[0]
+    used = {tensor.dtype for signature in signatures for tensor in signature.tensors}
+    includes = "".join(f"#include <{HEADERS[dtype]}>\n" for dtype in sorted(used & HEADERS.keys()))
+    parameters = []
+    for argument in first.arguments:
+        dtype = ""
+        if isinstance(argument, TensorSpec):
+            dtype = "T" if argument.name in generic else TYPES[argument.dtype]
+        parameters.append(_parameter(argument, dtype))
+    outputs = [tensor.name for tensor in first.tensors if tensor.role in ("output", "inout")]
+    template = "template <class T>\n" if generic else ""
+    joined = ",\n    ".join([*parameters, "long long count"])
+    return (
+        f"// A candidate for {task_name}.\n{includes}\n{template}__global__ void {KERNEL}(\n    {joined}) {{\n"
+        f"  // Write every element of: {', '.join(outputs)}.\n}}\n"
+    )
+
+
+def _plan_text(signatures: tuple[Signature, ...]) -> str:
+    generic = _varying(signatures)
+    first = signatures[0]
+    measure = next(tensor for tensor in reversed(first.tensors) if tensor.role in ("output", "inout")).name
+    lines = ["import kw"]
+    name = f'"{KERNEL}"'
+    if generic:
+        chosen = sorted(generic)[0]
+        names = {tensor.dtype for signature in signatures for tensor in signature.tensors if tensor.name in generic}
+        lines.append(f"\nTYPES = { ({dtype: TYPES[dtype] for dtype in sorted(names)})!r}")
+        name = f'f"{KERNEL}<{{TYPES[{chosen}.dtype]}}>"'
+    values = ", ".join([*(_value(argument) for argument in first.arguments), "kw.i64(count)"])
+    lines += [
+        f"\n\ndef plan({_names(first)}):",
+        f"    count = {measure}.numel()",
+        "    blocks = min((count + 255) // 256, 8 * kw.device.multiprocessors)",
+        f"    return kw.plan(kw.launch({name}, blocks, 256, {values}))",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class CudaContract:
+    name: str = "cuda"
+    language: str = "CUDA C++ for NVIDIA GPUs, built with NVRTC, with a plan of its launches in Python"
+
+    def signature_text(self, signatures: tuple[Signature, ...]) -> str:
+        """What the plan is called with. The kernels' own signatures are the author's choice."""
+        first = signatures[0]
+        described = "\n".join(f"//   {_described(argument)}" for argument in first.arguments)
+        return f"// plan.py: def plan({_names(first)}), with\n{described}"
+
+    def skeleton(self, signatures: tuple[Signature, ...], task_name: str) -> str:
+        """One file with both parts; a directory with kernel.cu and plan.py says the same."""
+        return Sources(_kernel_text(signatures, task_name), _plan_text(signatures)).joined()
+
+    def rules(self) -> tuple[str, ...]:
+        return (
+            "Give kernel.cu and plan.py: two files in a directory, or one .cu file with the plan in a comment that "
+            "begins with '/* plan.py'.",
+            "plan(...) gets the arguments in the order of the signature: tensors as stand-ins with name, shape, "
+            "strides (in elements), dtype, numel(), and scalars as numbers. It never sees data.",
+            "It returns kw.plan(kw.launch(kernel, grid, block, *arguments, shared=0, cluster=None, "
+            "cooperative=False, dependent=False), ..., definitions={}, fast_math=False, max_registers=None).",
+            "Arguments are tensors (their address), kw.i32(n), kw.i64(n), kw.u32(n), kw.f32(x), ..., "
+            "kw.struct(...), kw.tensor_map(tensor, box, swizzle=...) and memory of your own.",
+            "A kernel is named as C++ names it, templates included: 'f<float, 4>'. Definitions become #defines and "
+            "may differ from workload to workload.",
+            "kw.scratch(name, bytes) holds garbage; with zero=True it is zeroed inside the timed window. "
+            "kw.workspace(name, bytes) is zero before each call, free of charge, and must be zero after it.",
+            "kw.device has architecture, multiprocessors, shared_per_block (bytes) and l2_bytes.",
+            "Every call gets values never seen before and is checked and timed. Modules are loaded afresh for each "
+            "call: device variables keep nothing.",
+            "Write every element of every output. Outputs hold garbage before the call. Inputs are mapped read-only.",
+            "Tensors start on a 256-byte boundary; reading up to the next 256-byte boundary past the end is "
+            "harmless. Anything further ends the launcher.",
+            "Any shape within the task's ranges may be asked for; the judge also uses shapes that it does not tell.",
+            "Headers: cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, mma.h, cooperative_groups.h, cuda.h (for CUtensorMap), "
+            "and cub, libcu++ and CUTLASS where installed. No relocatable device code, no device runtime.",
+        )
+
+    def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
+        raise CandidateError("a cuda candidate is built by kernelwright.judge.gpu.build, not by a host compiler")
+
+
+def _described(argument: TensorSpec | ScalarSpec) -> str:
+    if isinstance(argument, ScalarSpec):
+        return f"{argument.name}: a number, {argument.value!r}"
+    role = {"input": "read", "constant": "read; constant", "inout": "read and written", "output": "written"}
+    return f"{argument.name}: {argument.dtype}, {len(argument.shape)} dimensions, {role[argument.role]}"
+
+
+CUDA = CudaContract()

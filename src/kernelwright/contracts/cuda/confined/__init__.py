@@ -1,0 +1,1 @@
+"""What runs beside a candidate's plan.py, in the sandbox. Standard library only, and nothing of the judge."""

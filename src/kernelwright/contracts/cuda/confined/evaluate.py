@@ -1,0 +1,66 @@
+"""Calls a candidate's plan(...) once for each workload and writes down what it returned.
+
+    evaluate.py REQUEST OUTPUT
+
+REQUEST is JSON: the device and, for each workload, the arguments in order. OUTPUT becomes a JSON list of plans.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+PLAN = "plan.py"
+
+
+def stand_in(kw: Any, raw: dict[str, Any]) -> Any:
+    if "value" in raw:
+        return raw["value"]
+    return kw.Tensor(raw["name"], raw["dtype"], tuple(raw["shape"]), tuple(raw["strides"]))
+
+
+def as_plan(kw: Any, returned: Any) -> dict[str, Any]:
+    if isinstance(returned, kw.Launch):
+        returned = kw.Plan((returned,))
+    elif isinstance(returned, (list, tuple)) and all(isinstance(step, kw.Launch) for step in returned):
+        returned = kw.Plan(tuple(returned))
+    if not isinstance(returned, kw.Plan):
+        raise TypeError(f"plan() returned {type(returned).__name__}: return kw.plan(kw.launch(...), ...)")
+    made: dict[str, Any] = returned.to_json()
+    return made
+
+
+def evaluate(folder: Path, request: dict[str, Any]) -> list[dict[str, Any]]:
+    sys.path.insert(0, str(folder))
+    import kw  # type: ignore[import-not-found]  # the copy beside the plan
+
+    kw.device = kw.Device(**request["device"])
+    scope: dict[str, Any] = {"__name__": "plan"}
+    exec(compile((folder / PLAN).read_text(), PLAN, "exec"), scope)
+    if not callable(scope.get("plan")):
+        raise TypeError("plan.py defines no function plan(...)")
+    plans = []
+    for arguments in request["workloads"]:
+        kw.made.clear()
+        plans.append(as_plan(kw, scope["plan"](*(stand_in(kw, raw) for raw in arguments))))
+    return plans
+
+
+def main() -> int:
+    request_path, output_path = map(Path, sys.argv[1:3])
+    try:
+        plans = evaluate(request_path.parent, json.loads(request_path.read_text()))
+        output_path.write_text(json.dumps(plans, allow_nan=False))
+    except BaseException as error:  # whatever a plan does is the candidate's fault, SystemExit included
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == PLAN]
+        where = "".join(f"plan.py:{frame.lineno}: in {frame.name}\n" for frame in frames[-8:])
+        sys.stderr.write(f"{where}{type(error).__name__}: {error}\n"[:4000])
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

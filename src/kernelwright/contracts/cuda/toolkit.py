@@ -1,0 +1,51 @@
+"""Where CUDA's headers are on this machine, and the libraries of headers that may stand beside them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+COMMON_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h")
+"""What kernels include most, and what takes seconds to read: precompiled in builders that have the time."""
+
+
+@cache
+def include_directories() -> tuple[Path, ...]:
+    """In the order of search; empty where no toolkit is installed. CUTLASS is found by `CUTLASS_PATH` or as a wheel."""
+    found: list[Path] = []
+    for root in _roots():
+        if (root / "cuda_fp16.h").is_file():
+            found.append(root)
+            if (root / "cccl").is_dir():
+                found.append(root / "cccl")
+            break
+    for root in _cutlass():
+        if (root / "cutlass" / "cutlass.h").is_file():
+            found.append(root)
+            break
+    return tuple(path.resolve() for path in found)
+
+
+def _roots() -> Iterator[Path]:
+    for variable in ("CUDA_HOME", "CUDA_PATH"):
+        if value := os.environ.get(variable):
+            yield Path(value) / "include"
+    yield Path("/usr/local/cuda/include")
+    yield from sorted(Path("/usr/local").glob("cuda-*/include"), reverse=True)
+    for folder in _packages():
+        yield from sorted((folder / "nvidia").glob("cu1*/include"), reverse=True)
+        yield folder / "nvidia" / "cuda_runtime" / "include"
+
+
+def _cutlass() -> Iterator[Path]:
+    if value := os.environ.get("CUTLASS_PATH"):
+        yield Path(value) / "include"
+    for folder in _packages():
+        yield folder / "cutlass_library" / "source" / "include"
+
+
+def _packages() -> list[Path]:
+    return [Path(entry) for entry in sys.path if entry.endswith(("site-packages", "dist-packages"))]
