@@ -11,11 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kernelwright.cli.lint import lint_tasks
 from kernelwright.cli.output import console, print_json
 from kernelwright.tasks.describe import TaskInfo, describe
 from kernelwright.tasks.model import TaskError
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
+tasks.command("lint")(lint_tasks)
 SCHEMA_VERSION = 1
 
 

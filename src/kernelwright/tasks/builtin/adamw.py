@@ -2,7 +2,15 @@
 
 import torch
 
-from kernelwright.tasks import Task, normal, tensor, uniform
+from kernelwright.tasks import Task, custom, normal, tensor
+
+
+def many_scales(
+    generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, sizes: dict[str, int]
+) -> torch.Tensor:
+    """From 1e-12 to 1, evenly in the logarithm: beside large squares only, nobody would miss eps."""
+    exponents = torch.rand(shape, generator=generator, device=generator.device).mul_(12).sub_(12)
+    return (10.0**exponents).to(dtype)
 
 
 def adamw(
@@ -30,7 +38,7 @@ task = Task(
         "param": tensor("elements"),
         "grad": tensor("elements"),
         "exp_avg": tensor("elements", draw=normal(0.0, 0.1)),
-        "exp_avg_sq": tensor("elements", draw=uniform(0.001, 1.0)),
+        "exp_avg_sq": tensor("elements", draw=custom(many_scales)),
         "lr": 0.01,
         "beta1": 0.9,
         "beta2": 0.999,

@@ -1,0 +1,71 @@
+"""Applies every rule to a task, cheap ones first, and keeps the worst finding of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kernelwright.devices.lock import working
+from kernelwright.devices.peaks_cpu import CpuPeaks, cpu_peaks
+from kernelwright.insight.lint.answers import Seen, result_findings, see
+from kernelwright.insight.lint.conduct import dead_findings, determinism_findings, slowness_findings
+from kernelwright.insight.lint.finding import Finding, Rule, Severity
+from kernelwright.insight.lint.ranges import range_findings
+from kernelwright.insight.lint.sensitivity import argument_findings
+from kernelwright.insight.lint.trials import Trial, draw, probing_workloads, seed_for, trial
+from kernelwright.tasks.hidden import hidden_workloads
+from kernelwright.tasks.model import Task, Workload
+
+HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
+
+
+def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[Finding, ...]:
+    """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
+    found = list(range_findings(task))
+    with working():
+        first = draw(task, task.public_workloads()[0], task.families[0], seed)
+        found += determinism_findings(task, first.inputs)
+    if any(finding.rule is Rule.not_deterministic and finding.severity is Severity.error for finding in found):
+        return _worst(found)  # whatever else would be seen might be its chance
+    found += _small_findings(task, seed)
+    unseen = hidden_workloads(task, seed_for(seed, "hidden").to_bytes(8), count=HIDDEN)
+    for workload in (*task.public_workloads(), *unseen):
+        found += _workload_findings(task, workload, seed)
+    found += slowness_findings(task, peaks or cpu_peaks())
+    return _worst(found)
+
+
+def _small_findings(task: Task, seed: int) -> Iterator[Finding]:
+    """What takes many evaluations is tried on small workloads."""
+    for number, workload in enumerate(probing_workloads(task)):
+        with working():
+            trials = [trial(task, workload, family, seed) for family in task.families]
+            yield from argument_findings(task, trials)
+            if number == 0:
+                yield from dead_findings(task, trials[0])
+
+
+def _workload_findings(task: Task, workload: Workload, seed: int) -> Iterator[Finding]:
+    """One family at a time: results of full size are large."""
+    seen = []
+    for family in task.families:
+        with working():
+            seen.append(_seen(task, trial(task, workload, family, seed), seed))
+    yield from _judged(task, workload, seen)
+
+
+def _seen(task: Task, each: Trial, seed: int) -> dict[str, Seen]:
+    return {name: see(each, name, seed) for name in task.result_names}
+
+
+def _judged(task: Task, workload: Workload, seen: list[dict[str, Seen]]) -> Iterator[Finding]:
+    for name in task.result_names:
+        yield from result_findings(task, name, [each[name] for each in seen], workload.label)
+
+
+def _worst(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """One finding for each rule and subject: a rule that speaks on every workload says the same each time."""
+    kept: dict[tuple[Rule, str], Finding] = {}
+    order = list(Severity)
+    for finding in sorted(findings, key=lambda each: order.index(each.severity)):
+        kept.setdefault((finding.rule, finding.subject), finding)
+    return tuple(kept.values())

@@ -1,0 +1,92 @@
+"""What lint looks at: trials drawn and held against expectations as the judge does it, and a few more draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.judge.keys import seed as key_seed
+from kernelwright.judge.oracle.compare import check
+from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
+from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.tasks.drawing import draw_inputs
+from kernelwright.tasks.draws import Family
+from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.reference import Argument, run_reference
+
+OTHERS = 3
+SENTINEL = 0x7FF17FF1
+SAMPLE = 4096
+PROBED_SIZE = 16
+
+Results = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    inputs: dict[str, Argument]
+    results: Results
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial with what the judge would hold results against, and further draws of the same family."""
+
+    workload: Workload
+    family: Family
+    drawn: Drawn
+    expected: dict[str, Expectation]
+    others: tuple[Drawn, ...]
+
+    def accepts(self, name: str, answer: torch.Tensor) -> bool:
+        return accepted(self.expected[name], answer)
+
+    def noticed(self, results: Mapping[str, torch.Tensor]) -> bool:
+        """Whether the judge would tell these results from the right ones."""
+        return any(not self.accepts(name, result.contiguous()) for name, result in results.items())
+
+
+def trial(task: Task, workload: Workload, family: Family, seed: int, others: int = OTHERS) -> Trial:
+    draws = [draw(task, workload, family, seed, number) for number in range(1 + others)]
+    expected = expectations(task, draws[0].inputs, workload)
+    return Trial(workload, family, draws[0], expected, tuple(draws[1:]))
+
+
+def probing_workloads(task: Task) -> tuple[Workload, ...]:
+    """Small workloads, one for each dtype, on which many changed inputs can be tried.
+
+    Sizes lie inside the hidden ranges; they are a little larger than the smallest, so that each axis has halves.
+    """
+    sizes = tuple((name, max(low, min(high, PROBED_SIZE))) for name, (low, high) in task.hidden.items())
+    return tuple(Workload(sizes, dtype) for dtype in task.dtypes)
+
+
+def accepted(expectation: Expectation, answer: torch.Tensor) -> bool:
+    """As the judge compares. A sample goes first: whoever fails there fails, and need not be explained in full."""
+    if not isinstance(expectation, Choice) and answer.numel() > 2 * SAMPLE:
+        stride = answer.numel() // SAMPLE | 1
+        if check(_every(expectation, stride), answer.reshape(-1)[::stride].contiguous(), SENTINEL) is not None:
+            return False
+    return check(expectation, answer, SENTINEL) is None
+
+
+def _every(expectation: Within | Same, stride: int) -> Within | Same:
+    def some(values: torch.Tensor) -> torch.Tensor:
+        return values.reshape(-1)[::stride].contiguous()
+
+    if isinstance(expectation, Same):
+        return Same(some(expectation.value))
+    nan = None if expectation.nan is None else some(expectation.nan)
+    return Within(some(expectation.low), some(expectation.high), nan)
+
+
+def seed_for(seed: int, *parts: str | int) -> int:
+    return key_seed(b"lint", seed, *parts)
+
+
+def draw(task: Task, workload: Workload, family: Family, seed: int, number: int = 0) -> Drawn:
+    generator = torch.Generator().manual_seed(seed_for(seed, workload.label, str(family), number))
+    inputs = draw_inputs(task, workload, family, generator)
+    return Drawn(inputs, run_reference(task, inputs))

@@ -1,0 +1,98 @@
+"""Honest tasks are clean: the built-ins, and operations whose results only look suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.devices.peaks_cpu import CpuPeaks
+from kernelwright.insight.lint.finding import Finding, Rule, Severity
+from kernelwright.insight.lint.run import lint
+from kernelwright.tasks import Chosen, Task, integers, normal, tensor
+from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.resolve import builtin_names, resolve
+
+GRADIENTS = (f"{name}:backward" for name in builtin_names() if name not in ("adamw", "argmax"))
+BUILTIN = (*builtin_names(), *GRADIENTS)
+SLOW_CPU = CpuPeaks("slow", threads=1, bandwidth=1e9, float32=1e11, float64=5e10)
+
+
+def rows_task(reference: Callable[..., Any], **changes: Any) -> Task:
+    fields: dict[str, Any] = {
+        "reference": reference,
+        "inputs": {"x": tensor("rows", "cols")},
+        "public": [{"rows": 256, "cols": 512}],
+        "hidden": {"rows": (16, 900), "cols": (16, 900)},
+        "name": "honest",
+    }
+    return Task(**{**fields, **changes})
+
+
+def gathered(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return x.gather(1, index.unsqueeze(1)).squeeze(1)
+
+
+INDEXED = {"x": tensor("rows", "cols"), "index": tensor("rows", draw=integers(0, "cols"), dtype="int64")}
+HONEST: dict[str, Task] = {
+    "relu": rows_task(torch.relu),
+    "abs": rows_task(torch.abs),
+    "transpose": rows_task(lambda x: x.T.contiguous()),
+    "softmax": rows_task(lambda x: torch.softmax(x, -1)),
+    "positive": rows_task(lambda x: x > 0),
+    "clamp": rows_task(lambda x: x.clamp(-1, 1)),
+    "cumsum": rows_task(lambda x: x.cumsum(-1)),
+    "total": rows_task(lambda x: x.sum()),
+    "one of each row": rows_task(gathered, inputs=INDEXED),
+    "largest": rows_task(lambda x: x.argmax(-1), comparators={"out": Chosen("x")}),
+    "half precision": rows_task(lambda x: torch.tanh(x), dtypes=("bfloat16",)),
+    "few elements": rows_task(lambda x: x.mean(-1), public=[{"rows": 16, "cols": 9000}]),
+    "mean of squares": rows_task(lambda x: x.square().mean(-1)),
+    "dropout": rows_task(
+        lambda x, keep: x * keep * 2,
+        inputs={"x": tensor("rows", "cols"), "keep": tensor("rows", "cols", draw=normal())},
+    ),
+}
+
+
+def flagged(findings: tuple[Finding, ...]) -> list[str]:
+    return [f.line("task") for f in findings if f.severity is not Severity.note and f.rule is not Rule.slow_eager]
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_task_is_clean(name: str) -> None:
+    assert flagged(lint(HONEST[name], peaks=SLOW_CPU)) == []
+
+
+def test_a_sparse_gradient_is_no_error() -> None:
+    (finding,) = lint(derive_backward(rows_task(gathered, inputs=INDEXED)), peaks=SLOW_CPU)[:1]
+    assert (finding.rule, finding.severity) == (Rule.mostly_constant, Severity.warning)
+
+
+def test_a_repeated_gradient_is_no_error() -> None:
+    (finding,) = lint(derive_backward(rows_task(lambda x: x.sum(-1))), peaks=SLOW_CPU)[:1]
+    assert (finding.rule, finding.severity) == (Rule.repeated, Severity.warning)
+    assert "axis 1" in finding.message
+
+
+def test_a_backward_need_not_use_all_that_its_forward_did() -> None:
+    findings = lint(derive_backward(rows_task(lambda x: x.sum(-1))), peaks=SLOW_CPU)
+    assert (Rule.insensitive, Severity.note, "input x") in {(f.rule, f.severity, f.subject) for f in findings}
+
+
+@pytest.mark.parametrize("name", BUILTIN)
+def test_a_built_in_is_clean_on_small_workloads(name: str) -> None:
+    task = resolve(name)
+    small = {size: low for size, (low, _) in task.hidden.items()}
+    assert flagged(lint(replace(task, public=[small]), peaks=SLOW_CPU)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILTIN)
+def test_a_built_in_is_clean_with_any_seed(name: str) -> None:
+    task = resolve(name)
+    for seed in range(3):
+        assert flagged(lint(task, seed)) == []
