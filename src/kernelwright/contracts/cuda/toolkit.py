@@ -8,13 +8,22 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+OWN_HEADERS = Path(__file__).parent / "include"
 COMMON_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h")
 """What kernels include most, and what takes seconds to read: precompiled in builders that have the time."""
 
 
 @cache
+def has_toolkit() -> bool:
+    return any((folder / "cuda_fp16.h").is_file() for folder in include_directories())
+
+
+@cache
 def include_directories() -> tuple[Path, ...]:
-    """In the order of search; empty where no toolkit is installed. CUTLASS is found by `CUTLASS_PATH` or as a wheel."""
+    """In the order of search: the toolkit's, CUTLASS (found by `CUTLASS_PATH` or as a wheel), and ours.
+
+    Ours stand in for the host's headers, which NVRTC does not have and kernels include by habit.
+    """
     found: list[Path] = []
     for root in _roots():
         if (root / "cuda_fp16.h").is_file():
@@ -26,7 +35,7 @@ def include_directories() -> tuple[Path, ...]:
         if (root / "cutlass" / "cutlass.h").is_file():
             found.append(root)
             break
-    return tuple(path.resolve() for path in found)
+    return tuple(path.resolve() for path in (*found, OWN_HEADERS))
 
 
 def _roots() -> Iterator[Path]:

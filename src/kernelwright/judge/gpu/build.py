@@ -153,7 +153,7 @@ def _misfits(program: Program, result: CompileResult) -> GpuBuildFailure | None:
     expressions = {mangled: name for name, mangled in result.names.items()}
     sizes = parameter_sizes(result.cubin)
     for step in program.steps:
-        given = [128 if argument.tensor_map >= 0 else len(argument.data) // 2 for argument in step.arguments]
+        given = [argument.size for argument in step.arguments]
         wanted = sizes.get(step.function)
         if wanted is not None and given != list(wanted):
             return GpuBuildFailure(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kernelwright
-from kernelwright.contracts.cuda.toolkit import COMMON_HEADERS, include_directories
+from kernelwright.contracts.cuda.toolkit import COMMON_HEADERS, has_toolkit, include_directories
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox
 from kernelwright.judge.channel import ChannelClosed, Message, pair
@@ -57,6 +57,7 @@ def fixed_options(architecture: str) -> list[str]:
         "-lineinfo",
         "--ptxas-options=-v",
         "--relocatable-device-code=false",
+        "--device-as-default-execution-space",  # there is no host code here, and cuda.h declares some
         *(f"--include-path={path}" for path in include_directories()),
     ]
 
@@ -94,7 +95,7 @@ class Builder:
         self._channel.send(
             {
                 "options": fixed_options(architecture),
-                "headers": list(COMMON_HEADERS) if headers and include_directories() else [],
+                "headers": list(COMMON_HEADERS) if headers and has_toolkit() else [],
                 "scratch": sandbox.scratch_directory(self._folder),
             }
         )

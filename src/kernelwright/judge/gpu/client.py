@@ -6,10 +6,12 @@ import mmap
 import os
 import secrets
 import select
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -23,6 +25,7 @@ from kernelwright.judge.warden import Log, signal_name
 
 START_SECONDS = 30.0
 OPEN_SECONDS = 30.0
+END_SECONDS = 30.0
 LOOK_SECONDS = 0.005  # how often a wait for the gate looks whether the launcher has something else to say
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "PYTHONPATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
 
@@ -79,6 +82,7 @@ class LauncherProcess:
     def __init__(self, helpers: bytes, index: int = 0, prefix: Sequence[str] = ()) -> None:
         """`prefix` is a command that runs another one: a sanitizer. The launcher starts while the caller goes on."""
         self.log = Log()
+        self._wrapped = bool(prefix)
         gate = os.memfd_create("gate", os.MFD_CLOEXEC)
         os.ftruncate(gate, GATE_BYTES)
         self._gate = mmap.mmap(gate, GATE_BYTES)
@@ -99,12 +103,14 @@ class LauncherProcess:
         os.close(content)
         self._started = False
 
-    def open(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int]) -> tuple[FunctionUse, ...]:
-        """Maps the arena and loads the modules. The descriptors stay the caller's."""
+    def open(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], *, exact: bool = False
+    ) -> tuple[FunctionUse, ...]:
+        """Maps the arena and loads the modules; `exact` is for sanitizers. The descriptors stay the caller's."""
         self._start()
         files = [_memory_file(module) for module in modules]
         try:
-            self._channel.send({"do": "open", "program": program.to_json()}, [*files, *descriptors])
+            self._channel.send({"do": "open", "program": program.to_json(), "exact": exact}, [*files, *descriptors])
         except ChannelClosed:
             raise self._gone() from None
         finally:
@@ -199,8 +205,19 @@ class LauncherProcess:
         return self._fault(FaultKind.gone, f"the launcher ended ({how}) {said[-1] if said else ''}".strip())
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
-        self.close()
+        if self._wrapped and kind is not FaultKind.timed_out:
+            self.end(END_SECONDS)
+        else:
+            self.close()
         return Faulted(kind, message)
+
+    def end(self, patience: float) -> None:
+        """Lets the process end by itself, so that a sanitizer around it reports."""
+        self._channel.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.close()
 
     @property
     def alive(self) -> bool:
@@ -208,8 +225,8 @@ class LauncherProcess:
 
     def close(self) -> None:
         """Ends the process; the driver takes a running kernel down with it. Returns when it is gone."""
-        if self._process.poll() is None:
-            self._process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # a sanitizer has the launcher for a child
         self._process.wait()
         self._channel.close()
 

@@ -55,7 +55,8 @@ def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | GpuBuildFailure:
     try:
         plans = _PLANS.validate_json(content)
     except ValidationError as error:
-        return GpuBuildFailure(tuple(_line(entry["loc"], entry["msg"]) for entry in error.errors()[:LINES]))
+        lines = dict.fromkeys(_line(entry["loc"], entry["msg"]) for entry in error.errors())
+        return GpuBuildFailure(tuple(lines)[:LINES])
     if len(plans) != wanted:
         return GpuBuildFailure((f"plan.py gave {len(plans)} plans for {wanted} workloads",))
     return plans

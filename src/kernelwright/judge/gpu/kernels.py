@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 from kernelwright.judge.gpu.driver import attribute, check, driver
@@ -16,16 +17,24 @@ class BadArguments(Exception):  # noqa: N818 - it names what is wrong
 
 
 class Kernels:
-    def __init__(self, device: Any, program: Program, cubins: list[bytes], stream: Any) -> None:
+    """`addresses` are where the contents of the program's blocks begin."""
+
+    def __init__(self, device: Any, program: Program, addresses: list[int], cubins: list[bytes], stream: Any) -> None:
         self._device, self._program, self._cubins, self._stream = device, program, cubins, stream
-        self._maps = [_encode(entry) for entry in program.tensor_maps]
+        self._addresses = addresses
+        self._maps = [_encode(entry, addresses[entry.block] + entry.offset) for entry in program.tensor_maps]
         self._arguments = [Arguments(*map(self._bytes, step.arguments)) for step in program.steps]
         self._configurations = [_configuration(step, stream) for step in program.steps]
         self._modules: list[Any] = []
         self._functions: list[Any] = []
 
     def _bytes(self, argument: Argument) -> bytes:
-        return self._maps[argument.tensor_map] if argument.tensor_map >= 0 else bytes.fromhex(argument.data)
+        if argument.tensor_map >= 0:
+            return self._maps[argument.tensor_map]
+        data = bytearray.fromhex(argument.data)
+        for pointer in argument.pointers:
+            struct.pack_into("<Q", data, pointer.at, self._addresses[pointer.block] + pointer.offset)
+        return bytes(data)
 
     def load(self) -> None:
         """Loads every module anew, so that nothing a kernel left in a device variable is there for the next."""
@@ -56,7 +65,7 @@ class Kernels:
         """Holds sizes against the kernel's own. Too few arguments would make the driver read past ours."""
         cu = driver()
         for step, function in zip(self._program.steps, self._functions, strict=True):
-            given = [len(self._bytes(argument)) for argument in step.arguments]
+            given = [argument.size for argument in step.arguments]
             wanted: list[int] = []
             while int((answer := cu.cuFuncGetParamInfo(function, len(wanted)))[0]) == 0:
                 wanted.append(int(answer[2]))
@@ -144,7 +153,7 @@ def _configuration(step: Step, stream: Any) -> Any:
     return configuration
 
 
-def _encode(entry: TensorMap) -> bytes:
+def _encode(entry: TensorMap, address: int) -> bytes:
     cu = driver()
 
     def named(kind: str, prefix: str, name: str) -> Any:
@@ -153,7 +162,7 @@ def _encode(entry: TensorMap) -> bytes:
     answer = cu.cuTensorMapEncodeTiled(
         named("CUtensorMapDataType", "DATA_TYPE", entry.data_type),
         len(entry.sizes),
-        entry.address,
+        address,
         [cu.cuuint64_t(size) for size in entry.sizes],
         [cu.cuuint64_t(stride) for stride in entry.strides],
         [cu.cuuint32_t(size) for size in entry.box],

@@ -33,6 +33,7 @@ class Launcher:
         self._stage = Stage(self._device, helpers, gate)
         self._reserved = 0
         self._memory: list[Memory] = []
+        self._copies: list[tuple[Block, int]] = []
         self._program = Program(0, 0, (), ())
         self._kernels: Kernels | None = None
         self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
@@ -43,12 +44,19 @@ class Launcher:
         }
 
     def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
-        """Maps a workload's memory at its fixed addresses, loads the modules and checks the arguments."""
+        """Maps a workload's memory at its fixed addresses, loads the modules and checks the arguments.
+
+        With `exact` the kernels work on copies in ordinary allocations, whose ends the sanitizers know to the byte.
+        """
         self.close()
         self._program = Program.from_json(message["program"])
         cubins = [_content(descriptors.pop(0)) for _ in range(self._program.modules)]
         self._map(descriptors)
-        self._kernels = Kernels(self._device, self._program, cubins, self._stage.stream)
+        addresses = [block.address for block in self._program.blocks]
+        if message["exact"]:
+            self._copies = [(block, _allocate(block.extent)) for block in self._program.blocks]
+            addresses = [copy for _, copy in self._copies]
+        self._kernels = Kernels(self._device, self._program, addresses, cubins, self._stage.stream)
         self._kernels.load()
         self._kernels.check_arguments()
         return {"uses": [asdict(use) for use in self._kernels.uses()]}
@@ -59,7 +67,7 @@ class Launcher:
             if self._reserved != self._program.base:
                 raise CudaFailure(TAKEN, f"got {self._reserved:#x}")
         for block in self._program.blocks:
-            if block.fill == "received":
+            if block.shared:
                 memory = Memory.receive(descriptors.pop(0), block.bytes)
             else:
                 memory = Memory.create(block.bytes, self._index, exportable=False)
@@ -79,11 +87,26 @@ class Launcher:
         return {"seconds": seconds, "dirty": self._dirty()}
 
     def run(self, message: Message, _: list[int], __: Channel) -> Message:
-        """One call without clocks, for the sanitizers."""
-        self._prepare(message["word"])
+        """One call without clocks, on the arena or on exact copies."""
+        if not self._copies:
+            self._prepare(message["word"])
+        self._copy(into=True)
         self._enqueue()
         check(driver().cuStreamSynchronize(self._stage.stream), "the call")
-        return {"dirty": self._dirty()}
+        self._copy(into=False)
+        return {"dirty": [] if self._copies else self._dirty()}
+
+    def _copy(self, *, into: bool) -> None:
+        """Values into the copies, and results out of them. Scratch stays as it is: nobody has written it."""
+        cu, stream = driver(), self._stage.stream
+        for block, copy in self._copies:
+            if into and block.fill in ("zero", "workspace"):
+                check(cu.cuMemsetD8Async(copy, 0, block.extent, stream), "cuMemsetD8Async")
+            elif into and block.fill == "received":
+                check(cu.cuMemcpyDtoDAsync(copy, block.address, block.extent, stream), "cuMemcpyDtoDAsync")
+            elif not into and block.shared and block.writable:
+                check(cu.cuMemcpyDtoDAsync(block.address, copy, block.extent, stream), "cuMemcpyDtoDAsync")
+        check(cu.cuStreamSynchronize(stream), "a copy")
 
     def well(self, _: Message, __: list[int], ___: Channel) -> Message:
         return {"well": self._stage.well()}
@@ -100,7 +123,7 @@ class Launcher:
                 self._fill(block, 0)
 
     def _enqueue(self) -> None:
-        for block in self._program.blocks:
+        for block in () if self._copies else self._program.blocks:
             if block.fill == "zero":
                 answer = driver().cuMemsetD8Async(block.address, 0, block.extent, self._stage.stream)
                 check(answer, "cuMemsetD8Async")
@@ -129,6 +152,13 @@ class Launcher:
         for memory in self._memory:
             memory.close()
         self._memory.clear()
+        for _, copy in self._copies:
+            check(driver().cuMemFree(copy), "cuMemFree")
+        self._copies.clear()
+
+
+def _allocate(size: int) -> int:
+    return int(check(driver().cuMemAlloc(max(size, 1)), f"cannot allocate {size:,} bytes"))
 
 
 def _content(descriptor: int) -> bytes:
@@ -168,7 +198,6 @@ def main() -> None:
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     with suppress(ChannelClosed):  # the controller is done, or gone
         serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]))
-    os._exit(0)
 
 
 if __name__ == "__main__":

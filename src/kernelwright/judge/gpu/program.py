@@ -10,15 +10,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 Triple = tuple[int, int, int]
+TENSOR_MAP_BYTES = 128
 
 
 @dataclass(frozen=True)
 class Block:
     """Memory to map. `fill` says what the launcher puts there before a trial, and when.
 
-    `received`: an allocation of the oracle's, left as it is. `poison`: garbage before the trial. `zero`: garbage
-    before the trial and zeros inside the timed window. `workspace`: zeros before the trial, and zeros are expected
-    after it.
+    `received` and `output`: an allocation of the oracle's, left as it is; an output has no values before a call.
+    `poison`: garbage before the trial. `zero`: garbage before the trial and zeros inside the timed window.
+    `workspace`: zeros before the trial, and zeros are expected after it.
     """
 
     name: str
@@ -33,12 +34,27 @@ class Block:
     def address(self) -> int:
         return self.base + self.offset
 
+    @property
+    def shared(self) -> bool:
+        """Whether the oracle made it."""
+        return self.fill in ("received", "output")
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """Where in an argument's bytes the address of a block goes, and how far behind its start it points."""
+
+    at: int
+    block: int
+    offset: int
+
 
 @dataclass(frozen=True)
 class TensorMap:
     """The arguments of cuTensorMapEncodeTiled. The enumerations are the driver's names, without their prefixes."""
 
-    address: int
+    block: int
+    offset: int
     data_type: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]  # in bytes, of all dimensions but the innermost
@@ -52,10 +68,15 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Argument:
-    """Bytes in hexadecimal, or the number of a tensor map."""
+    """Bytes in hexadecimal with addresses to be filled in, or the number of a tensor map."""
 
     data: str = ""
+    pointers: tuple[Pointer, ...] = ()
     tensor_map: int = -1
+
+    @property
+    def size(self) -> int:
+        return TENSOR_MAP_BYTES if self.tensor_map >= 0 else len(self.data) // 2
 
 
 @dataclass(frozen=True)
@@ -98,8 +119,11 @@ class Program:
 
 
 def _step(raw: dict[str, Any]) -> Step:
-    arguments = tuple(Argument(**argument) for argument in raw["arguments"])
-    return Step(**{**raw, "arguments": arguments})
+    return Step(**{**raw, "arguments": tuple(_argument(argument) for argument in raw["arguments"])})
+
+
+def _argument(raw: dict[str, Any]) -> Argument:
+    return Argument(raw["data"], tuple(Pointer(**pointer) for pointer in raw["pointers"]), raw["tensor_map"])
 
 
 def _tensor_map(raw: dict[str, Any]) -> TensorMap:

@@ -59,23 +59,23 @@ def resolve(plan: Plan, signature: Signature, names: Mapping[str, str]) -> made.
         if block.name in taken:
             return GpuBuildFailure((f"plan.py: {block.name} names an argument of the task: rename the memory",))
     try:
-        return _Resolver(plan, layout_of(plan, signature), names).program()
+        return _Resolver(plan, signature, names).program()
     except (_Unresolved, ValueError) as error:
         return GpuBuildFailure((f"plan.py: {error}",))
 
 
 class _Resolver:
-    def __init__(self, plan: Plan, layout: Layout, names: Mapping[str, str]) -> None:
-        self._plan, self._names = plan, names
-        self._places = {place.name: place for place in (*layout.tensors, *layout.private)}
-        self._layout = layout
+    def __init__(self, plan: Plan, signature: Signature, names: Mapping[str, str]) -> None:
+        self._plan, self._signature, self._names = plan, signature, names
+        layout = layout_of(plan, signature)
+        self._places = (*layout.tensors, *layout.private)
         self._maps: list[made.TensorMap] = []
 
     def program(self) -> made.Program:
         fills: dict[str, str] = {s.name: "zero" if s.zero else "poison" for s in self._plan.scratch}
         fills.update({workspace.name: "workspace" for workspace in self._plan.workspaces})
-        places = (*self._layout.tensors, *self._layout.private)
-        blocks = tuple(_block(place, fills.get(place.name, "received")) for place in places)
+        fills.update({tensor.name: "output" for tensor in self._signature.outputs})
+        blocks = tuple(_block(place, fills.get(place.name, "received")) for place in self._places)
         steps = tuple(self._step(launch) for launch in self._plan.launches)
         return made.Program(BASE, SPAN, blocks, steps, tuple(self._maps), 1)
 
@@ -97,12 +97,15 @@ class _Resolver:
             self._maps.append(self._tensor_map(argument))
             return made.Argument(tensor_map=len(self._maps) - 1)
         if isinstance(argument, given.Struct):
-            return made.Argument(data=self._struct(argument).hex())
-        return made.Argument(data=self._plain(argument).hex())
-
-    def _plain(self, argument: given.Pointer | given.Integer | given.Real) -> bytes:
+            return self._struct(argument)
         if isinstance(argument, given.Pointer):
-            return struct.pack("<Q", self._place(argument.name, argument.offset).address + argument.offset)
+            return made.Argument(bytes(8).hex(), (self._pointer(0, argument),))
+        return made.Argument(self._number(argument).hex())
+
+    def _pointer(self, at: int, argument: given.Pointer) -> made.Pointer:
+        return made.Pointer(at, self._block(argument.name, argument.offset), argument.offset)
+
+    def _number(self, argument: given.Integer | given.Real) -> bytes:
         if argument.type == "bf16":
             return _bfloat16(float(argument.value))
         try:
@@ -110,18 +113,22 @@ class _Resolver:
         except (struct.error, OverflowError) as error:
             raise _Unresolved(f"{argument.value} does not fit into {argument.type}") from error
 
-    def _struct(self, argument: given.Struct) -> bytes:
+    def _struct(self, argument: given.Struct) -> made.Argument:
         packed, widest = bytearray(), 1
+        pointers = []
         for field in argument.fields:
-            value = self._plain(field)
+            value = bytes(8) if isinstance(field, given.Pointer) else self._number(field)
             widest = max(widest, len(value))
-            packed += bytes(-len(packed) % len(value)) + value
-        return bytes(packed + bytes(-len(packed) % widest))
+            packed += bytes(-len(packed) % len(value))
+            if isinstance(field, given.Pointer):
+                pointers.append(self._pointer(len(packed), field))
+            packed += value
+        return made.Argument((packed + bytes(-len(packed) % widest)).hex(), tuple(pointers))
 
     def _tensor_map(self, argument: given.TensorMap) -> made.TensorMap:
-        place = self._place(argument.name, argument.offset)
         return made.TensorMap(
-            place.address + argument.offset,
+            self._block(argument.name, argument.offset),
+            argument.offset,
             _MAP_TYPES[argument.type],
             argument.sizes,
             argument.strides,
@@ -133,13 +140,14 @@ class _Resolver:
             _FILLS[argument.fill],
         )
 
-    def _place(self, name: str, offset: int) -> Place:
-        place = self._places.get(name)
-        if place is None:
-            raise _Unresolved(f"{name} is no tensor of the task and no memory of the plan")
-        if offset > place.extent:
-            raise _Unresolved(f"{name} has {place.extent:,} bytes, and an argument points {offset:,} behind its start")
-        return place
+    def _block(self, name: str, offset: int) -> int:
+        """The number of a block, of which at least the byte at `offset` belongs to it, or its end."""
+        for number, place in enumerate(self._places):
+            if place.name == name:
+                if offset > place.extent:
+                    raise _Unresolved(f"{name} has {place.extent:,} bytes and an argument points {offset:,} behind it")
+                return number
+        raise _Unresolved(f"{name} is no tensor of the task and no memory of the plan")
 
 
 def _block(place: Place, fill: str) -> made.Block:

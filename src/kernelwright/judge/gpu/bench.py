@@ -1,0 +1,138 @@
+"""One workload under judgement on a GPU: its arena, filled and emptied again for every trial. Runs in the oracle.
+
+The same questions as `judge.oracle.bench.Bench` answers on a CPU; caches are flushed by the launcher, behind this.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import torch
+
+from kernelwright.judge.gpu.arena import DeviceArena, GpuArenaLevel
+from kernelwright.judge.gpu.layout import Access, Place, lay_out
+from kernelwright.judge.oracle.bench import Trespass
+from kernelwright.judge.oracle.compare import Mismatch, check
+from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
+
+if TYPE_CHECKING:
+    from kernelwright.judge.oracle.pool import Item, Pool
+
+
+class GpuBench:
+    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool, index: int = 0) -> None:
+        self.task, self.workload, self.signature, self.pool = task, workload, signature, pool
+        self._device = torch.device("cuda", index)
+        torch.zeros((), device=self._device)  # torch makes the context, which the arena then shares
+        self._arena = DeviceArena(lay_out(signature), index)
+        self._places = {place.name: place for place in self._arena.layout.tensors}
+        self._bytes = {name: self._shared(self._arena.whole(place)) for name, place in self._places.items()}
+        self._views = {tensor.name: self._view(tensor) for tensor in signature.tensors}
+        self._item: Item | None = None
+        self._word = 0
+        self._remembered: dict[str, torch.Tensor] = {}
+
+    def _shared(self, memory: object) -> torch.Tensor:
+        return torch.as_tensor(memory, device=self._device)
+
+    def _view(self, tensor: TensorSpec) -> torch.Tensor:
+        dtype = getattr(torch, tensor.dtype)
+        place = self._places[tensor.name]
+        if place.extent == 0:
+            return torch.empty(tensor.shape, dtype=dtype, device=self._device)
+        flat = self._bytes[tensor.name][place.offset : place.tail].view(dtype)
+        return flat.as_strided(tensor.shape, tensor.strides)
+
+    def descriptors(self) -> list[int]:
+        """Made for the asking; the caller closes them."""
+        return self._arena.descriptors()
+
+    @property
+    def level(self) -> GpuArenaLevel:
+        return self._arena.level
+
+    def blank(self) -> None:
+        """Leaves nothing of a trial in the arena."""
+        self._item = None
+        for memory in self._bytes.values():
+            memory.fill_(255)
+        torch.cuda.synchronize(self._device)
+
+    def load(self, item: Item, word: int) -> None:
+        """Puts a trial's values into the arena. The launcher runs nothing while this happens."""
+        self._item, self._word = item, word
+        for name, place in self._places.items():
+            if place.access is Access.read:
+                self._fill(name)
+                self._views[name].copy_(item.tensor(name))
+        self.restore()
+
+    def restore(self) -> None:
+        """Resets what a call may have changed, so that another call sees the same."""
+        assert self._item is not None
+        for tensor in self.signature.tensors:
+            if self._places[tensor.name].access is Access.write:
+                self._fill(tensor.name)
+                if tensor.role == "inout":
+                    self._views[tensor.name].copy_(self._item.tensor(tensor.name))
+        torch.cuda.synchronize(self._device)
+
+    def check(self) -> Trespass | tuple[str, Mismatch] | None:
+        """What is wrong with the outputs as they stand, if anything."""
+        assert self._item is not None
+        for name, place in self._places.items():
+            if place.access is Access.write and (side := self._trespass(name, place)):
+                return Trespass(name, side)
+        for name in self.task.result_names:
+            mismatch = check(self._item.expectations[name], self._views[name], self._word)
+            if mismatch is not None:
+                return name, mismatch
+        return None
+
+    def remember(self) -> None:
+        self._remembered = {name: self._views[name].clone() for name in self.task.result_names}
+
+    def matches_remembered(self) -> bool:
+        """Bit for bit, because a deterministic kernel gives the same bits."""
+        return all(torch.equal(_bits(self._views[name]), _bits(kept)) for name, kept in self._remembered.items())
+
+    def results(self) -> dict[str, torch.Tensor]:
+        return {name: self._views[name] for name in self.task.result_names}
+
+    @property
+    def loaded(self) -> bool:
+        return self._item is not None
+
+    @property
+    def item(self) -> Item:
+        assert self._item is not None
+        return self._item
+
+    def _fill(self, name: str) -> None:
+        self._bytes[name].view(torch.int32).fill_(_signed(self._word))
+
+    def _trespass(self, name: str, place: Place) -> str:
+        memory = self._bytes[name]
+        if not bool((memory[: place.offset].view(torch.int32) == _signed(self._word)).all()):
+            return "before its start"
+        behind = memory[place.tail :]
+        pattern = torch.frombuffer(bytearray(struct.pack("<I", self._word) * 65), dtype=torch.uint8)
+        start = place.tail % 4
+        if not torch.equal(behind, pattern[start : start + behind.numel()].to(behind.device)):
+            return "behind its end"
+        return ""
+
+    def close(self) -> None:
+        self._views.clear()
+        self._bytes.clear()
+        self._remembered.clear()
+        self._arena.close()
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(torch.uint8) if tensor.ndim else tensor.reshape(1).view(torch.uint8)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >= 1 << 31 else word

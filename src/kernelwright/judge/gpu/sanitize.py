@@ -1,0 +1,168 @@
+"""compute-sanitizer around a launcher: one call on fresh values, and its report as lines of the candidate's source."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from kernelwright.judge.gpu.client import END_SECONDS, Faulted, FaultKind, LauncherProcess
+from kernelwright.judge.gpu.program import Program
+
+SECONDS = 120.0
+MOST_REPORT = 1 << 20
+MOST_FINDINGS = 20
+
+
+class Tool(StrEnum):
+    memcheck = "memcheck"
+    racecheck = "racecheck"
+    initcheck = "initcheck"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault: what it is, the line of kernel.cu if the report names one, and the kernel."""
+
+    tool: Tool
+    what: str
+    line: int | None
+    kernel: str
+
+    def describe(self) -> str:
+        where = f"kernel.cu:{self.line}: " if self.line else ""
+        return f"{where}{self.tool}: {self.what}{f' in {self.kernel}' if self.kernel else ''}"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What one tool said. `failed` is why it could not say anything, or empty."""
+
+    tool: Tool
+    findings: tuple[Finding, ...] = ()
+    fault: Faulted | None = None
+    failed: str = ""
+
+
+@cache
+def sanitizer() -> str | None:
+    """The path of compute-sanitizer, which comes with the CUDA toolkit."""
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
+    folders = [f"{home}/bin" for home in homes if home]
+    return shutil.which(
+        "compute-sanitizer", path=os.pathsep.join([os.environ["PATH"], *folders, "/usr/local/cuda/bin"])
+    )
+
+
+def inspect(
+    tool: Tool,
+    program: Program,
+    modules: Sequence[bytes],
+    descriptors: Sequence[int],
+    helpers: bytes,
+    *,
+    word: int,
+    index: int = 0,
+) -> Inspection:
+    """Runs one call under one tool. The arena holds the values; outputs are left there for a comparison."""
+    path = sanitizer()
+    if path is None:
+        return Inspection(tool, failed="compute-sanitizer is not installed; it comes with the CUDA toolkit")
+    with tempfile.TemporaryDirectory(prefix="kernelwright-sanitizer-") as folder:
+        report = Path(folder) / "report"
+        prefix = [path, "--tool", tool, "--log-file", str(report), "--print-limit", "100", *_extra(tool)]
+        fault = None
+        with LauncherProcess(helpers, index, prefix) as launcher:
+            try:
+                launcher.open(program, modules, descriptors, exact=True)
+                launcher.run(word, SECONDS)
+            except Faulted as faulted:
+                fault = faulted
+            launcher.end(END_SECONDS)
+        text = _read(report)
+    findings = parse(tool, text)
+    if not text and fault is None:
+        return Inspection(tool, failed=f"{tool} wrote no report")
+    if fault is not None and fault.kind is FaultKind.timed_out and not findings:
+        return Inspection(tool, fault=fault)
+    return Inspection(tool, findings, None if findings else fault)
+
+
+def inspect_all(
+    program: Program,
+    modules: Sequence[bytes],
+    descriptors: Sequence[int],
+    helpers: bytes,
+    *,
+    word: int,
+    index: int = 0,
+) -> tuple[Inspection, ...]:
+    """All tools side by side: each has a process and copies of its own, and starting them takes longest."""
+    with ThreadPoolExecutor(len(Tool)) as threads:
+        jobs = [
+            threads.submit(inspect, tool, program, modules, descriptors, helpers, word=word, index=index)
+            for tool in Tool
+        ]
+        return tuple(job.result() for job in jobs)
+
+
+def _extra(tool: Tool) -> list[str]:
+    return {
+        Tool.memcheck: ["--leak-check", "no"],
+        Tool.racecheck: ["--racecheck-report", "analysis"],
+        Tool.initcheck: [],
+    }[tool]
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_REPORT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+_HEADS = (
+    re.compile(r"^(Invalid __\w+__ (?:read|write|atomic)[^\n]*)$"),
+    re.compile(r"^(Uninitialized __\w+__ memory (?:read|access)[^\n]*)$"),
+    re.compile(r"^(?:Error|Warning): (Race reported between .*?) at "),
+    re.compile(r"^(?:Error|Warning): (Potential \w+ hazard detected[^\n]*)$"),
+    re.compile(r"^(Barrier error detected[^\n]*)$"),
+    re.compile(r"^(Out-of-range shared or local address[^\n]*)$"),
+    re.compile(r"^(Stack overflow[^\n]*)$"),
+    re.compile(r"^(Misaligned [^\n]*)$"),
+)
+_PLACES = (
+    re.compile(r" (?:at|in) (?P<kernel>[^\n]+?)\+0x[0-9a-f]+ in (?:\S*/)?kernel\.cu:(?P<line>\d+)"),
+    re.compile(r" in (?:\S*/)?kernel\.cu:(?P<line>\d+):(?P<kernel>[^\n]+)"),
+    re.compile(r" (?:at|in) (?P<kernel>[A-Za-z_][^\n]*?)\+0x[0-9a-f]+"),
+)
+
+
+def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
+    """The faults of a report, each once, in order. Kernels of the judge's own are not looked at."""
+    lines = [line.removeprefix("=========").strip() for line in text.splitlines() if line.startswith("=========")]
+    found: dict[Finding, None] = {}
+    for number, line in enumerate(lines):
+        head = next((match for pattern in _HEADS if (match := pattern.search(line))), None)
+        if head is None:
+            continue
+        place = _place(lines[number : number + 3])
+        kernel = place.group("kernel").strip() if place else ""
+        if kernel.startswith("kw_"):
+            continue
+        at = int(place.group("line")) if place and "line" in place.re.groupindex else None
+        found[Finding(tool, head.group(1).strip(), at, kernel)] = None
+    return tuple(found)[:MOST_FINDINGS]
+
+
+def _place(lines: Sequence[str]) -> re.Match[str] | None:
+    text = "\n".join(f" {line}" for line in lines)
+    return next((match for pattern in _PLACES if (match := pattern.search(text))), None)

@@ -1,0 +1,98 @@
+"""The launcher on a GPU: honest kernels of every kind are right, both clocks agree, and a broken device is noticed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from kernelwright.devices.nvidia import probe, state
+from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu.clocks import disagreement, empty_call
+from kernelwright.judge.gpu.health import device_is_well
+from kernelwright.judge.gpu.sanitize import Tool, sanitizer
+from kernelwright.judge.statistics import median
+from tests.gpu.harness import HERE, KERNELS, Bench, signature, with_descriptors
+
+HONEST = sorted(path.name for path in KERNELS.iterdir() if path.is_dir())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_kernel_is_accepted(name: str, bench: Bench) -> None:
+    outcome = bench.judge(KERNELS / name)
+    assert outcome.reason == "accepted", outcome.detail
+
+
+@pytest.mark.gpu
+def test_both_clocks_read_the_same_on_an_empty_call(bench: Bench) -> None:
+    with LauncherProcess(bench.helpers) as launcher:
+        assert launcher.well()
+        timings = [launcher.trial(7, 5.0, empty=True) for _ in range(40)]
+        again = empty_call(launcher, 7)
+    assert disagreement(timings, bench.empty) is None
+    assert abs(again.device - bench.empty.device) < 0.3e-6
+    assert 1e-6 < again.device < again.outside < 50e-6
+
+
+@pytest.mark.gpu
+def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
+    from kernelwright.contracts.cuda.source import read_cuda_candidate
+    from kernelwright.judge.gpu.build import GpuBuild, build_cuda
+
+    sizes = ((64, 128), (200, 5000), (64, 128))
+    signatures = tuple(signature(*size) for size in sizes)
+    made = build_cuda(read_cuda_candidate(KERNELS / "rmsnorm_split"), signatures, bench.target, bench.pool)
+    assert isinstance(made, GpuBuild)
+    with LauncherProcess(bench.helpers) as launcher:
+        for size, built in zip(sizes, made.built, strict=True):
+            oracle = bench.oracle(size)
+            uses = with_descriptors(oracle, partial(launcher.open, built.program, [built.cubin]))
+            assert [use.registers > 0 and use.occupancy > 0 for use in uses] == [True, True]
+            oracle.load()
+            launcher.trial(oracle.word, 5.0)
+            assert oracle.complaint() is None
+
+
+@pytest.mark.gpu
+def test_times_repeat_in_a_fresh_process(bench: Bench) -> None:
+    medians = []
+    for _ in range(3):
+        outcome = bench.judge(KERNELS / "rmsnorm_vector", [(1024, 4096)], trials=30)
+        medians.append(median([timing.device for timing in outcome.timings[1024, 4096]]))
+    assert max(medians) / min(medians) < 1.03
+
+
+@pytest.mark.gpu
+def test_the_device_is_well_and_described(bench: Bench) -> None:
+    assert device_is_well(bench.helpers)
+    gpu = probe()
+    assert gpu.uuid.startswith("GPU-") and gpu.capability >= (7, 0) and gpu.theoretical_bandwidth > 1e11
+    assert state(gpu).sm_mhz > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.skipif(sanitizer() is None, reason="compute-sanitizer is not installed")
+@pytest.mark.parametrize(
+    ("path", "tool", "words"),
+    [
+        ("faulty/race.cu", Tool.racecheck, "Race"),
+        ("faulty/uninitialised.cu", Tool.initcheck, "Uninitialized"),
+        ("exploits/past_end_one.cu", Tool.memcheck, "Invalid __global__ write"),
+    ],
+)
+def test_the_sanitizers_name_the_line(path: str, tool: Tool, words: str, bench: Bench) -> None:
+    found = {inspection.tool: inspection for inspection in bench.sanitize(HERE / path)}
+    assert not any(inspection.failed for inspection in found.values())
+    finding = found[tool].findings[0]
+    assert words in finding.what and finding.line is not None and finding.kernel.startswith("run")
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.skipif(sanitizer() is None, reason="compute-sanitizer is not installed")
+@pytest.mark.parametrize("name", ["rmsnorm_vector", "rmsnorm_split"])
+def test_the_sanitizers_find_nothing_in_an_honest_kernel(name: str, bench: Bench) -> None:
+    for inspection in bench.sanitize(KERNELS / name):
+        assert (inspection.findings, inspection.fault, inspection.failed) == ((), None, "")
