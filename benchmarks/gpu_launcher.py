@@ -17,6 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
+
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.devices.nvidia import probe, state
@@ -26,7 +28,6 @@ from kernelwright.judge.gpu.builder import BuilderPool
 from kernelwright.judge.gpu.client import LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import disagreement
 from kernelwright.judge.statistics import against_itself, median
-from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
 
 SPINS = (2, 5, 10, 20, 50, 200, 1000)
 SPIN = """
