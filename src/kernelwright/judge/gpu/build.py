@@ -114,7 +114,7 @@ def _compile_group(requests: list[CompileRequest], target: Target, pool: Builder
     try:
         return [_compile(builder, request, target) for request in requests]
     finally:
-        builder.close()
+        pool.retire(builder)
 
 
 def _compile(builder: Builder, request: CompileRequest, target: Target) -> _Made | GpuBuildFailure:

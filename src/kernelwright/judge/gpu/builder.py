@@ -188,6 +188,7 @@ class BuilderPool:
         self._spare = spare
         self._waiting: deque[Builder] = deque()
         self._lock = threading.Lock()
+        self._ending: list[threading.Thread] = []
         self.refill()
 
     def refill(self) -> None:
@@ -200,8 +201,16 @@ class BuilderPool:
             builder = self._waiting.popleft() if self._waiting else None
         return builder or Builder(self.architecture, headers=False)
 
+    def retire(self, builder: Builder) -> None:
+        """Ends a builder behind the caller's back: nobody has to wait for it."""
+        thread = threading.Thread(target=builder.close)
+        self._ending = [*(t for t in self._ending if t.is_alive()), thread]
+        thread.start()
+
     def close(self) -> None:
         with self._lock:
             for builder in self._waiting:
                 builder.close()
             self._waiting.clear()
+        for thread in self._ending:
+            thread.join()

@@ -115,7 +115,7 @@ def inspect_all(
 
 def _extra(tool: Tool) -> list[str]:
     return {
-        Tool.memcheck: ["--leak-check", "no"],
+        Tool.memcheck: ["--leak-check", "no", "--report-api-errors", "no"],  # the launcher reports those itself
         Tool.racecheck: ["--racecheck-report", "analysis"],
         Tool.initcheck: [],
     }[tool]
@@ -132,7 +132,7 @@ def _read(path: Path) -> str:
 _HEADS = (
     re.compile(r"^(Invalid __\w+__ (?:read|write|atomic)[^\n]*)$"),
     re.compile(r"^(Uninitialized __\w+__ memory (?:read|access)[^\n]*)$"),
-    re.compile(r"^(?:Error|Warning): (Race reported between .*?) at "),
+    re.compile(r"^(?:Error|Warning): (Race reported between .*?)(?: at |$)"),
     re.compile(r"^(?:Error|Warning): (Potential \w+ hazard detected[^\n]*)$"),
     re.compile(r"^(Barrier error detected[^\n]*)$"),
     re.compile(r"^(Out-of-range shared or local address[^\n]*)$"),
@@ -144,6 +144,10 @@ _PLACES = (
     re.compile(r" in (?:\S*/)?kernel\.cu:(?P<line>\d+):(?P<kernel>[^\n]+)"),
     re.compile(r" (?:at|in) (?P<kernel>[A-Za-z_][^\n]*?)\+0x[0-9a-f]+"),
 )
+
+
+_OTHER = re.compile(r"^and (\w+ access) at .* in (?:\S*/)?kernel\.cu:(\d+)")
+_SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 
 
 def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
@@ -159,8 +163,17 @@ def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
         if kernel.startswith("kw_"):
             continue
         at = int(place.group("line")) if place and "line" in place.re.groupindex else None
-        found[Finding(tool, head.group(1).strip(), at, kernel)] = None
+        found[Finding(tool, _told(head.group(1).strip(), lines[number + 1 : number + 2]), at, kernel)] = None
+    counted = sum(int(match.group(1)) for line in lines if (match := _SUMMARY.search(line)))
+    if counted and not found:
+        found[Finding(tool, f"{counted} faults that its report does not place", None, "")] = None
     return tuple(found)[:MOST_FINDINGS]
+
+
+def _told(what: str, following: Sequence[str]) -> str:
+    """A race has two sides; the second stands in the next line."""
+    other = _OTHER.search(following[0]) if following and what.startswith("Race") else None
+    return f"{what} and {other.group(1)} of line {other.group(2)}" if other else what
 
 
 def _place(lines: Sequence[str]) -> re.Match[str] | None:
