@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kernelwright.contracts import cpp
+from kernelwright.contracts import cpp, cuda
 from kernelwright.contracts.candidate import Candidate, CandidateError
 from kernelwright.contracts.model import BuildPlan, Contract
 
-CONTRACTS: dict[str, Contract] = {contract.name: contract for contract in (cpp.CPP,)}
+CONTRACTS: dict[str, Contract] = {contract.name: contract for contract in (cpp.CPP, cuda.CUDA)}
 
 
 def contract_named(name: str) -> Contract:

@@ -1,13 +1,1 @@
-// RMSNorm, one row after another with sequential float32 sums: the plainest kernel that is right.
-#include <kernelwright.h>
-
-void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 1> weight, double eps, kw::Tensor<float, 2> out) {
-  const std::int64_t rows = x.size(0), cols = x.size(1);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const float* in = x.data + r * cols;
-    float squares = 0.0f;
-    for (std::int64_t c = 0; c < cols; ++c) squares += in[c] * in[c];
-    const float scale = 1.0f / std::sqrt(squares / static_cast<float>(cols) + static_cast<float>(eps));
-    for (std::int64_t c = 0; c < cols; ++c) out.data[r * cols + c] = in[c] * scale * weight.data[c];
-  }
-}
+../../../src/kernelwright/selftest/honest/naive.cpp
