@@ -60,6 +60,27 @@ def test_a_killed_holder_leaves_no_lock() -> None:
 def test_a_second_lock_of_ones_own_is_an_error_and_not_a_deadlock() -> None:
     with lock.measuring("test-own"), pytest.raises(RuntimeError, match="must not build"), lock.working("test-own"):
         pass
-    with lock.working("test-own"), lock.working("test-own"):
+    with lock.working("test-own"), pytest.raises(RuntimeError, match="must not build"), lock.working("test-own"):
         pass
     lock.lock_path("test-own").unlink()
+
+
+GREEDY = """
+from kernelwright.devices import lock
+import time
+end = time.monotonic() + 3
+print('held', flush=True)
+while time.monotonic() < end:
+    with lock.measuring('test-turns'):
+        time.sleep(0.05)
+"""
+
+
+def test_who_takes_it_again_and_again_starves_nobody() -> None:
+    process = subprocess.Popen([sys.executable, "-c", GREEDY], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    waits = [seconds_to_get("measuring", "test-turns") for _ in range(5)]
+    assert process.poll() is None and max(waits) < 1.5
+    process.kill()
+    process.wait()
+    lock.lock_path("test-turns").unlink()

@@ -12,7 +12,10 @@ import typer
 from pydantic import BaseModel
 from rich.markup import escape
 
+from kernelwright import selftest
 from kernelwright.cli.output import console, print_json
+from kernelwright.cli.progress import Progress
+from kernelwright.cli.verdicts import duration
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox
@@ -44,6 +47,7 @@ class DoctorReport(BaseModel):
     sandbox: str
     arena: str
     can_judge: bool
+    self_test: list[selftest.SelfTest] | None = None
 
 
 def doctor(
@@ -51,16 +55,47 @@ def doctor(
     require_sandbox: Annotated[
         sandbox.Level | None, typer.Option(help="Fail where the sandbox is weaker than this.")
     ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in about a minute.")
+    ] = False,
 ) -> None:
-    """Look at hardware, toolchains, sandbox and arena, and say what is missing."""
+    """Look at hardware, toolchains, sandbox and arena, and say what is missing. Exit code 1: the self-test failed."""
     report = examine()
-    if json:
-        print_json(report)
-    else:
+    if not json:
         _show(report)
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
-    raise typer.Exit(0 if report.can_judge else 3)
+    if self_test and report.can_judge:
+        report.self_test = _self_test(quiet=json)
+    if json:
+        print_json(report)
+    failed = report.self_test is not None and not all(test.as_it_must_be for test in report.self_test)
+    raise typer.Exit(1 if failed else 0 if report.can_judge else 3)
+
+
+def _self_test(*, quiet: bool) -> list[selftest.SelfTest]:
+    found, out = [], console()
+    with Progress(quiet=quiet) as progress:
+        progress.start("self-test")
+        for test in selftest.run(progress):
+            progress.clear()
+            found.append(test)
+            if not quiet:
+                mark = "[green]ok[/]    " if test.as_it_must_be else "[bold red]FAILED[/]"
+                what = "an honest kernel" if test.honest else test.tries
+                out.print(
+                    f"  {mark} {test.verdict} ({test.reason}): {escape(test.name)}, {escape(what)}", soft_wrap=True
+                )
+    if not quiet:
+        cheats = [test for test in found if not test.honest]
+        caught = sum(test.as_it_must_be for test in cheats)
+        kept = sum(test.as_it_must_be for test in found if test.honest)
+        seconds = duration(sum(test.seconds for test in found))
+        out.print(
+            f"{caught} of {len(cheats)} cheats caught, {kept} of {len(found) - len(cheats)} honest kernels accepted, "
+            f"in {seconds}"
+        )
+    return found
 
 
 def examine() -> DoctorReport:

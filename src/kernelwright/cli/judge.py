@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import typer
 
@@ -18,6 +19,7 @@ from kernelwright.judge import sandbox
 from kernelwright.judge.baselines import BASELINES
 from kernelwright.judge.controller import Judge, Settings
 from kernelwright.judge.measure import Effort
+from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
 
@@ -43,6 +45,12 @@ def judge(
     require_sandbox: Annotated[
         sandbox.Level | None, typer.Option(help="Refuse to run where the sandbox is weaker than this.")
     ] = None,
+    own_oracle: Annotated[
+        bool,
+        typer.Option(
+            "--own-oracle", envvar="KERNELWRIGHT_OWN_ORACLE", help="Use an oracle that ends with this command."
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
@@ -55,17 +63,27 @@ def judge(
         effort=Effort() if trials is None else Effort(trials, trials),
         public_only=public_only,
         safety=safety,
+        certify=True,
     )
-    verdicts = _judge_all(task, candidates, settings, quiet=json, view=view)
+    judging = Judge(settings) if own_oracle else WarmJudge(settings, require_sandbox)
+    verdicts = _judge_all(judging, task, candidates, quiet=json, view=view)
     if json:
         shown = tuple(v if view is View.auditor else author_view(v) for v in verdicts)
         print_json(Report(task=task, results=shown))
     raise typer.Exit(_exit_code(verdicts))
 
 
-def _judge_all(task: str, candidates: list[Candidate], settings: Settings, *, quiet: bool, view: View) -> list[Verdict]:
+class Judging(AbstractContextManager["Judging"], Protocol):
+    """A judge of this process, or one that was up before."""
+
+    def open(self, task: str) -> object: ...
+
+    def judge(self, task: str, candidate: Candidate, progress: Progress) -> Verdict: ...
+
+
+def _judge_all(judge: Judging, task: str, candidates: list[Candidate], *, quiet: bool, view: View) -> list[Verdict]:
     verdicts = []
-    with Judge(settings) as judging, Progress(quiet=quiet) as progress:
+    with judge as judging, Progress(quiet=quiet) as progress:
         progress.start(task)
         progress("opening the task")
         judging.open(task)

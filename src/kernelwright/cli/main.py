@@ -15,7 +15,9 @@ import typer
 from kernelwright.cli.contract import contract
 from kernelwright.cli.doctor import doctor
 from kernelwright.cli.judge import judge
+from kernelwright.cli.oracle import oracle
 from kernelwright.cli.output import complain
+from kernelwright.cli.replay import replay
 from kernelwright.cli.tasks import tasks
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
@@ -45,8 +47,10 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 
 
 app.command()(_stoppable(judge))
+app.command()(_stoppable(replay))
 app.add_typer(tasks, name="tasks")
 app.command()(_stoppable(contract))
+app.add_typer(oracle, name="oracle")
 app.command()(_stoppable(doctor))
 
 

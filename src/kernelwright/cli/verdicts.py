@@ -109,6 +109,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    if verdict.certificate:
+        console.print(f"  [dim]certificate {verdict.certificate}[/]")
 
 
 def _evidence_lines(evidence: Evidence) -> list[str]:

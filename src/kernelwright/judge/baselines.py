@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict
 
 from kernelwright.errors import CannotDecide
+from kernelwright.judge import statistics
 from kernelwright.judge.channel import ChannelClosed, pair
-from kernelwright.judge.oracle.client import OpenTask, Posed
+from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.sandbox import trusted_environment
 from kernelwright.judge.warden import Ending, Reply, Subject
 
@@ -79,3 +82,72 @@ class BaselineProcess:
         self._channel.close()
         self._subject.close()
         self._subject.log.close()
+
+
+class Baselines:
+    """The baseline processes of a judge: started when first asked for, restarted when one has died."""
+
+    def __init__(self, threads: int, cpus: tuple[int, ...]) -> None:
+        self._threads, self._cpus = threads, cpus
+        self._processes: dict[str, BaselineProcess] = {}
+        self._seconds: dict[tuple[str, str, bool], dict[str, float]] = {}
+
+    def prepare(self, names: tuple[str, ...]) -> None:
+        """Starts what is not running yet; importing torch takes seconds, which pass while other things are done."""
+        for name in names:
+            self._living(name)
+
+    def processes(self, names: tuple[str, ...]) -> dict[str, BaselineProcess]:
+        return {name: self._processes[name] for name in names}
+
+    def open(
+        self,
+        names: tuple[str, ...],
+        oracle: OracleClient,
+        task: OpenTask,
+        posed: Posed,
+        descriptors: list[int],
+        progress: Callable[[str], None],
+    ) -> dict[str, float]:
+        """Lets every baseline map the arena, checks that it is right, and learns about how long it takes."""
+        known = self._seconds.setdefault((task.reference, posed.workload.label, posed.workload.hidden), {})
+        if names:
+            oracle.begin(task, posed.workload, f"baselines {time.monotonic_ns()}")
+            oracle.load()
+        for name in names:
+            baseline = self._living(name)
+            if name not in known:
+                progress(f"preparing the {name} baseline")
+            baseline.open(task, posed, descriptors)
+            if name not in known:
+                known[name] = _first_times(oracle, baseline)
+        return {name: known[name] for name in names}
+
+    def _living(self, name: str) -> BaselineProcess:
+        """A baseline that died (of memory, of a bug in a compiler) costs one candidate its speed, not all of them."""
+        process = self._processes.get(name)
+        if process is None or not process.alive:
+            if process is not None:
+                process.close()
+            process = self._processes[name] = BaselineProcess(name, self._threads, self._cpus)
+        return process
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+        self._seconds.clear()
+
+
+def _first_times(oracle: OracleClient, baseline: BaselineProcess) -> float:
+    oracle.restore()
+    baseline.write()
+    if answer := oracle.check():
+        raise CannotDecide(
+            f"the {baseline.name} baseline gives a wrong result, so nothing can be compared with it: {answer}"
+        )
+    seconds = []
+    for _ in range(3):
+        oracle.restore()
+        seconds.append(baseline.time())
+    return statistics.median(seconds)

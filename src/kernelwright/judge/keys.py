@@ -33,6 +33,11 @@ def derive(key: bytes, *parts: str | int) -> bytes:
     return hmac.new(key, message, hashlib.sha256).digest()
 
 
+def candidate_key(key: bytes, task_digest: str, task: str, candidate: str) -> bytes:
+    """What a judging of one candidate is drawn from; its certificate may tell it, for it tells nothing else."""
+    return derive(key, "candidate", task_digest, task, candidate)
+
+
 def seed(key: bytes, *parts: str | int) -> int:
     """A subkey as a number, for generators that take one."""
     return int.from_bytes(derive(key, *parts)[:8], "big") >> 1

@@ -187,6 +187,7 @@ class Verdict(Value):
     build_seconds: float | None = None
     artefact: str | None = None
     seconds: float = 0.0
+    certificate: str | None = None
 
 
 class HiddenSummary(Value):
@@ -213,6 +214,7 @@ class AuthorVerdict(Value):
     hidden: HiddenSummary
     conditions: Conditions
     build_seconds: float | None = None
+    certificate: str | None = None
 
 
 def author_view(verdict: Verdict) -> AuthorVerdict:
@@ -236,6 +238,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         ),
         conditions=verdict.conditions,
         build_seconds=verdict.build_seconds,
+        certificate=verdict.certificate,
     )
 
 

@@ -23,6 +23,10 @@ def load_task(path: Path) -> Task:
     return task.named(path.stem, origin=origin, doc=(module.__doc__ or "").strip())
 
 
+def module_name(origin: str) -> str:
+    return f"kernelwright_task_{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
+
+
 def _read(path: Path, origin: str) -> bytes:
     try:
         return path.read_bytes()
@@ -36,7 +40,7 @@ def _read(path: Path, origin: str) -> bytes:
 
 def _execute(origin: str, source: bytes) -> ModuleType:
     """Runs the file as a module of its own, registered because torch.compile looks modules up by name."""
-    module = ModuleType(f"kernelwright_task_{hashlib.sha256(origin.encode()).hexdigest()[:12]}")
+    module = ModuleType(module_name(origin))
     module.__file__ = origin
     try:
         code = compile(source, origin, "exec", dont_inherit=True)

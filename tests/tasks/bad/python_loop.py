@@ -2,7 +2,7 @@
 
 import torch
 
-from kernelwright.tasks import Task, tensor
+from kernelwright.tasks import Family, Task, tensor
 
 
 def python_loop(x: torch.Tensor) -> torch.Tensor:
@@ -12,6 +12,7 @@ def python_loop(x: torch.Tensor) -> torch.Tensor:
 task = Task(
     reference=python_loop,
     inputs={"x": tensor("rows", "cols")},
-    public=[{"rows": 4000, "cols": 16}],
-    hidden={"rows": (16, 9000), "cols": (16, 90)},
+    public=[{"rows": 1000, "cols": 64}],
+    hidden={"rows": (16, 2000), "cols": (16, 400)},
+    families=(Family.NORMAL,),
 )

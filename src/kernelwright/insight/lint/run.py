@@ -15,6 +15,8 @@ from kernelwright.insight.lint.trials import Trial, draw, probing_workloads, see
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
 
+TRIVIAL = (Rule.zeros_accepted, Rule.constant_accepted)
+VARYING = (Rule.nearly_constant, Rule.repeated, Rule.mostly_constant)
 HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 
@@ -63,9 +65,12 @@ def _judged(task: Task, workload: Workload, seen: list[dict[str, Seen]]) -> Iter
 
 
 def _worst(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """One finding for each rule and subject: a rule that speaks on every workload says the same each time."""
+    """One finding for each rule and subject, since a rule says much the same on every workload; and no word on how
+    little a result varies where a constant passes for it.
+    """
     kept: dict[tuple[Rule, str], Finding] = {}
     order = list(Severity)
     for finding in sorted(findings, key=lambda each: order.index(each.severity)):
         kept.setdefault((finding.rule, finding.subject), finding)
-    return tuple(kept.values())
+    constant = {f.subject for f in kept.values() if f.rule in TRIVIAL and f.severity is Severity.error}
+    return tuple(f for f in kept.values() if f.rule not in VARYING or f.subject not in constant)

@@ -56,6 +56,7 @@ class Bench:
 
     def blank(self) -> None:
         """Leaves nothing of a trial in the arena. A runner that starts, with its constructors, sees this."""
+        self._item = None
         for words in self._words.values():
             words.fill_(-1)
 
@@ -103,6 +104,10 @@ class Bench:
 
     def results(self) -> dict[str, torch.Tensor]:
         return {name: self._views[name] for name in self.task.result_names}
+
+    @property
+    def loaded(self) -> bool:
+        return self._item is not None
 
     @property
     def item(self) -> Item:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge.channel import ChannelClosed, Message, pair
 from kernelwright.judge.sandbox import trusted_environment
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
+from kernelwright.tasks.sources import Sources
+
+
+class OracleLost(CannotDecide):
+    """The oracle's process ended. A new one can be started; what the old one knew is gone."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +36,24 @@ class OpenTask:
     families: int
     constant: tuple[str, ...]
     public: tuple[Posed, ...]
+    sources: Sources = ()
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The values on which a candidate failed: enough to draw them again."""
+
+    family: str
+    seed: int
 
 
 class OracleClient:
-    def __init__(self, key: bytes, threads: int) -> None:
+    def __init__(self, key: bytes, threads: int, session: str | None = None) -> None:
         self._channel, theirs = pair()
         with theirs:
             self._process = _start(theirs, threads)
         self._started = False
-        self._first: Message = {"key": key.hex(), "threads": threads}
+        self._first: Message = {"key": key.hex(), "threads": threads, "session": session}
 
     def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
         try:
@@ -49,21 +64,33 @@ class OracleClient:
             self._channel.send({"request": request, "arguments": arguments})
             answer, descriptors = self._channel.receive()
         except ChannelClosed:
-            code = self._process.wait()
-            raise CannotDecide(f"the oracle ended while asked to {request} (exit code {code})") from None
+            raise OracleLost(f"the oracle ended while asked to {request} ({self._ending()})") from None
         if "error" in answer:
             error = KernelwrightError(answer["error"])
             error.exit_code = answer["exit_code"]
             raise error
         return answer["ok"], descriptors
 
+    def _ending(self) -> str:
+        code = self._process.wait()
+        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def open(self, task: str) -> OpenTask:
         answer, _ = self._ask("open", task=task)
         public = tuple(_posed(entry) for entry in answer["workloads"])
-        return OpenTask(task, answer["name"], answer["families"], tuple(answer["constant"]), public)
+        sources = tuple((path, digest) for path, digest in answer["sources"])
+        return OpenTask(task, answer["name"], answer["families"], tuple(answer["constant"]), public, sources)
 
     def hidden(self, task: OpenTask, candidate: str, count: int) -> tuple[Posed, ...]:
         answer, _ = self._ask("hidden", task=task.reference, candidate=candidate, count=count)
+        return tuple(_posed(entry) for entry in answer["workloads"])
+
+    def pose(self, task: OpenTask, workloads: tuple[Workload, ...]) -> tuple[Posed, ...]:
+        answer, _ = self._ask("pose", task=task.reference, workloads=[_json(workload) for workload in workloads])
         return tuple(_posed(entry) for entry in answer["workloads"])
 
     def arena(self, task: OpenTask, workload: Workload) -> tuple[str, list[int]]:
@@ -71,12 +98,14 @@ class OracleClient:
         answer, descriptors = self._ask("arena", task=task.reference, workload=_json(workload))
         return answer["level"], descriptors
 
-    def begin(self, task: OpenTask, workload: Workload, runner: str) -> None:
-        self._ask("begin", task=task.reference, workload=_json(workload), runner=runner)
+    def begin(self, task: OpenTask, workload: Workload, runner: str, first: tuple[Witness, ...] = ()) -> None:
+        draws = [asdict(witness) for witness in first]
+        self._ask("begin", task=task.reference, workload=_json(workload), runner=runner, first=draws)
 
-    def forget(self) -> None:
-        """The last runner's candidate was rejected: what it saw must not come again."""
-        self._ask("forget")
+    def forget(self) -> Witness | None:
+        """The last runner's candidate was rejected: what it saw must not come again. Answers what it saw last."""
+        draw = self._ask("forget")[0]["draw"]
+        return Witness(**draw) if draw else None
 
     def load(self) -> str:
         """Loads the next trial; says its input family."""

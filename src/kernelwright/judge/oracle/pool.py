@@ -7,7 +7,7 @@ a value may answer from memory. Old pairs are replaced from time to time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -24,9 +24,17 @@ LEAST_ANSWER = 4096  # elements; a smaller answer could be carried from one cand
 
 
 @dataclass(frozen=True)
+class Draw:
+    """What gives a pair its values. Each seed is an HMAC of its own: knowing one tells nothing of the others."""
+
+    family: str
+    seed: int
+
+
+@dataclass(frozen=True)
 class Item:
     number: int
-    family: str
+    draw: Draw
     inputs: dict[str, torch.Tensor | Scalar]
     expectations: dict[str, Expectation]
 
@@ -34,6 +42,10 @@ class Item:
         value = self.inputs[name]
         assert isinstance(value, torch.Tensor)
         return value
+
+    @property
+    def family(self) -> str:
+        return self.draw.family
 
     @property
     def bytes(self) -> int:
@@ -57,13 +69,16 @@ class Pool:
 
     def draw(self, family: Family) -> Item:
         """A pair that nobody has seen."""
+        return self._drawn(Draw(str(family), seed(self.key, "draw", self.workload.label, self.drawn)))
+
+    def _drawn(self, draw: Draw) -> Item:
         number = self.drawn
         self.drawn += 1
-        generator = torch.Generator().manual_seed(seed(self.key, "draw", self.workload.label, number))
-        inputs = draw_inputs(self.task, self.workload, family, generator)
+        family = next(family for family in self.task.families if str(family) == draw.family)
+        inputs = draw_inputs(self.task, self.workload, family, torch.Generator().manual_seed(draw.seed))
         for name, value in self._constants().items():
             inputs[name] = value
-        return Item(number, str(family), inputs, expectations(self.task, inputs, self.workload))
+        return Item(number, draw, inputs, expectations(self.task, inputs, self.workload))
 
     def _constants(self) -> dict[str, torch.Tensor | Scalar]:
         """Constant tensors have one value per workload and key: that is what makes them constant."""
@@ -73,13 +88,17 @@ class Pool:
         drawn = draw_inputs(self.task, self.workload, self.task.families[0], generator)
         return {name: drawn[name] for name in self.task.constant}
 
-    def trials(self, runner: str, capacity: int) -> Iterator[Item]:
-        """The pairs for one runner, in an order that only the key tells; endless, each given out once."""
+    def trials(self, runner: str, capacity: int, first: Sequence[Draw] = ()) -> Iterator[Item]:
+        """The pairs for one runner, in an order that only the key tells; endless, each given out once.
+
+        `first` are draws to begin with: those on which a certificate says that the candidate failed.
+        """
         self.runners += 1
         if self.runners % RUNNERS_PER_REPLACEMENT == 0 and self.items:
             self.items.pop(0)
         given: set[int] = set()
         self.given = given
+        yield from map(self._drawn, first)
         while True:
             family = self._family(runner, len(given))
             choice = [item for item in self.items if item.number not in given and item.family == str(family)]

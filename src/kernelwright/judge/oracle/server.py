@@ -19,23 +19,24 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.bench import Bench, Trespass, sentinel_word
-from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.pool import Draw, Item, Pool
 from kernelwright.judge.oracle.precision import precision_class
 from kernelwright.judge.sandbox import protect_this_process
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, sample_hidden
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
+from kernelwright.tasks.sources import sources_of
 
-POOL_SHARE = 0.2  # of the machine's memory, for all pools together
+POOL_SHARE = 0.3  # of the machine's memory, for all pools together
 OPEN_BENCHES = 8
 
 
 class Oracle:
-    def __init__(self, key: bytes, threads: int) -> None:
+    def __init__(self, key: bytes, threads: int, session: str | None = None) -> None:
         torch.set_num_threads(threads)
         self._key = key
-        self._session = secrets.token_hex(16)  # no session draws the values of another
+        self._session = session or secrets.token_hex(16)  # no session draws the values of another, but for a replay
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
         self._benches: dict[tuple[str, Workload], Bench] = {}
@@ -47,6 +48,7 @@ class Oracle:
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
+            "pose": self.pose,
             "arena": self.arena,
             "begin": self.begin,
             "forget": self.forget,
@@ -67,6 +69,7 @@ class Oracle:
             "name": found.name,
             "families": len(found.families),
             "constant": list(found.constant),
+            "sources": sources_of(found.origin),
             "workloads": [self._describe(task, workload) for workload in public],
         }
 
@@ -76,6 +79,10 @@ class Oracle:
         pool = hidden_workloads(found, derive(self._key, "hidden"))
         chosen = sample_hidden(pool, derive(self._key, "choice"), candidate, count)
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
+
+    def pose(self, task: str, workloads: list[Message]) -> Message:
+        """Workloads that the controller names: those of a certificate."""
+        return {"workloads": [self._describe(task, workload_from_json(workload)) for workload in workloads]}
 
     def _describe(self, task: str, workload: Workload) -> Message:
         key = (task, workload)
@@ -97,23 +104,31 @@ class Oracle:
         self._benches[key] = bench
         return {"level": bench.level}, bench.descriptors
 
-    def begin(self, task: str, workload: Message, runner: str) -> Message:
+    def begin(self, task: str, workload: Message, runner: str, first: list[Message]) -> Message:
         """A new runner comes: from here on it is given pairs that it has not seen."""
         key = (task, workload_from_json(workload))
         self._bench = self._benches[key]
-        others = sum(pool.bytes for other, pool in self._pools.items() if other != key)
-        for other in list(self._pools):
-            if others <= self._capacity // 2:
-                break
-            if other != key and other not in self._benches:
-                others -= self._pools.pop(other).bytes
+        self._pools[key] = self._pools.pop(key)
+        others = self._make_room(key)
         self._bench.blank()
-        self._trials = self._bench.pool.trials(runner, max(self._capacity - others, self._capacity // 4))
+        capacity = max(self._capacity - others, self._capacity // 4)
+        self._trials = self._bench.pool.trials(runner, capacity, [Draw(**draw) for draw in first])
         return {}
 
+    def _make_room(self, key: tuple[str, Workload]) -> int:
+        """Drops the pools that were used longest ago until there is room to grow; says what the others hold."""
+        others = {other: pool.bytes for other, pool in self._pools.items() if other != key}
+        for other in list(others):
+            if sum(others.values()) <= 0.8 * self._capacity:
+                break
+            if other not in self._benches:
+                del self._pools[other], others[other]
+        return sum(others.values())
+
     def forget(self) -> Message:
+        """Never again what the last runner saw. Says what it saw last, which may be told because it is not reused."""
         self._current.pool.forget()
-        return {}
+        return {"draw": asdict(self._current.item.draw) if self._current.loaded else None}
 
     def load(self) -> Message:
         """The next trial's values into the arena."""
@@ -168,7 +183,7 @@ def workload_from_json(value: Message) -> Workload:
 
 def serve(channel: Channel) -> None:
     first, _ = channel.receive()
-    oracle = Oracle(bytes.fromhex(first["key"]), first["threads"])
+    oracle = Oracle(bytes.fromhex(first["key"]), first["threads"], first["session"])
     channel.send({"ok": {}})
     while True:
         request, _ = channel.receive()

@@ -1,0 +1,60 @@
+"""`kernelwright oracle`: the oracle that stays up between commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+from rich.markup import escape
+
+from kernelwright.cli.output import console, print_json
+from kernelwright.cli.verdicts import duration
+from kernelwright.judge.service.client import statuses, stop_all
+from kernelwright.judge.service.protocol import Status
+from kernelwright.judge.service.server import IDLE_VARIABLE
+
+oracle = typer.Typer(help="Look after the oracle that stays up between commands.", no_args_is_help=True)
+SCHEMA_VERSION = 1
+
+
+class OracleReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str
+    running: list[Status] = []
+    stopped: int = 0
+
+
+@oracle.command("status")
+def status(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
+    """Say whether an oracle is up, and what it does."""
+    found = statuses()
+    if json:
+        print_json(OracleReport(command="oracle status", running=found))
+        return
+    if not found:
+        console().print("no oracle is up; `kernelwright judge` starts one")
+    for one in found:
+        _show(one)
+
+
+def _show(one: Status) -> None:
+    left = max(0.0, one.idle_limit_seconds - one.idle_seconds)
+    busy = one.callers > 1  # one caller is the one that asks
+    state = "busy" if busy or one.waiting else f"idle, ends in {duration(left)} unless it is used ({IDLE_VARIABLE})"
+    out = console()
+    out.print(f"[bold]process {one.pid}[/]  version {escape(one.version)}, up for {duration(one.up_seconds)}, {state}")
+    memory = f"{one.memory_bytes / 2**20:.0f} MiB with its baselines"
+    tasks = ", ".join(one.tasks) or "none"
+    out.print(f"  judged {one.judged}; waiting {one.waiting}; restarted {one.restarts} times; {memory}")
+    out.print(f"  tasks open: {escape(tasks)}", soft_wrap=True)
+
+
+@oracle.command("stop")
+def stop(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
+    """Stop it once the judging under way is done."""
+    count = stop_all()
+    if json:
+        print_json(OracleReport(command="oracle stop", stopped=count))
+    else:
+        console().print("stopped" if count else "no oracle was up")

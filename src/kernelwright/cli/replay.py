@@ -1,0 +1,75 @@
+"""`kernelwright replay`: repeats a verdict from its certificate, and says whether it is the same."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from pydantic import BaseModel
+from rich.markup import escape
+
+from kernelwright.cli.output import console, print_json
+from kernelwright.cli.progress import Progress
+from kernelwright.judge import certificate
+from kernelwright.judge.certificate import Certificate
+from kernelwright.judge.keys import judge_key
+from kernelwright.judge.replay import Replay
+from kernelwright.judge.replay import replay as repeat
+
+SCHEMA_VERSION = 1
+
+
+class ReplayReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["replay"] = "replay"
+    certificate: str
+    signed_here: bool
+    replay: Replay
+
+
+def replay(
+    given: Annotated[str, typer.Argument(metavar="CERTIFICATE", help="A certificate's file, or its name.")],
+    task: Annotated[str | None, typer.Option(help="Where the task's file is now.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
+    """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable."""
+    issued = certificate.read(certificate.find(given))
+    signed_here = issued.judge == certificate.public_key(judge_key())
+    if not json:
+        _introduce(issued, signed_here=signed_here)
+    with Progress(quiet=json) as progress:
+        progress.start(issued.candidate.name)
+        outcome = repeat(issued, task, progress)
+    if json:
+        print_json(ReplayReport(certificate=given, signed_here=signed_here, replay=outcome))
+    else:
+        _show(outcome)
+    raise typer.Exit({True: 0, False: 1, None: 3}[outcome.same])
+
+
+def _introduce(issued: Certificate, *, signed_here: bool) -> None:
+    out = console()
+    signer = "this judge" if signed_here else f"another judge ({issued.judge[:16]}…), whose word it is until replayed"
+    out.print(
+        f"[bold]{escape(issued.candidate.name)}[/] for {escape(issued.task.name)}: {issued.verdict.verdict} "
+        f"({issued.verdict.reason}) on {issued.issued}\n"
+        f"  signed by {signer}; judge {issued.environment.judge_version}, "
+        f"sandbox {issued.verdict.conditions.sandbox}, arena {issued.verdict.conditions.arena}",
+        soft_wrap=True,
+    )
+
+
+def _show(outcome: Replay) -> None:
+    out = console()
+    word, colour = {True: ("THE SAME", "green"), False: ("NOT THE SAME", "red"), None: ("UNDECIDED", "yellow")}[
+        outcome.same
+    ]
+    out.print(f"[bold {colour}]{word}[/]  {escape(outcome.outcome)}", soft_wrap=True)
+    out.print(f"  artefact: {outcome.artefact}; device: {escape(outcome.device)}", soft_wrap=True)
+    for speed in outcome.speeds:
+        mark = "overlap" if speed.overlap else "[red]apart[/]"
+        then, now = (f"[{low:.2f}, {high:.2f}]" for low, high in (speed.then, speed.now))
+        out.print(f"  {escape(speed.workload)} over {speed.baseline}: {escape(then)}, now {escape(now)}: {mark}")
+    if outcome.not_compared:
+        count = len(outcome.not_compared)
+        out.print(f"  {count} workloads have no measured speed to compare, then or now, or another device")

@@ -1,0 +1,237 @@
+"""Certificates: everything needed to repeat a verdict, signed by the judge that gave it.
+
+A certificate holds what an author must not see (hidden workloads, the candidate's subkey), so it is kept in the
+judge's own state directory, which only its owner can read, and never in a directory that a proposer reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from pydantic import Field, ValidationError
+
+from kernelwright.contracts import Candidate
+from kernelwright.devices.cpu import probe
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.fingerprint import fingerprint, version_of
+from kernelwright.judge.judging import Judging
+from kernelwright.judge.keys import derive
+from kernelwright.judge.measure import Effort
+from kernelwright.judge.verdict import Value, Verdict
+from kernelwright.paths import state_dir, write_whole
+from kernelwright.tasks.model import Workload
+from kernelwright.tasks.sources import digest
+from kernelwright.version import __version__
+
+MAX_BYTES = 32 << 20
+HEX = r"^[0-9a-f]+$"
+
+
+class CertificateError(KernelwrightError):
+    """A file that is no certificate, or no longer the one that was signed."""
+
+
+class CertifiedCandidate(Value):
+    contract: str
+    name: str
+    source: str
+    id: str
+
+
+class CertifiedTask(Value):
+    """`digest` covers the task's files; the files themselves are the user's and are not in here."""
+
+    reference: str
+    name: str
+    digest: str
+
+
+class Terms(Value):
+    """How it was judged."""
+
+    baselines: tuple[str, ...]
+    threads: int = Field(ge=1)
+    effort: Effort
+    public_only: bool
+    safety: bool
+
+
+class HiddenWorkload(Value):
+    sizes: tuple[tuple[str, int], ...]
+    dtype: str
+
+
+class Failure(Value):
+    """The values on which a rejected candidate failed: by family and seed, in the named run of a workload."""
+
+    run: str
+    family: str
+    seed: int
+
+
+class Environment(Value):
+    judge_version: str
+    judge_code: str
+    python: str
+    torch: str
+    kernel: str
+    cpu: str
+    cores: int
+    compiler: str
+
+
+class Certificate(Value):
+    schema_version: Literal[1] = 1
+    issued: str
+    judge: str = Field(pattern=HEX, min_length=64, max_length=64)  # its public key
+    candidate: CertifiedCandidate
+    task: CertifiedTask
+    terms: Terms
+    hidden: tuple[HiddenWorkload, ...]
+    subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
+    failure: Failure | None = None
+    environment: Environment
+    verdict: Verdict
+
+    @property
+    def source(self) -> Candidate:
+        return Candidate(self.candidate.contract, self.candidate.source, self.candidate.name)
+
+    @property
+    def hidden_workloads(self) -> tuple[Workload, ...]:
+        return tuple(Workload(one.sizes, one.dtype, hidden=True) for one in self.hidden)
+
+
+class Signed(Value):
+    certificate: Certificate
+    signature: str
+
+
+def issue(key: bytes, judging: Judging, verdict: Verdict) -> Signed:
+    signer = _signer(key)
+    settings, task, witness = judging.settings, judging.task, judging.witness
+    issued = Certificate(
+        issued=datetime.now(UTC).isoformat(timespec="seconds"),
+        judge=signer.public_key().public_bytes_raw().hex(),
+        candidate=CertifiedCandidate(
+            contract=judging.candidate.contract,
+            name=judging.candidate.name,
+            source=judging.candidate.source,
+            id=judging.candidate.id,
+        ),
+        task=CertifiedTask(reference=task.reference, name=task.name, digest=digest(task.sources)),
+        terms=Terms(
+            baselines=settings.baselines,
+            threads=judging.workshop.threads,
+            effort=settings.effort,
+            public_only=settings.public_only,
+            safety=settings.safety,
+        ),
+        hidden=tuple(HiddenWorkload(sizes=p.workload.sizes, dtype=p.workload.dtype) for p in judging.hidden),
+        subkey=judging.subkey.hex(),
+        failure=Failure(run=judging.failed_on or "", family=witness.family, seed=witness.seed) if witness else None,
+        environment=_environment(verdict),
+        verdict=verdict,
+    )
+    plain = json.loads(issued.model_dump_json())
+    return Signed(certificate=issued, signature=signer.sign(_canonical(plain)).hex())
+
+
+def public_key(key: bytes) -> str:
+    """By which a judge's certificates are known."""
+    return _signer(key).public_key().public_bytes_raw().hex()
+
+
+def _signer(key: bytes) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(derive(key, "certificates"))
+
+
+def _environment(verdict: Verdict) -> Environment:
+    return Environment(
+        judge_version=__version__,
+        judge_code=fingerprint(),
+        python=platform.python_version(),
+        torch=version_of("torch"),
+        kernel=platform.release(),
+        cpu=probe().model,
+        cores=len(probe().cores),
+        compiler=verdict.conditions.compiler,
+    )
+
+
+def folder() -> Path:
+    return state_dir("certificates")
+
+
+def store(signed: Signed) -> str:
+    """Keeps a certificate where only its owner reads it, and says its name."""
+    issued = signed.certificate
+    name = f"{issued.task.name.replace(':', '-')}-{issued.candidate.id}-{os.urandom(4).hex()}"
+    write_whole(folder() / f"{name}.json", signed.model_dump_json(indent=1).encode(), mode=0o600)
+    return name
+
+
+def find(given: str) -> Path:
+    """A certificate by its path, or by the name that `judge` told."""
+    path = Path(given)
+    if not path.exists() and "/" not in given:
+        path = folder() / f"{given.removesuffix('.json')}.json"
+    if not path.is_file():
+        raise CertificateError(f"{given}: there is no such certificate here; they are kept in {folder()}")
+    return path
+
+
+def read(path: Path) -> Certificate:
+    """The certificate in a file, if it is as its judge signed it."""
+    try:
+        raw = path.read_bytes() if path.stat().st_size <= MAX_BYTES else b""
+    except OSError as error:
+        raise CertificateError(f"{path}: {error.strerror}") from error
+    return parse(raw, str(path))
+
+
+def parse(raw: bytes, name: str) -> Certificate:
+    try:
+        outer = json.loads(raw, object_pairs_hook=_without_duplicates)
+        body, signature = outer["certificate"], bytes.fromhex(outer["signature"])
+        Ed25519PublicKey.from_public_bytes(bytes.fromhex(body["judge"])).verify(signature, _canonical(body))
+    except InvalidSignature:
+        raise CertificateError(f"{name}: was altered after it was signed; nothing in it can be relied on") from None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CertificateError(f"{name}: is not a certificate ({type(error).__name__})") from None
+    try:
+        signed = Signed.model_validate(outer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise CertificateError(
+            f"{name}: is of another kind than this version reads ({place}: {first['msg']})"
+        ) from None
+    _consistent(signed.certificate, name)
+    return signed.certificate
+
+
+def _consistent(issued: Certificate, name: str) -> None:
+    """Signed does not mean sound: whoever signs with a key of their own can sign anything."""
+    if not issued.source.id == issued.candidate.id == issued.verdict.candidate:
+        raise CertificateError(f"{name}: its source is not the one that was judged")
+    if issued.task.name != issued.verdict.task:
+        raise CertificateError(f"{name}: its verdict is on another task")
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found

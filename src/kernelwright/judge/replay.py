@@ -1,0 +1,126 @@
+"""Replaying a certificate, and what "the same" means.
+
+The same: the same outcome for the same reason, and, where both times were measured on the same class of device with
+the same number of threads, speedups whose intervals overlap. A rejected candidate is first given the very values on
+which it failed. Everything else is drawn from the certificate's subkey, so that each replay sees the same values;
+they are not those of the first judging, which other candidates share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.certificate import Certificate, CertificateError
+from kernelwright.judge.controller import Judge
+from kernelwright.judge.keys import derive
+from kernelwright.judge.oracle.client import Witness
+from kernelwright.judge.settings import Progress, Retrial, Settings, quiet
+from kernelwright.judge.verdict import Outcome, SpeedStatus, Value, Verdict, WorkloadResult
+from kernelwright.tasks.sources import digest
+
+
+class SpeedComparison(Value):
+    """One workload against one baseline, then and now."""
+
+    workload: str
+    baseline: str
+    then: tuple[float, float]
+    now: tuple[float, float]
+    overlap: bool
+
+
+class Replay(Value):
+    """What became of a replay. `same` is None where the machine could not decide."""
+
+    same: bool | None
+    outcome: str
+    artefact: str
+    device: str
+    speeds: tuple[SpeedComparison, ...]
+    not_compared: tuple[str, ...]
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class _Speeds:
+    compared: tuple[SpeedComparison, ...]
+    left_out: tuple[str, ...]
+
+
+def replay(issued: Certificate, task: str | None = None, progress: Progress = quiet) -> Replay:
+    """Judges the certificate's candidate once more, on its own terms."""
+    subkey = bytes.fromhex(issued.subkey)
+    failure = issued.failure
+    settings = Settings(
+        baselines=issued.terms.baselines,
+        threads=issued.terms.threads,
+        effort=issued.terms.effort,
+        public_only=issued.terms.public_only,
+        safety=issued.terms.safety,
+        key=derive(subkey, "replay"),
+        retrial=Retrial(
+            subkey,
+            issued.hidden_workloads,
+            failure.run if failure else None,
+            Witness(failure.family, failure.seed) if failure else None,
+        ),
+    )
+    with Judge(settings) as judge:
+        reference = task or issued.task.reference
+        try:
+            opened = judge.open(reference)
+        except KernelwrightError as error:
+            raise CertificateError(f"{error} (its task is {reference}; --task FILE says where it is now)") from None
+        if digest(opened.sources) != issued.task.digest:
+            raise CertificateError(
+                f"{reference}: is not the task of the certificate any more; give the file as it was with --task FILE"
+            )
+        return compare(issued, judge.judge(reference, issued.source, progress))
+
+
+def compare(issued: Certificate, now: Verdict) -> Replay:
+    then = issued.verdict
+    same_device = (then.conditions.device, then.conditions.threads) == (now.conditions.device, now.conditions.threads)
+    speeds = _speeds(then, now) if same_device else _Speeds((), tuple(result.label for result in then.workloads))
+    same_outcome = (then.verdict, then.reason) == (now.verdict, now.reason)
+    decided = now.verdict is not Outcome.undecided or then.verdict is Outcome.undecided
+    return Replay(
+        same=same_outcome and all(speed.overlap for speed in speeds.compared) if decided else None,
+        outcome=f"{now.verdict} ({now.reason}), was {then.verdict} ({then.reason})",
+        artefact="the same bytes" if then.artefact == now.artefact else "built by another toolchain",
+        device="the same class" if same_device else f"{now.conditions.device}, was {then.conditions.device}",
+        speeds=speeds.compared,
+        not_compared=speeds.left_out,
+        verdict=now,
+    )
+
+
+def _speeds(then: Verdict, now: Verdict) -> _Speeds:
+    compared: list[SpeedComparison] = []
+    left_out: list[str] = []
+    later = {(result.label, result.hidden): result for result in now.workloads}
+    for before in then.workloads:
+        after = later.get((before.label, before.hidden))
+        if after is None or not (_measured(before) and _measured(after)):
+            left_out.append(before.label)
+            continue
+        known = {time.baseline: time.speedup for time in after.baselines}
+        for time in before.baselines:
+            if time.baseline in known:
+                first, second = time.speedup, known[time.baseline]
+                overlap = first.low <= second.high and second.low <= first.high
+                compared.append(
+                    SpeedComparison(
+                        workload=before.label,
+                        baseline=time.baseline,
+                        then=(first.low, first.high),
+                        now=(second.low, second.high),
+                        overlap=overlap,
+                    )
+                )
+    return _Speeds(tuple(compared), tuple(left_out))
+
+
+def _measured(result: WorkloadResult) -> bool:
+    return result.speed is SpeedStatus.measured

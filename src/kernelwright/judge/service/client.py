@@ -1,0 +1,175 @@
+"""A caller's side of the warm oracle: find it, or start it, and ask."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.judge import sandbox
+from kernelwright.judge.channel import Channel, ChannelClosed
+from kernelwright.judge.fingerprint import fingerprint
+from kernelwright.judge.service import address, protocol
+from kernelwright.judge.service.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
+from kernelwright.judge.settings import Progress, Settings, quiet
+from kernelwright.judge.verdict import Verdict
+
+STOP_SECONDS = 60.0
+
+
+class WarmJudge:
+    """Judges like `Judge`, in a process that was there before and will be there after."""
+
+    def __init__(self, settings: Settings, require_sandbox: sandbox.Level | None = None) -> None:
+        self._wanted, self._require = Wanted.of(settings), require_sandbox
+        self._channel = _find_or_start()
+
+    def __enter__(self) -> WarmJudge:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._channel.close()
+
+    def open(self, task: str, progress: Progress = quiet) -> None:
+        self._ask(Open(task=_portable(task), wanted=self._wanted), progress)
+
+    def judge(self, task: str, candidate: Candidate, progress: Progress = quiet) -> Verdict:
+        request = protocol.Judge(
+            task=_portable(task), candidate=candidate, wanted=self._wanted, require_sandbox=self._require
+        )
+        verdict = self._ask(request, progress).verdict
+        assert verdict is not None
+        return verdict
+
+    def _ask(self, request: Request, progress: Progress) -> Reply:
+        """Asks once more if the oracle is lost on the way: it may have been stopped, or killed."""
+        try:
+            return _ask(self._channel, request, progress)
+        except ChannelClosed:
+            progress("the oracle is gone; starting another")
+            self._channel.close()
+            self._channel = _find_or_start()
+        try:
+            return _ask(self._channel, request, progress)
+        except ChannelClosed:
+            raise CannotDecide(f"the oracle ended twice while it judged; see {address.address().log}") from None
+
+
+def _portable(task: str) -> str:
+    """A task's name as another process understands it, which may be in another directory."""
+    name, colon, direction = task.rpartition(":")
+    if not colon:
+        name, direction = task, ""
+    is_file = "/" in name or name.endswith(".py")
+    return f"{Path(name).absolute() if is_file else name}{colon}{direction}"
+
+
+def _ask(channel: Channel, request: Request, progress: Progress) -> Reply:
+    channel.send(request.model_dump(mode="json"))
+    while True:
+        message, _ = channel.receive()
+        reply = Reply.model_validate(message)
+        if reply.error is not None:
+            error = KernelwrightError(reply.error)
+            error.exit_code = reply.exit_code
+            raise error
+        if reply.done:
+            return reply
+        if reply.progress is not None:
+            progress(reply.progress)
+
+
+def _greeted(path: Path) -> tuple[Channel, Hello] | None:
+    connection = address.connect(path)
+    if connection is None:
+        return None
+    if not address.same_user(connection):
+        connection.close()
+        raise CannotDecide(f"{path}: another user listens there")
+    channel = Channel(connection)
+    try:
+        return channel, Hello.model_validate(channel.receive()[0])
+    except ChannelClosed:
+        channel.close()
+        return None
+
+
+def _find_or_start() -> Channel:
+    where = address.address()
+    with address.starting(where):
+        found = _greeted(where.socket)
+        if found is not None:
+            channel, hello = found
+            if hello.code == fingerprint():
+                return channel
+            _ask(channel, Ask(request="stop"), quiet)  # it finishes what it does for others, and goes
+            channel.close()
+        _start(where)
+        found = _greeted(where.socket)
+    if found is None:
+        raise CannotDecide(f"the oracle did not start: {_last_line(where.log)}")
+    return found[0]
+
+
+def _start(where: address.Address) -> None:
+    """The listening socket is made here and handed over, so that a caller can connect at once."""
+    listener = address.listen(where.socket)
+    with listener, where.log.open("wb") as log:
+        subprocess.Popen(
+            [sys.executable, "-m", "kernelwright.judge.service.server", str(listener.fileno()), where.name],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            start_new_session=True,
+        )
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else "it left no word"
+
+
+def statuses() -> list[Status]:
+    """Of every oracle of this user."""
+    return [status for where in address.addresses() if (status := _asked(where, "status")) is not None]
+
+
+def stop_all(tell: Callable[[str], None] = quiet) -> int:
+    """Stops every oracle of this user once its judging under way is done; says how many there were."""
+    stopped = [status for where in address.addresses() if (status := _asked(where, "stop")) is not None]
+    until = time.monotonic() + STOP_SECONDS
+    for status in stopped:
+        tell(f"stopping {status.pid}")
+        while _exists(status.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        if _exists(status.pid):
+            raise CannotDecide(f"the oracle (process {status.pid}) is still judging; it ends when that is done")
+    return len(stopped)
+
+
+def _asked(where: address.Address, what: str) -> Status | None:
+    found = _greeted(where.socket)
+    if found is None:
+        return None
+    channel, _ = found
+    try:
+        return _ask(channel, Ask.model_validate({"request": what}), quiet).status
+    except ChannelClosed:
+        return None
+    finally:
+        channel.close()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,44 @@
+"""How to judge: what a caller chooses, and what a replay adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernelwright.judge.baselines import BASELINES
+from kernelwright.judge.measure import Effort
+from kernelwright.judge.oracle.client import Witness
+from kernelwright.tasks.model import Workload
+
+Progress = Callable[[str], None]
+
+
+def quiet(_: str) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Retrial:
+    """What a replay takes from a certificate instead of drawing it anew."""
+
+    subkey: bytes
+    hidden: tuple[Workload, ...]
+    failed_on: str | None = None  # the label of the workload to which the witness belongs
+    witness: Witness | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to judge. The defaults are what a claim needs.
+
+    `threads` and `key` belong to a judge and stay with it; the rest may differ from candidate to candidate.
+    """
+
+    baselines: tuple[str, ...] = BASELINES
+    threads: int = 0  # 0: as many as there are cores to use
+    effort: Effort = field(default_factory=Effort)
+    public_only: bool = False
+    safety: bool = True
+    certify: bool = False
+    key: bytes | None = None
+    retrial: Retrial | None = None
