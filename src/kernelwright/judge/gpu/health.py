@@ -1,22 +1,28 @@
-"""Whether a device is well: asked after a candidate hung or broke its context, before the next one is judged."""
+"""Whether a device is well: asked before the first candidate, and after one that hung or broke its context."""
 
 from __future__ import annotations
 
 import time
 
 from kernelwright.errors import CannotDecide
+from kernelwright.judge.gpu import confinement
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 
 PATIENCE = 30.0  # the driver may need seconds to take down a kernel that does not end
 
 
-def device_is_well(helpers: bytes, index: int = 0) -> bool:
+def device_is_well(helpers: bytes, index: int = 0, *, confine: bool = False) -> bool:
     """A process of our own computes something on every multiprocessor."""
     try:
-        with LauncherProcess(helpers, index) as canary:
+        with LauncherProcess(helpers, index, confine=confine) as canary:
             return canary.well()
     except (Faulted, CannotDecide):
         return False
+
+
+def can_confine(helpers: bytes, index: int = 0) -> bool:
+    """Whether CUDA works inside the launcher's sandbox on this machine. To be asked once."""
+    return confinement.possible() and device_is_well(helpers, index, confine=True)
 
 
 def wait_until_well(helpers: bytes, index: int = 0, patience: float = PATIENCE) -> None:

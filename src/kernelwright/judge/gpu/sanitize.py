@@ -79,7 +79,7 @@ def inspect(
         report = Path(folder) / "report"
         prefix = [path, "--tool", tool, "--log-file", str(report), "--print-limit", "100", *_extra(tool)]
         fault = None
-        with LauncherProcess(helpers, index, prefix) as launcher:
+        with LauncherProcess(helpers, index, prefix=prefix) as launcher:
             try:
                 launcher.open(program, modules, descriptors, exact=True)
                 launcher.run(word, SECONDS)

@@ -1,0 +1,157 @@
+"""A baseline's process on a GPU: eager PyTorch or torch.compile, behind the same gate and flush as a candidate.
+
+python -m kernelwright.judge.gpu.baseline CHANNEL DEVICE KIND
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import torch
+
+from kernelwright.judge.baseline import _with_code_of_its_own
+from kernelwright.judge.channel import Channel, ChannelClosed, Message
+from kernelwright.judge.gpu.arena import DeviceBytes
+from kernelwright.judge.gpu.driver import CudaFailure, use_device
+from kernelwright.judge.gpu.layout import Layout, lay_out
+from kernelwright.judge.gpu.memory import Memory
+from kernelwright.judge.gpu.stage import Stage
+from kernelwright.judge.oracle.flags import strict_flags
+from kernelwright.tasks.model import Signature, Task, TensorSpec
+from kernelwright.tasks.resolve import resolve
+
+WARM_UP = 3
+MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
+
+
+class Baseline:
+    def __init__(self, kind: str, index: int, gate: int, helpers: bytes) -> None:
+        self._kind, self._index = kind, index
+        torch.cuda.set_device(index)
+        torch.zeros((), device="cuda")  # torch makes the context, which the stage then shares
+        self._stage = Stage(use_device(index), helpers, gate)
+        streams: Any = torch.cuda
+        self._stream = streams.ExternalStream(int(self._stage.stream), device=index)
+        self._tasks: dict[str, Task] = {}
+        self._made: dict[str, Callable[..., Any]] = {}
+        self._memory: list[Memory] = []
+        self._arguments: list[Any] = []
+        self._outputs: list[torch.Tensor] = []
+        self._function: Callable[..., Any] = lambda: None
+        self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
+            "open": self.open,
+            "trial": self.trial,
+            "write": self.write,
+        }
+
+    def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
+        """Maps a workload's arena, which holds values already, and warms up, which may mean to compile."""
+        reference = message["task"]
+        if reference not in self._tasks:
+            self._tasks[reference] = resolve(reference)
+        self._map(message["signature"], descriptors)
+        label = f"{reference} {message['signature']}"
+        if label not in self._made:
+            self._made[label] = self._make(self._tasks[reference].reference)
+        self._function = self._made[label]
+        with torch.cuda.stream(self._stream):
+            for _turn in range(WARM_UP):
+                self._call()
+        torch.cuda.synchronize()
+        return {}
+
+    def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
+        if self._kind == "eager":
+            return reference
+        own = _with_code_of_its_own(reference)
+        compiled: Callable[..., Any] = torch.compile(own, dynamic=False, mode=MODES[self._kind])
+        return compiled
+
+    def _map(self, signature: list[Message], descriptors: list[int]) -> None:
+        self._arguments, self._outputs = [], []
+        for memory in self._memory:
+            memory.close()
+        self._memory = []
+        specs = tuple(_spec(raw) for raw in signature if "value" not in raw)
+        layout = lay_out(Signature(specs))
+        views = {tensor.name: self._view(tensor, layout, descriptors.pop(0)) for tensor in specs}
+        for raw in signature:
+            if "value" in raw:
+                self._arguments.append(raw["value"])
+            elif raw["role"] == "output":
+                self._outputs.append(views[raw["name"]])
+            else:
+                self._arguments.append(views[raw["name"]])
+
+    def _view(self, tensor: TensorSpec, layout: Layout, descriptor: int) -> torch.Tensor:
+        place = layout.named(tensor.name)
+        memory = Memory.receive(descriptor, place.bytes)
+        self._memory.append(memory)
+        memory.map_anywhere(self._index)
+        dtype = getattr(torch, tensor.dtype)
+        if place.extent == 0:
+            return torch.empty(tensor.shape, dtype=dtype, device="cuda")
+        flat = torch.as_tensor(DeviceBytes(memory.base + place.offset, place.extent), device="cuda").view(dtype)
+        return flat.as_strided(tensor.shape, tensor.strides)
+
+    def _call(self) -> Any:
+        with torch.no_grad(), strict_flags():
+            return self._function(*self._arguments)
+
+    def trial(self, message: Message, _: list[int], channel: Channel) -> Message:
+        """One timed call. Says `armed` when the queue waits for the word from outside."""
+        self._stage.clean(message["word"])
+        with torch.cuda.stream(self._stream):
+            self._stage.arm(message["go"], message["done"], self._call)
+        channel.send({"ok": {"armed": True}})
+        seconds = self._stage.finish()
+        if self._stage.gave_up(message["go"]):
+            raise CudaFailure("the gate", "the baseline waits for the GPU while its queue is being filled")
+        return {"seconds": seconds}
+
+    def write(self, _: Message, __: list[int], ___: Channel) -> Message:
+        """Runs once and leaves the results in the arena, so that the oracle can check a baseline too."""
+        with torch.cuda.stream(self._stream):
+            result = self._call()
+            values = [result] if isinstance(result, torch.Tensor) else list(result or ())
+            for target, value in zip(self._outputs, values, strict=True):
+                target.copy_(value)
+        torch.cuda.synchronize()
+        return {}
+
+
+def _spec(raw: Message) -> TensorSpec:
+    return TensorSpec(raw["name"], raw["dtype"], tuple(raw["shape"]), tuple(raw["strides"]), raw["role"])
+
+
+def serve(channel: Channel, index: int, kind: str) -> None:
+    _, (gate, content) = channel.receive()
+    helpers = os.pread(content, os.fstat(content).st_size, 0)
+    os.close(content)
+    baseline = Baseline(kind, index, gate, helpers)
+    channel.send({"ok": {}})
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    while True:
+        message, descriptors = channel.receive()
+        try:
+            answer: Message = {"ok": baseline.requests[message["do"]](message, descriptors, channel)}
+        except CudaFailure as failure:
+            answer = {"fault": {"what": failure.what, "name": failure.name}}
+        channel.send(answer)
+
+
+def main() -> None:
+    with suppress(ChannelClosed):  # the controller is done, or gone
+        serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]), sys.argv[3])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""The sandbox around a launcher: device code cannot leave the GPU, and if it could it would find nothing here.
+
+The launcher sees the system's libraries, Python, our package and the device files of the GPU; it has no network, no
+other processes, no files, and another user. Landlock has no place here, since it would take away the device calls.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import kernelwright
+from kernelwright.judge import sandbox
+from kernelwright.judge.native import program
+
+LIFE_SECONDS = 24 * 3600
+_KEPT_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
+
+
+def possible() -> bool:
+    """Whether this machine offers what the sandbox needs. A canary inside it has to show that CUDA works there."""
+    found = sandbox.capabilities()
+    return found.namespaces and found.private_proc
+
+
+def confined(command: Sequence[str], channel: str, log: int) -> list[str]:
+    """The command inside the sandbox; of our descriptors it has the channel alone."""
+    found = sandbox.capabilities()
+    mounts = [part for path in _visible() for part in ("--read-only", str(path))]
+    return [
+        *(str(program("warden")), "run", *mounts, "--namespaces", "--procfs", "--dev-null"),
+        *(["--uid", str(sandbox.NOBODY)] if found.root else []),
+        *(["--builder-filter"] if found.seccomp else []),
+        *("--keep", channel, "--log", str(log), "--file-size", str(1 << 20)),
+        *("--milliseconds", str(LIFE_SECONDS * 1000), "--", *command),
+    ]
+
+
+def environment() -> dict[str, str]:
+    """Where Python and the driver find their libraries, and nothing else of ours."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    return sandbox.clean_environment(**kept, PYTHONPATH=os.pathsep.join(entry for entry in sys.path if entry))
+
+
+def _visible() -> list[str]:
+    folders = {sys.prefix, sys.base_prefix, str(Path(kernelwright.__file__).resolve().parents[1])}
+    folders |= {entry for entry in sys.path if entry and Path(entry).is_dir()}
+    folders |= {entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry}
+    devices = [str(path) for path in sorted(Path("/dev").glob("nvidia*"))]
+    return [*sandbox.SYSTEM, *sorted(map(_absolute, folders)), *devices]
+
+
+def _absolute(folder: str) -> str:
+    return str(Path(folder).absolute())

@@ -1,0 +1,221 @@
+"""A process whose calls on the GPU are timed from here: it fills its queue behind a gate, we open the gate and watch.
+
+Launchers and baselines are both timed this way, by the same code on both sides (see stage.py).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Self
+
+from kernelwright.judge.channel import ChannelClosed, Message, pair
+from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO, READY
+from kernelwright.judge.warden import Log, signal_name
+
+START_SECONDS = 60.0
+ANSWER_SECONDS = 30.0
+END_SECONDS = 30.0
+LOOK_SECONDS = 0.005  # how often a wait for the gate looks whether the process has something else to say
+CHANNEL = "{channel}"  # stands for the number of the channel's descriptor in a command
+
+
+class FaultKind(StrEnum):
+    """How a launcher ended, as far as the candidate is concerned."""
+
+    does_not_load = "does_not_load"
+    bad_arguments = "bad_arguments"
+    launch_failed = "launch_failed"
+    illegal_access = "illegal_access"
+    device_fault = "device_fault"
+    out_of_memory = "out_of_memory"
+    timed_out = "timed_out"
+    dirty_workspace = "dirty_workspace"
+    gone = "gone"
+
+
+class Faulted(Exception):  # noqa: N818 - it names an outcome
+    """The process is of no use any more. `message` is the driver's word, not the candidate's."""
+
+    def __init__(self, kind: FaultKind, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.message = kind, message
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One call by two clocks: the device's own events, and this process's from the opened gate to the word done."""
+
+    device: float
+    outside: float
+
+
+_KINDS = {
+    "BAD_ARGUMENTS": FaultKind.bad_arguments,
+    "CUDA_ERROR_ILLEGAL_ADDRESS": FaultKind.illegal_access,
+    "CUDA_ERROR_MISALIGNED_ADDRESS": FaultKind.illegal_access,
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": FaultKind.illegal_access,
+    "CUDA_ERROR_OUT_OF_MEMORY": FaultKind.out_of_memory,
+    "CUDA_ERROR_INVALID_VALUE": FaultKind.launch_failed,
+    "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": FaultKind.launch_failed,
+    "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE": FaultKind.launch_failed,
+    "CUDA_ERROR_INVALID_CLUSTER_SIZE": FaultKind.launch_failed,
+    "CUDA_ERROR_NOT_FOUND": FaultKind.does_not_load,
+    "CUDA_ERROR_INVALID_IMAGE": FaultKind.does_not_load,
+    "CUDA_ERROR_NO_BINARY_FOR_GPU": FaultKind.does_not_load,
+}
+
+
+class GatedProcess:
+    """Starts the process and sends it the gate and the helper kernels; it gets ready while the caller goes on.
+
+    `patient` lets it end by itself after a fault, so that a sanitizer around it reports.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        helpers: bytes,
+        *,
+        patient: bool = False,
+        log: Log | None = None,
+    ) -> None:
+        self.log = log or Log()
+        self._patient = patient
+        gate = os.memfd_create("gate", os.MFD_CLOEXEC)
+        os.ftruncate(gate, GATE_BYTES)
+        self._gate = mmap.mmap(gate, GATE_BYTES)
+        self._channel, theirs = pair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [part.replace(CHANNEL, str(theirs.fileno())) for part in command],
+                pass_fds=[theirs.fileno(), self.log.fd],
+                stdin=subprocess.PIPE,  # a warden takes its closing for the end of its caller
+                stdout=self.log.fd,
+                stderr=self.log.fd,
+                env=dict(environment),
+                start_new_session=True,
+            )
+        content = memory_file(helpers)
+        self._ask({"do": "start"}, [gate, content])
+        os.close(gate)
+        os.close(content)
+        self._started = False
+
+    def _start(self) -> None:
+        """Waits for the answer to the start, once."""
+        if not self._started:
+            self._answer(START_SECONDS)
+            self._started = True
+
+    def _gated(self, request: Message, deadline: float) -> tuple[Message, float]:
+        """Has one call armed, opens the gate and times it. The answer is what the process says of it."""
+        self._start()
+        go, done = secrets.randbits(64) | 1, secrets.randbits(64) | 1
+        self._ask({**request, "go": go, "done": done})
+        self._answer(ANSWER_SECONDS)
+        outside = self._pass_gate(go, done, deadline)
+        return self._answer(deadline), outside
+
+    def _pass_gate(self, go: int, done: int, deadline: float) -> float:
+        """Waits until the queue stands at the gate, opens it, and waits until the call behind it is done."""
+        words = memoryview(self._gate).cast("Q")
+        self._spin(words, READY, go, ANSWER_SECONDS)
+        begin = time.perf_counter()
+        words[GO // 8] = go
+        self._spin(words, DONE, done, deadline)
+        return time.perf_counter() - begin
+
+    def _spin(self, words: memoryview, offset: int, wanted: int, deadline: float) -> None:
+        """Returns when the word is there, or the process has a fault to tell. Never sleeps: microseconds count."""
+        at = offset // 8
+        begin = look = time.perf_counter()
+        while words[at] != wanted:
+            now = time.perf_counter()
+            if now < look + LOOK_SECONDS:
+                continue
+            look = now
+            if now > begin + deadline:
+                raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
+            if self._readable(0):
+                return
+
+    def _ask(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        try:
+            self._channel.send(message, list(descriptors))
+        except ChannelClosed:
+            raise self._gone() from None
+
+    def _readable(self, seconds: float) -> bool:
+        return bool(select.select([self._channel.fd], [], [], seconds)[0])
+
+    def _answer(self, patience: float) -> Message:
+        if not self._readable(patience):
+            raise self._fault(FaultKind.timed_out, f"no answer within {patience:g} s")
+        try:
+            answer, _ = self._channel.receive()
+        except ChannelClosed:
+            raise self._gone() from None
+        if "fault" in answer:
+            what, name = str(answer["fault"]["what"]), str(answer["fault"]["name"])
+            raise self._fault(_KINDS.get(name, FaultKind.device_fault), f"{what}: {name}")
+        return dict(answer["ok"])
+
+    def _gone(self) -> Faulted:
+        code = self._process.wait()
+        how = signal_name(-code) if code < 0 else f"exit code {code}"
+        said = self.log.text().strip().splitlines()
+        return self._fault(FaultKind.gone, f"the process ended ({how}) {said[-1] if said else ''}".strip())
+
+    def _fault(self, kind: FaultKind, message: str) -> Faulted:
+        if self._patient and kind is not FaultKind.timed_out:
+            self.end(END_SECONDS)
+        else:
+            self.close()
+        return Faulted(kind, message)
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self, patience: float) -> None:
+        """Lets the process end by itself."""
+        self._channel.close()
+        try:
+            self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the process; the driver takes a running kernel down with it. Returns when it is gone."""
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # a sanitizer has the launcher for a child
+        self._process.wait()
+        if self._process.stdin:
+            self._process.stdin.close()
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+        self.log.close()
+
+
+def memory_file(content: bytes) -> int:
+    descriptor = os.memfd_create("content", os.MFD_CLOEXEC)
+    os.write(descriptor, content)
+    return descriptor
