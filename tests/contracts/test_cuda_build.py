@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,7 +133,11 @@ def test_warm_compilers_have_the_common_headers_ready() -> None:
     )
     warm = BuilderPool(HOPPER.architecture, spare=1)
     try:
-        assert built(build_cuda(candidate(kernel), (vectors(),), HOPPER, warm))
+        until = time.monotonic() + 60
+        while not warm._waiting[0].ready and time.monotonic() < until:
+            time.sleep(0.1)
+        made = build_cuda(candidate(kernel), (vectors(),), HOPPER, warm)
+        assert built(made) and not warm._waiting
     finally:
         warm.close()
 

@@ -54,6 +54,7 @@ def plan_of(**changes: Any) -> Plan:
         {"workspaces": [{"name": "w", "bytes": 1 << 30}]},
         {"definitions": [["A B", "1"]]},
         {"definitions": [["A", "1\n#include </etc/passwd>"]]},
+        {"dependent": True},
         {"surprise": 1},
     ],
 )

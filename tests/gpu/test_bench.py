@@ -43,7 +43,9 @@ def test_what_is_wrong_is_named(name: str) -> None:
         bench.load(item, WORD)
         found = bench.check()
         assert isinstance(found, tuple) and found[1].kind in ("unwritten", "wrong")
-        arguments = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs.values()]
+        arguments: list[Any] = [
+            value.clone() if isinstance(value, torch.Tensor) else value for value in inputs.values()
+        ]
         made = task.reference(*arguments)
         values = [made] if isinstance(made, torch.Tensor) else list(made or ())
         changed = dict(zip(inputs, arguments, strict=True))

@@ -11,7 +11,9 @@ from kernelwright.judge.gpu.client import LauncherProcess
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
 from kernelwright.judge.gpu.health import device_is_well
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
+from kernelwright.judge.gpu.subject import GpuSubject
 from kernelwright.judge.statistics import median
+from kernelwright.judge.warden import Ending
 from tests.gpu.harness import HERE, KERNELS, Bench, signature, with_descriptors
 
 HONEST = sorted(path.name for path in KERNELS.iterdir() if path.is_dir())
@@ -52,6 +54,33 @@ def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
             oracle.load()
             launcher.trial(oracle.word, 5.0)
             assert oracle.complaint() is None
+
+
+@pytest.mark.gpu
+def test_a_subject_answers_as_a_runner_does(bench: Bench) -> None:
+    from kernelwright.contracts.cuda.source import read_cuda_candidate
+    from kernelwright.judge.gpu.build import GpuBuild, build_cuda
+
+    oracle = bench.oracle((64, 128))
+    for path, endings in (
+        (KERNELS / "rmsnorm_vector", (Ending.ok, Ending.ok)),
+        (HERE / "exploits/illegal_null.cu", (Ending.ok, Ending.killed)),
+        (HERE / "exploits/endless.cu", (Ending.ok, Ending.timeout)),
+        (HERE / "exploits/launch_too_much_shared.cu", (Ending.killed,)),
+    ):
+        made = build_cuda(read_cuda_candidate(path), (signature(64, 128),), bench.target, bench.pool)
+        assert isinstance(made, GpuBuild)
+        oracle.load()
+        subject = with_descriptors(oracle, partial(GpuSubject, LauncherProcess(bench.helpers), made.built[0]))
+        with subject:
+            replies = [subject.ready()]
+            while subject.alive and len(replies) < 2:
+                replies.append(subject.trial("r", 1.0))
+        assert tuple(reply.ending for reply in replies) == endings
+        if replies[-1].ending is Ending.ok:
+            assert replies[-1].value > 1000 and subject.uses and subject.disagreement(bench.empty) is None
+        else:
+            assert replies[-1].describe()
 
 
 @pytest.mark.gpu

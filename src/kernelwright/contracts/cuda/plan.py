@@ -157,6 +157,8 @@ class Plan(Value):
 
     @model_validator(mode="after")
     def _sums(self) -> Plan:
+        if self.launches[0].dependent:
+            raise ValueError("the first launch has no launch before it to depend on")
         names = [*(block.name for block in self.scratch), *(block.name for block in self.workspaces)]
         if len(set(names)) != len(names):
             raise ValueError("two scratches or workspaces have the same name")

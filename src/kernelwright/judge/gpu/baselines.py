@@ -1,15 +1,22 @@
-"""The controller's hand on GPU baselines: clean trusted processes, timed through the same gate as a candidate."""
+"""The controller's hand on GPU baselines: clean trusted processes, timed through the same gate as a candidate.
+
+The same questions as `judge.baselines.BaselineProcess` answers on a CPU.
+"""
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.gated import CHANNEL, Faulted, GatedProcess, Timing
 from kernelwright.judge.sandbox import trusted_environment
-from kernelwright.tasks.model import Signature
+
+if TYPE_CHECKING:
+    from kernelwright.judge.oracle.client import OpenTask, Posed
 
 BASELINES = ("eager", "compile")
 """`max-autotune` is the third: it takes minutes, and the same row differs from compile to compile."""
@@ -22,33 +29,35 @@ class GpuBaselineProcess(GatedProcess):
 
     def __init__(self, name: str, helpers: bytes, index: int = 0) -> None:
         self.name = name
+        self.timings: list[Timing] = []  # of the workload that is open
         command = [sys.executable, "-m", "kernelwright.judge.gpu.baseline", CHANNEL, str(index), name]
         path = ":".join(entry for entry in sys.path if entry)
         super().__init__(command, trusted_environment(PYTHONPATH=path), helpers)
 
-    def open(self, task: str, signature: Signature, descriptors: Sequence[int]) -> None:
+    def open(self, task: OpenTask, posed: Posed, descriptors: Sequence[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
-        self._do("start", {}, (), OPEN_SECONDS)
-        arguments = [asdict(argument) for argument in signature.arguments]
-        self._do("open", {"task": task, "signature": arguments}, descriptors, OPEN_SECONDS)
+        self.timings = []
+        arguments = [asdict(argument) for argument in posed.signature.arguments]
+        self._do("open", {"task": task.reference, "signature": arguments}, descriptors, OPEN_SECONDS)
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
         self._do("write", {}, (), RUN_SECONDS)
 
-    def time(self, word: int) -> Timing:
+    def time(self) -> float:
+        """The device's time of one call; the other clock's is kept beside it."""
         try:
-            answer, outside = self._gated({"do": "trial", "word": word}, RUN_SECONDS)
+            answer, outside = self._gated({"do": "trial", "word": secrets.randbits(31)}, RUN_SECONDS)
         except Faulted as fault:
             raise self._undecided("run", fault) from fault
-        return Timing(answer["seconds"], outside)
+        self.timings.append(Timing(answer["seconds"], outside))
+        return self.timings[-1].device
 
     def _do(self, what: str, arguments: dict[str, object], descriptors: Sequence[int], patience: float) -> None:
         try:
             self._start()
-            if what != "start":
-                self._ask({"do": what, **arguments}, descriptors)
-                self._answer(patience)
+            self._ask({"do": what, **arguments}, descriptors)
+            self._answer(patience)
         except Faulted as fault:
             raise self._undecided(what, fault) from fault
 

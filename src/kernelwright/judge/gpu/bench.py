@@ -5,6 +5,7 @@ The same questions as `judge.oracle.bench.Bench` answers on a CPU; caches are fl
 
 from __future__ import annotations
 
+import os
 import struct
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ class GpuBench:
         self._item: Item | None = None
         self._word = 0
         self._remembered: dict[str, torch.Tensor] = {}
+        self._descriptors: list[int] = []
 
     def _shared(self, memory: object) -> torch.Tensor:
         return torch.as_tensor(memory, device=self._device)
@@ -44,9 +46,12 @@ class GpuBench:
         flat = self._bytes[tensor.name][place.offset : place.tail].view(dtype)
         return flat.as_strided(tensor.shape, tensor.strides)
 
+    @property
     def descriptors(self) -> list[int]:
-        """Made for the asking; the caller closes them."""
-        return self._arena.descriptors()
+        """Of the arena's tensors, to be sent; they stay open until the bench is closed."""
+        if not self._descriptors:
+            self._descriptors = self._arena.descriptors()
+        return self._descriptors
 
     @property
     def level(self) -> GpuArenaLevel:
@@ -127,6 +132,9 @@ class GpuBench:
         self._views.clear()
         self._bytes.clear()
         self._remembered.clear()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
         self._arena.close()
 
 

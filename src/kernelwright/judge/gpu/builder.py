@@ -105,6 +105,11 @@ class Builder:
         mounts = [part for path in sorted(visible) for part in ("--read-only", str(path))]
         return [*sandbox.builder_options(self._folder, SCRATCH, ADDRESS_SPACE), *mounts]
 
+    @property
+    def ready(self) -> bool:
+        """Whether it has warmed up: asked now, it would answer without delay."""
+        return self._ready or bool(select.select([self._channel.fd], [], [], 0)[0])
+
     def compile(self, request: CompileRequest) -> CompileResult | GpuBuildFailure:
         product = os.memfd_create("cubin", os.MFD_CLOEXEC)
         try:
@@ -197,9 +202,11 @@ class BuilderPool:
                 self._waiting.append(Builder(self.architecture, headers=True))
 
     def take(self) -> Builder:
+        """A warm one if there is one; one that is still reading headers would keep a simple source waiting."""
         with self._lock:
-            builder = self._waiting.popleft() if self._waiting else None
-        return builder or Builder(self.architecture, headers=False)
+            if self._waiting and self._waiting[0].ready:
+                return self._waiting.popleft()
+        return Builder(self.architecture, headers=False)
 
     def retire(self, builder: Builder) -> None:
         """Ends a builder behind the caller's back: nobody has to wait for it."""

@@ -1,0 +1,90 @@
+"""A candidate on a GPU as the measurement knows runners: it gets ready, it is asked for trials, each has an ending.
+
+What `judge.runner.start_runner` and `judge.warden.Subject` are on a CPU, with the device's time as the time of a trial.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from kernelwright.judge.gpu.build import GpuBuilt
+from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess, Timing
+from kernelwright.judge.gpu.clocks import Disagreement, disagreement
+from kernelwright.judge.gpu.program import FunctionUse
+from kernelwright.judge.warden import Ending, Log, Reply
+
+PREPARE = "p"
+_ENDINGS = {FaultKind.timed_out: Ending.timeout, FaultKind.gone: Ending.exited}
+
+
+@dataclass(frozen=True)
+class GpuReply(Reply):
+    """`message` is the driver's word where the ending is not ok."""
+
+    message: str = ""
+
+    def describe(self) -> str:
+        return self.message or super().describe()
+
+
+class GpuSubject:
+    """One workload of a candidate in a launcher. Launchers may be started ahead: they have met nobody yet."""
+
+    def __init__(self, launcher: LauncherProcess, built: GpuBuilt, descriptors: Sequence[int]) -> None:
+        self._launcher = launcher
+        self.timings: list[Timing] = []
+        self.uses: tuple[FunctionUse, ...] = ()
+        self.fault: Faulted | None = None
+        try:
+            self.uses = launcher.open(built.program, [built.cubin], descriptors)
+        except Faulted as fault:
+            self.fault = fault
+
+    @property
+    def log(self) -> Log:
+        return self._launcher.log
+
+    @property
+    def alive(self) -> bool:
+        return self.fault is None
+
+    def ready(self) -> Reply:
+        """Whether the modules loaded and the arguments fit."""
+        return GpuReply(Ending.ok) if self.fault is None else self._ended(self.fault)
+
+    def trial(self, op: str, deadline: float) -> Reply:
+        """One call; its time is the device's. Preparing constant tensors is another `op`, and nothing to do here."""
+        if op == PREPARE:
+            return GpuReply(Ending.ok)
+        try:
+            timing = self._launcher.trial(_word(), deadline)
+        except Faulted as fault:
+            self.fault = fault
+            return self._ended(fault)
+        self.timings.append(timing)
+        return GpuReply(Ending.ok, round(timing.device * 1e9))
+
+    def disagreement(self, empty: Timing) -> Disagreement | None:
+        """Whether the clock outside saw something else than the device's: then no time of this process counts."""
+        return disagreement(self.timings, empty)
+
+    def _ended(self, fault: Faulted) -> Reply:
+        return GpuReply(_ENDINGS.get(fault.kind, Ending.killed), message=f"{fault.kind}: {fault.message}")
+
+    def close(self) -> None:
+        self._launcher.close()
+
+    def __enter__(self) -> GpuSubject:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._launcher.__exit__(*_)
+
+
+def _word() -> int:
+    """A pattern for scratch: a NaN in every floating-point format, and another one each time."""
+    high, low = (0x7FF0 | secrets.randbelow(15) + 1 for _ in range(2))
+    return high << 16 | low
