@@ -25,7 +25,7 @@ from kernelwright.devices.nvidia import probe, state
 from kernelwright.devices.peaks_nvidia import gpu_peaks
 from kernelwright.judge.gpu.build import GpuBuild, build_cuda
 from kernelwright.judge.gpu.builder import BuilderPool
-from kernelwright.judge.gpu.client import LauncherProcess, Timing
+from kernelwright.judge.gpu.client import Timing
 from kernelwright.judge.gpu.clocks import disagreement
 from kernelwright.judge.statistics import against_itself, median
 
@@ -66,14 +66,14 @@ def start_up(bench: Bench) -> dict[str, object]:
     seconds = []
     for _ in range(5):
         begin = time.perf_counter()
-        with LauncherProcess(bench.helpers) as launcher:
+        with bench.launcher() as launcher:
             launcher.well()
             seconds.append(time.perf_counter() - begin)
     return {"launcher_up_s": [round(value, 3) for value in seconds]}
 
 
 def trials(bench: Bench) -> dict[str, object]:
-    with LauncherProcess(bench.helpers) as launcher:
+    with bench.launcher() as launcher:
         launcher.well()
         timings, begin = [], time.perf_counter()
         for _ in range(200):
@@ -96,7 +96,7 @@ def measured(bench: Bench, candidate: Candidate, size: tuple[int, int], count: i
     made = build_cuda(candidate, (signature(*size),), bench.target, bench.pool)
     assert isinstance(made, GpuBuild), made
     oracle, built = bench.oracle(size), made.built[0]
-    with LauncherProcess(bench.helpers) as launcher:
+    with bench.launcher() as launcher:
         with_descriptors(oracle, partial(launcher.open, built.program, [built.cubin]))
         timings = []
         for _ in range(count):

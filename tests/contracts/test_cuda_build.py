@@ -85,6 +85,15 @@ def test_templates_are_named_by_expressions(pool: BuilderPool) -> None:
     assert {step.function for step in one.program.steps} == {"_ZN1n1fIfLi3EEEvPT_S1_", "_ZN1n1fIdLi1EEEvPT_S1_"}
 
 
+def test_workloads_that_differ_in_kernels_alone_share_a_module(pool: BuilderPool) -> None:
+    kernel = "template <int N> __global__ void f(float* out) { out[0] = N; }"
+    plan = "import kw\ndef plan(x, factor, out):\n    return kw.plan(kw.launch(f'f<{x.numel()}>', 1, 1, out))\n"
+    two = built(build_cuda(candidate(kernel, plan), (vectors(5), vectors(6)), HOPPER, pool))
+    assert two[0].digest == two[1].digest
+    assert [one.program.steps[0].function for one in two] == ["_Z1fILi5EEvPf", "_Z1fILi6EEvPf"]
+    assert [[entry.kernel for entry in one.resources] for one in two] == [["_Z1fILi5EEvPf"], ["_Z1fILi6EEvPf"]]
+
+
 def test_an_error_names_the_line_of_the_source(pool: BuilderPool) -> None:
     text = lines(build_cuda(candidate("\n\n__global__ void scale() { nonsense; }"), (vectors(),), HOPPER, pool))
     assert "kernel.cu(3): error" in text and "nonsense" in text

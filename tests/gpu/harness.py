@@ -25,6 +25,7 @@ from kernelwright.judge.gpu.builder import BuilderPool
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
 from kernelwright.judge.gpu.failure import GpuBuildFailure
+from kernelwright.judge.gpu.health import can_confine
 from kernelwright.judge.gpu.layout import Access, lay_out
 from kernelwright.judge.gpu.own import helper_kernels
 from kernelwright.judge.gpu.sanitize import Inspection, inspect_all
@@ -122,8 +123,12 @@ class Bench:
         self.helpers = helper_kernels(self.target.architecture)
         self.pool = BuilderPool(self.target.architecture)
         self._oracles: dict[tuple[int, int], Oracle] = {}
-        with LauncherProcess(self.helpers) as launcher:
+        self.confine = can_confine(self.helpers)
+        with self.launcher() as launcher:
             self.empty = empty_call(launcher, 1)
+
+    def launcher(self) -> LauncherProcess:
+        return LauncherProcess(self.helpers, confine=self.confine)
 
     def oracle(self, size: tuple[int, int]) -> Oracle:
         if size not in self._oracles:
@@ -142,7 +147,7 @@ class Bench:
         if isinstance(made, GpuBuildFailure):
             return Outcome("does_not_build", " | ".join(made.lines))
         outcome = Outcome("accepted")
-        with LauncherProcess(self.helpers) as launcher:
+        with self.launcher() as launcher:
             for size, built in zip(sizes, made.built, strict=True):
                 outcome.timings[size] = []
                 try:

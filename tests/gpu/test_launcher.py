@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from kernelwright.devices.nvidia import probe, state
-from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu import confinement
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
 from kernelwright.judge.gpu.health import device_is_well
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
@@ -28,7 +28,7 @@ def test_an_honest_kernel_is_accepted(name: str, bench: Bench) -> None:
 
 @pytest.mark.gpu
 def test_both_clocks_read_the_same_on_an_empty_call(bench: Bench) -> None:
-    with LauncherProcess(bench.helpers) as launcher:
+    with bench.launcher() as launcher:
         assert launcher.well()
         timings = [launcher.trial(7, 5.0, empty=True) for _ in range(40)]
         again = empty_call(launcher, 7)
@@ -46,7 +46,7 @@ def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
     signatures = tuple(signature(*size) for size in sizes)
     made = build_cuda(read_cuda_candidate(KERNELS / "rmsnorm_split"), signatures, bench.target, bench.pool)
     assert isinstance(made, GpuBuild)
-    with LauncherProcess(bench.helpers) as launcher:
+    with bench.launcher() as launcher:
         for size, built in zip(sizes, made.built, strict=True):
             oracle = bench.oracle(size)
             uses = with_descriptors(oracle, partial(launcher.open, built.program, [built.cubin]))
@@ -71,7 +71,7 @@ def test_a_subject_answers_as_a_runner_does(bench: Bench) -> None:
         made = build_cuda(read_cuda_candidate(path), (signature(64, 128),), bench.target, bench.pool)
         assert isinstance(made, GpuBuild)
         oracle.load()
-        subject = with_descriptors(oracle, partial(GpuSubject, LauncherProcess(bench.helpers), made.built[0]))
+        subject = with_descriptors(oracle, partial(GpuSubject, bench.launcher(), made.built[0]))
         with subject:
             replies = [subject.ready()]
             while subject.alive and len(replies) < 2:
@@ -90,6 +90,12 @@ def test_times_repeat_in_a_fresh_process(bench: Bench) -> None:
         outcome = bench.judge(KERNELS / "rmsnorm_vector", [(1024, 4096)], trials=30)
         medians.append(median([timing.device for timing in outcome.timings[1024, 4096]]))
     assert max(medians) / min(medians) < 1.03
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not confinement.possible(), reason="this machine offers no namespaces")
+def test_cuda_works_inside_the_sandbox(bench: Bench) -> None:
+    assert bench.confine
 
 
 @pytest.mark.gpu

@@ -47,7 +47,10 @@ class GpuBuild:
 def build_cuda(
     candidate: Candidate, signatures: tuple[Signature, ...], target: Target, pool: BuilderPool
 ) -> GpuBuild | GpuBuildFailure:
-    """Evaluates the plan for every signature and compiles each distinct module once, several at a time."""
+    """Evaluates the plan for every signature and compiles what they need, several modules at a time.
+
+    A failure may quote sizes of any of the signatures: build public and hidden workloads in calls of their own.
+    """
     begin = time.perf_counter()
     try:
         sources = split(candidate.source)
@@ -56,7 +59,7 @@ def build_cuda(
     plans = evaluate_plans(sources.plan, signatures, target)
     if isinstance(plans, GpuBuildFailure):
         return plans
-    requests = [_request(sources.kernel, plan) for plan in plans]
+    requests = _requests(sources.kernel, plans)
     distinct = list(dict.fromkeys(requests))
     compiled = dict(zip(distinct, _compile_all(distinct, target, pool), strict=True))
     built = []
@@ -70,7 +73,8 @@ def build_cuda(
         fault = _misfits(program, made.result)
         if fault is not None:
             return fault
-        told = resources(made.result.log)
+        launched = {step.function for step in program.steps}
+        told = tuple(entry for entry in resources(made.result.log) if entry.kernel in launched)
         built.append(GpuBuilt(plan, program, made.result.cubin, made.digest, told, made.cached))
     return GpuBuild(tuple(built), time.perf_counter() - begin)
 
@@ -82,13 +86,25 @@ class _Made:
     cached: bool
 
 
-def _request(source: str, plan: Plan) -> CompileRequest:
+_Terms = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
+
+
+def _requests(source: str, plans: tuple[Plan, ...]) -> list[CompileRequest]:
+    """What to compile for each plan. Plans that differ in kernels alone share a module: reading the source once is
+    faster than several times."""
+    kernels: dict[_Terms, dict[str, None]] = {}
+    for plan in plans:
+        kernels.setdefault(_terms(plan), {}).update(dict.fromkeys(plan.kernels))
+    return [CompileRequest(source, tuple(kernels[_terms(plan)]), *_terms(plan)) for plan in plans]
+
+
+def _terms(plan: Plan) -> _Terms:
     options = [f"--std={plan.options.std}"]
     if plan.options.fast_math:
         options.append("--use_fast_math")
     if plan.options.max_registers is not None:
         options.append(f"--maxrregcount={plan.options.max_registers}")
-    return CompileRequest(source, plan.kernels, plan.definitions, tuple(options))
+    return plan.definitions, tuple(options)
 
 
 def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | GpuBuildFailure]:
@@ -99,7 +115,8 @@ def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPo
         if kept is not None:
             found[request] = kept
     missing = [request for request in requests if request not in found]
-    groups = [missing[start::PARALLEL] for start in range(min(PARALLEL, len(missing)))]
+    compilers = min(len(missing), pool.warm or PARALLEL)  # starting another takes longer than most sources do
+    groups = [missing[start::compilers] for start in range(compilers)]
     if groups:
         with ThreadPoolExecutor(len(groups)) as threads:
             for group, results in zip(

@@ -196,6 +196,11 @@ class BuilderPool:
         self._ending: list[threading.Thread] = []
         self.refill()
 
+    @property
+    def warm(self) -> int:
+        with self._lock:
+            return sum(builder.ready for builder in self._waiting)
+
     def refill(self) -> None:
         with self._lock:
             while len(self._waiting) < self._spare:
