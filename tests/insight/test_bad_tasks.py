@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def _no_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(conduct, "eager_seconds", lambda task, workload: 0.0)
 
 
+@cache
 def findings_of(name: str) -> tuple[Finding, ...]:
     return lint(resolve(str(BAD / f"{name}.py")), peaks=SOME_CPU)
 

@@ -17,7 +17,7 @@ from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.resolve import builtin_names, resolve
 
 GRADIENTS = (f"{name}:backward" for name in builtin_names() if name not in ("adamw", "argmax"))
-LONGEST = 4096
+LONGEST = 256
 BUILTIN = (*builtin_names(), *GRADIENTS)
 
 
@@ -82,15 +82,11 @@ def test_a_sparse_gradient_is_no_error() -> None:
     assert (finding.rule, finding.severity) == (Rule.mostly_constant, Severity.warning)
 
 
-def test_a_repeated_gradient_is_no_error() -> None:
-    (finding,) = lint(derive_backward(rows_task(lambda x: x.sum(-1))))[:1]
-    assert (finding.rule, finding.severity) == (Rule.repeated, Severity.warning)
-    assert "axis 1" in finding.message
-
-
-def test_a_backward_need_not_use_all_that_its_forward_did() -> None:
-    findings = lint(derive_backward(rows_task(lambda x: x.sum(-1))))
-    assert (Rule.insensitive, Severity.note, "input x") in {(f.rule, f.severity, f.subject) for f in findings}
+def test_a_gradient_may_repeat_itself_and_need_not_use_all_that_its_forward_did() -> None:
+    repeated, unused = lint(derive_backward(rows_task(lambda x: x.sum(-1))))
+    assert (repeated.rule, repeated.severity) == (Rule.repeated, Severity.warning)
+    assert "axis 1" in repeated.message
+    assert (unused.rule, unused.severity, unused.subject) == (Rule.insensitive, Severity.note, "input x")
 
 
 @pytest.mark.parametrize("name", BUILTIN)
