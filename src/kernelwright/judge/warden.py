@@ -31,7 +31,7 @@ class Ending(StrEnum):
 @dataclass(frozen=True)
 class Reply:
     ending: Ending
-    value: int = 0  # nanoseconds if ok, else the exit code or the signal
+    value: int = 0  # nanoseconds if ok or if it ran while stopped, else the exit code or the signal
     cpu: int = 0
 
     @property
@@ -43,7 +43,9 @@ class Reply:
             return f"killed by {signal_name(self.value)}"
         if self.ending is Ending.exited:
             return f"exited with code {self.value}"
-        return {Ending.timeout: "did not answer in time", Ending.ok: "ok"}.get(self.ending, "ran while stopped")
+        if self.ending is Ending.ran_while_stopped:
+            return f"ran while stopped, for {self.value / 1e6:.2f} ms" if self.value else "did not stay stopped"
+        return {Ending.timeout: "did not answer in time", Ending.ok: "ok"}[self.ending]
 
 
 def signal_name(number: int) -> str:

@@ -41,7 +41,7 @@ class Caller:
 
     def say(self, reply: Reply) -> None:
         with self._sending:
-            self.channel.send(reply.model_dump(mode="json", exclude_defaults=True))
+            self.channel.send(reply.model_dump(mode="json"))
 
 
 @dataclass
@@ -228,6 +228,7 @@ def memory_of_tree(root: int) -> int:
 
 def main() -> None:
     """Arguments: the listening socket's descriptor, its name."""
+    fingerprint()  # of the code that this process has loaded, whatever becomes of the files
     listener = socket.socket(fileno=int(sys.argv[1]))
     where = address.Address(address.folder(), sys.argv[2])
     service = Service(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
