@@ -1,0 +1,81 @@
+"""Timing a process through the gate, with a stand-in that plays the launcher without a GPU."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+
+import pytest
+
+from kernelwright.judge.gpu.gated import CHANNEL, Faulted, FaultKind, GatedProcess
+from kernelwright.judge.sandbox import trusted_environment
+
+STAND_IN = """
+import mmap, os, socket, sys, time
+from kernelwright.judge.channel import Channel, ChannelClosed
+from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO, READY
+
+channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+_, descriptors = channel.receive()
+words = memoryview(mmap.mmap(descriptors[0], GATE_BYTES)).cast("Q")
+channel.send({"ok": {}})
+try:
+    while True:
+        message, _ = channel.receive()
+        how = message["how"]
+        if how == "die":
+            os._exit(3)
+        if how == "refuse":
+            channel.send({"fault": {"what": "launch of f", "name": "CUDA_ERROR_INVALID_VALUE"}})
+            break
+        channel.send({"ok": {"armed": True}})
+        words[READY // 8] = message["go"]
+        while words[GO // 8] != message["go"]:
+            pass
+        time.sleep(0.02)
+        if how == "fault":
+            channel.send({"fault": {"what": "the call", "name": "CUDA_ERROR_ILLEGAL_ADDRESS"}})
+            break
+        if how == "hang":
+            time.sleep(60)
+        words[DONE // 8] = message["done"]
+        channel.send({"ok": {"seconds": 0.02}})
+except ChannelClosed:
+    pass
+"""
+
+
+class Played(GatedProcess):
+    def __init__(self) -> None:
+        command = [sys.executable, "-c", textwrap.dedent(STAND_IN), CHANNEL]
+        super().__init__(command, trusted_environment(), b"helpers")
+
+    def call(self, how: str, deadline: float = 5.0) -> float:
+        return self._gated({"how": how}, deadline)[1]
+
+
+def test_a_call_is_timed_from_the_opened_gate_to_the_word_done() -> None:
+    with Played() as process:
+        assert 0.02 <= process.call("right") < 0.2
+        assert 0.02 <= process.call("right") < 0.2
+        assert process.alive
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        ("refuse", FaultKind.launch_failed),
+        ("fault", FaultKind.illegal_access),
+        ("hang", FaultKind.timed_out),
+        ("die", FaultKind.gone),
+    ],
+)
+def test_every_way_to_fail_has_a_kind(how: str, kind: FaultKind) -> None:
+    begin = time.monotonic()
+    with Played() as process:
+        with pytest.raises(Faulted) as caught:
+            process.call(how, deadline=0.3)
+        assert caught.value.kind is kind and caught.value.message
+        assert not process.alive
+    assert time.monotonic() - begin < 10
