@@ -93,7 +93,7 @@ def test_the_layout_names_every_argument_in_order() -> None:
         )
     )
     lines = layout_text(signature, [11, 12]).splitlines()
-    assert lines[0] == f"tensor 11 {PAGE} {PAGE - ALIGNMENT} 0 2 2 3 3 1"
+    assert lines[0] == f"tensor 11 {PAGE} {PAGE - ALIGNMENT} 24 0 2 2 3 3 1"
     assert lines[1] == f"real {(0.5).hex()}"
     assert lines[2:4] == ["integer 7", "integer 1"]
-    assert lines[4] == f"tensor 12 {PAGE} {PAGE - ALIGNMENT} 1 0"
+    assert lines[4] == f"tensor 12 {PAGE} {PAGE - ALIGNMENT} 4 1 0"

@@ -115,5 +115,6 @@ def _layout_line(argument: TensorSpec | ScalarSpec, descriptors: Iterator[int]) 
     region = place(argument)
     numbers = (*argument.shape, *argument.strides)
     fd = next(descriptors)
-    head = f"tensor {fd} {region.bytes} {region.offset} {int(region.writable)} {len(argument.shape)}"
+    place_in_file = f"{region.bytes} {region.offset} {region.extent}"
+    head = f"tensor {fd} {place_in_file} {int(region.writable)} {len(argument.shape)}"
     return " ".join((head, *map(str, numbers)))

@@ -1,4 +1,4 @@
-"""Our own small programs (warden, runner, flush), compiled once per source and compiler, outside any sandbox."""
+"""Our own small programs (warden, runner and others), compiled once per source and compiler, outside any sandbox."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "runner": ("-O2", "-ldl"),
     "runner-sanitized": ("-O1", *SANITIZERS, "-ldl"),
     "flush.so": ("-O2", "-shared", "-fPIC"),
+    "libraries.so": ("-fopenmp", "-shared", "-fPIC", "-Wl,--no-as-needed", "-lm", "-lpthread"),
 }
 
 

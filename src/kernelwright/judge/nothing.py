@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
@@ -12,11 +14,24 @@ from kernelwright.judge.warden import Ending
 from kernelwright.tasks.model import Signature
 
 TRIALS = 40
+WARM_UP = 5
 NOTHING = Candidate("cpp", "void kernel() {}\n", "nothing.cpp")
 
 
-def empty_trial_seconds(threads: int, cpus: tuple[int, ...]) -> float:
-    """The median time of a call that does nothing."""
+@dataclass(frozen=True)
+class Overhead:
+    """Seconds of an empty trial: as a rule, and at the least.
+
+    Only the least may be taken off anybody's time. What a trial costs beyond it depends on which cores the warden and
+    the process happen to run on (several times as much where they differ), and there a candidate that says done early
+    goes on working until the stop reaches it: a candidate can choose the one and use the other.
+    """
+
+    usual: float
+    least: float
+
+
+def empty_trial(threads: int, cpus: tuple[int, ...]) -> Overhead:
     signature = Signature(())
     built = build(NOTHING, signature)  # before the lock: nothing is built while something is measured
     if not isinstance(built, Built):
@@ -25,4 +40,10 @@ def empty_trial_seconds(threads: int, cpus: tuple[int, ...]) -> float:
         replies = [runner.ready(), *(runner.trial("r", 5.0) for _ in range(TRIALS))]
     if any(reply.ending is not Ending.ok for reply in replies):
         raise CannotDecide(f"an empty kernel does not run: {replies[-1].describe()}")
-    return median([reply.seconds for reply in replies[5:]])
+    seconds = [reply.seconds for reply in replies[WARM_UP:]]
+    return Overhead(median(seconds), min(seconds))
+
+
+def empty_trial_seconds(threads: int, cpus: tuple[int, ...]) -> float:
+    """The usual time of a call that does nothing."""
+    return empty_trial(threads, cpus).usual

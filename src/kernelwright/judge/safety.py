@@ -45,6 +45,8 @@ def inspect(runner: Subject, posed: Posed, oracle: OracleClient, *, prepare: boo
         if isinstance(rejected.fault.evidence, ProcessEvidence) and _report(runner):
             return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
         return rejected.fault
+    if _report(runner):  # a candidate may have talked the sanitizer out of ending its process
+        return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
     return None
 
 

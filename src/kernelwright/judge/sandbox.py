@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +16,10 @@ from kernelwright.errors import CannotDecide
 from kernelwright.judge.native import program
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
-NOBODY = 65533
+LOADER_CACHE = "/etc/ld.so.cache"
+VECTOR_MATHS = "libmvec.so.1"  # beside libm, and needed only by a candidate whose loops call it
+NOBODIES = (1 << 30, 1 << 30)  # the first of the users that nobody is, and how many there are
+FEWER_NOBODIES = (20_000, 40_000)  # inside a container that knows few users
 SOURCE = "/source"
 MOST_THREADS = 256
 
@@ -104,16 +109,36 @@ def require(wanted: Level) -> None:
         raise CannotDecide(f"sandbox level {wanted} is required and this machine offers {reached}: {advice}")
 
 
+@cache
+def runtime_libraries(*, sanitized: bool) -> tuple[str, ...]:
+    """The files that a candidate is linked with: C++, OpenMP, the loader, and nothing else of the system.
+
+    Whoever sees all of the system's libraries can load a vendor's and call it a kernel. The list is read off programs
+    of our own, never off a candidate's.
+    """
+    programs = [program("runner-sanitized" if sanitized else "runner"), program("libraries.so")]
+    found: dict[str, None] = {}
+    for path in programs:
+        try:
+            listed = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
+        except OSError:  # a system without ldd
+            return SYSTEM
+        found |= dict.fromkeys(re.findall(r"(/\S+) \(0x", listed))
+    if not found:
+        return SYSTEM
+    beside = [str(Path(path).with_name(VECTOR_MATHS)) for path in found if Path(path).name.startswith("libm.so")]
+    return (*found, *beside, LOADER_CACHE)
+
+
 def runner_options(library: Path, address_space: int, cpus: tuple[int, ...], *, sanitized: bool) -> list[str]:
-    """For a process that runs a candidate: it sees the system's libraries and its own, and nothing else."""
+    """For a process that runs a candidate: it sees the language's run time and its own library, and nothing else."""
     options = ["--cpus", ",".join(map(str, cpus))] if cpus else []
-    options += _common([*SYSTEM, str(library)], procfs=sanitized)
+    options += _common([*runtime_libraries(sanitized=sanitized), str(library)], procfs=sanitized)
     options += ["--file-size", str(1 << 20)]
     if capabilities().root or capabilities().namespaces:  # else the limit would count the user's other processes
         options += ["--threads", str(MOST_THREADS)]
-    if not sanitized:  # the sanitizers reserve terabytes of address space
-        options += ["--address-space", str(address_space)]
-    return options
+    # The sanitizers reserve terabytes of address space; what is used of it is watched instead.
+    return [*options, "--resident" if sanitized else "--address-space", str(address_space)]
 
 
 def builder_options(folder: Path, scratch_bytes: int, address_space: int) -> list[str]:
@@ -144,10 +169,29 @@ def _common(visible: list[str], *, procfs: bool) -> list[str]:
     if found.landlock:
         options.append("--landlock")
     if found.root:
-        options += ["--uid", str(NOBODY)]
+        options += ["--uid", str(somebody_else())]
     if procfs and found.private_proc:
         options.append("--procfs")
     return options
+
+
+_sandboxes = itertools.count()
+
+
+def somebody_else() -> int:
+    """A user for one sandbox: limits are counted by user, so a shared one would let a candidate starve the others."""
+    first, count = NOBODIES if _known_user(sum(NOBODIES) - 1) else FEWER_NOBODIES
+    return first + (os.getpid() * 256 + next(_sandboxes) % 256) % count
+
+
+@cache
+def _known_user(uid: int) -> bool:
+    """Whether this user namespace, a container's perhaps, has such a user and such a group."""
+    for name in ("uid_map", "gid_map"):
+        ranges = [tuple(map(int, line.split())) for line in Path("/proc/self", name).read_text().splitlines()]
+        if not any(inside <= uid < inside + count for inside, _, count in ranges):
+            return False
+    return True
 
 
 def protect_this_process() -> None:

@@ -32,7 +32,7 @@ def confined(command: Sequence[str], channel: str, log: int) -> list[str]:
     mounts = [part for path in _visible() for part in ("--read-only", str(path))]
     return [
         *(str(program("warden")), "run", *mounts, "--namespaces", "--procfs", "--dev-null"),
-        *(["--uid", str(sandbox.NOBODY)] if found.root else []),
+        *(["--uid", str(sandbox.somebody_else())] if found.root else []),
         *("--keep", channel, "--log", str(log), "--file-size", str(1 << 20)),
         *("--milliseconds", str(LIFE_SECONDS * 1000), "--", *command),
     ]

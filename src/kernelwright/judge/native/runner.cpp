@@ -4,7 +4,7 @@
 //   runner GO DONE LAYOUT LIBRARY SECCOMP
 //
 // LAYOUT is a descriptor with one line for each argument, in order:
-//   tensor FD BYTES OFFSET WRITABLE RANK sizes... strides...
+//   tensor FD BYTES OFFSET EXTENT WRITABLE RANK sizes... strides...
 //   real VALUE | integer VALUE
 // Guards around every tensor are reserved and unmapped, the arena is mapped, this process is confined, and only
 // then is the candidate's library loaded, so that its constructors run inside the sandbox and before any data exists.
@@ -20,6 +20,12 @@
 
 #include "../../contracts/cpp/abi.h"
 #include "seccomp.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(start, bytes) ((void)(start), (void)(bytes))
+#endif
 
 namespace {
 
@@ -56,13 +62,18 @@ std::vector<kw_argument> read_layout(int fd) {
       if (fscanf(layout, "%ld", &argument.integer) != 1) give_up("bad layout");
     } else {
       int tensor_fd, writable, rank;
-      size_t bytes, offset;
-      if (fscanf(layout, "%d %zu %zu %d %d", &tensor_fd, &bytes, &offset, &writable, &rank) != 5) give_up("bad layout");
+      size_t bytes, offset, extent;
+      if (fscanf(layout, "%d %zu %zu %zu %d %d", &tensor_fd, &bytes, &offset, &extent, &writable, &rank) != 6)
+        give_up("bad layout");
       for (int d = 0; d < rank; ++d)
         if (fscanf(layout, "%ld", &argument.sizes[d]) != 1) give_up("bad layout");
       for (int d = 0; d < rank; ++d)
         if (fscanf(layout, "%ld", &argument.strides[d]) != 1) give_up("bad layout");
-      argument.data = static_cast<char*>(map_between_guards(tensor_fd, bytes, writable != 0)) + offset;
+      char* base = static_cast<char*>(map_between_guards(tensor_fd, bytes, writable != 0));
+      argument.data = base + offset;
+      // The sanitizers know where a tensor begins, and where an output ends, which canaries tell after the fact only.
+      ASAN_POISON_MEMORY_REGION(base, offset);
+      if (writable) ASAN_POISON_MEMORY_REGION(base + offset + extent, bytes - offset - extent);
     }
     arguments.push_back(argument);
   }

@@ -185,11 +185,12 @@ inline void limit(int what, unsigned long value) {
 
 // Runs in the new process, before its program is executed. `outer_uid`/`outer_gid` are the caller's.
 inline void confine(Policy& policy, unsigned outer_uid, unsigned outer_gid) {
+  if (!policy.read_only.empty()) write_file("/proc/self/oom_score_adj", "1000");  // if memory ends, it goes first
   if (policy.namespaces) {
     if (outer_uid != 0) become_nobody_inside(outer_uid, outer_gid);
     enter_root(policy);
   }
-  rlimit no_core{0, 0};
+  rlimit no_core{1, 1};  // with 0 the kernel would still start a handler for core dumps, outside, as root
   setrlimit(RLIMIT_CORE, &no_core);
   limit(RLIMIT_AS, policy.address_space);
   limit(RLIMIT_FSIZE, policy.file_size);

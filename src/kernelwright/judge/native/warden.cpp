@@ -36,6 +36,7 @@ struct Options {
   int output = -1;         // run: where the produced file is copied
   std::string output_path; // run: the produced file, inside the sandbox
   long milliseconds = 10000;
+  long resident = 0;       // trial: bytes of memory that the process may have at most; 0 for no limit
   bool builder_filter = false;
 };
 
@@ -103,6 +104,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--output") options.output = atoi(value());
     else if (name == "--output-path") options.output_path = value();
     else if (name == "--milliseconds") options.milliseconds = atol(value());
+    else if (name == "--resident") options.resident = atol(value());
     else { fprintf(stderr, "warden: unknown option %s\n", argv[at]); _exit(125); }
   }
   for (++at; at < argc; ++at) options.program.push_back(argv[at]);
@@ -238,7 +240,23 @@ struct Subject {
   pid_t pid;
   int go, done;
   clockid_t cpu;
+  long resident_limit;
   int64_t cpu_at_stop = 0;
+
+  // Where no limit of address space is possible (the sanitizers reserve terabytes), memory is watched from outside,
+  // out of the reach of the process.
+  bool too_large() const {
+    if (resident_limit == 0) return false;
+    char path[64], text[128];
+    snprintf(path, sizeof path, "/proc/%d/statm", static_cast<int>(pid));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    long size = 0, resident = 0;
+    text[length > 0 ? length : 0] = 0;
+    return sscanf(text, "%ld %ld", &size, &resident) == 2 && resident > resident_limit / sysconf(_SC_PAGESIZE);
+  }
 
   int64_t cpu_time() const {
     timespec t{};
@@ -289,13 +307,17 @@ int64_t settled_cpu_time(const Subject& subject) {
   return before;
 }
 
-enum class Wait { kDone, kGone, kTimeout };
+enum class Wait { kDone, kGone, kTimeout, kTooLarge };
+
+constexpr int64_t kLook = 20000000;  // how often memory is looked at where it is limited
 
 Wait wait_for_done(const Subject& subject, int64_t until) {
   pollfd watch[2] = {{subject.done, POLLIN, 0}, {0, 0, 0}};
   for (;;) {
     int64_t left = until - now();
     if (left <= 0) return Wait::kTimeout;
+    if (subject.too_large()) return Wait::kTooLarge;
+    if (subject.resident_limit != 0 && left > kLook) left = kLook;
     timespec limit{left / 1000000000, left % 1000000000};
     int count = ppoll(watch, 2, &limit, nullptr);
     if (count < 0 && errno == EINTR) continue;
@@ -325,7 +347,7 @@ void set_alarm(long seconds) {
 // Waits for done, stops the process and says how long that took since `begin`. False if it is gone.
 bool conclude(Subject& subject, int64_t begin, int64_t cpu_begin, int64_t until) {
   Wait outcome = wait_for_done(subject, until);
-  kill(subject.pid, outcome == Wait::kTimeout ? SIGKILL : SIGSTOP);
+  kill(subject.pid, outcome == Wait::kTimeout || outcome == Wait::kTooLarge ? SIGKILL : SIGSTOP);
   siginfo_t info;
   set_alarm(kStopSeconds);
   if (!await(subject.pid, info, WSTOPPED | WEXITED | WNOWAIT)) {  // a stop is reported once every thread has stopped
@@ -387,7 +409,7 @@ int trial(Options options) {
   struct sigaction action {};
   action.sa_handler = on_alarm;  // without SA_RESTART, so that it interrupts a wait
   sigaction(SIGALRM, &action, nullptr);
-  Subject subject{pid, go[1], done[0], 0};
+  Subject subject{pid, go[1], done[0], 0, options.resident};
   if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
   if (!conclude(subject, begin, 0, begin + options.milliseconds * 1000000ll)) finish(pid);
   char line[128];
