@@ -23,16 +23,15 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "judge_cpu.json"
 EXAMPLE = ROOT / "examples" / "rmsnorm.cpp"
-KERNELS = ROOT / "tests" / "kernels"
 
 _home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
 os.environ["KERNELWRIGHT_HOME"] = _home.name
 
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
 from kernelwright.devices.cpu import probe  # noqa: E402
-from kernelwright.judge.controller import Judge, Settings  # noqa: E402
+from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
-from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
+from kernelwright.judge.settings import Settings  # noqa: E402
 
 RANK = Effort(least=12, most=12)  # just long enough to rank
 
@@ -70,21 +69,29 @@ def write_task(folder: Path, workloads: list[tuple[int, int]], name: str = "rows
     return str(path)
 
 
-def cold(_: argparse.Namespace) -> dict[str, float]:
-    """A whole command in a new process: nothing compiled, nothing cached; then again with what the first one left."""
-    seconds = {}
+def commands(_: argparse.Namespace) -> dict[str, Any]:
+    """Whole commands, one new process each: with nothing cached, with a build cache only, and with a warm oracle."""
+    found: dict[str, Any] = {}
     for baselines in (("eager",), ("eager", "compile")):
         options = [part for name in baselines for part in ("--baseline", name)]
-        command = [sys.executable, "-m", "kernelwright.cli.main", "judge", "rmsnorm", str(EXAMPLE), "--json"]
-        with tempfile.TemporaryDirectory() as home:
-            environment = {
-                **os.environ,
-                "KERNELWRIGHT_HOME": home,
-                "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor",
-            }
-            for state in ("cold", "second command"):
-                run = partial(subprocess.run, [*command, *options, "--trials", "12"], env=environment)
-                seconds[f"{'+'.join(baselines)}, {state}"] = timed(partial(run, capture_output=True, check=True))[0]
+        with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as home:
+            Path(home).chmod(0o755)
+            environment = {**os.environ, "KERNELWRIGHT_HOME": home, "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor"}
+            seconds: dict[str, list[float]] = {}
+            for state in ("cold", "own oracle, built before", "starts the oracle", *["warm oracle"] * 10):
+                own = ["--own-oracle"] if state in ("cold", "own oracle, built before") else []
+                command = ["judge", "rmsnorm", str(EXAMPLE), "--json", "--trials", "12", *options, *own]
+                seconds.setdefault(state, []).append(run_command(command, environment))
+            run_command(["oracle", "stop"], environment)
+            found["+".join(baselines)] = seconds
+    return found
+
+
+def run_command(arguments: list[str], environment: dict[str, str]) -> float:
+    command = [sys.executable, "-m", "kernelwright.cli.main", *arguments]
+    seconds, done = timed(lambda: subprocess.run(command, env=environment, capture_output=True, text=True))
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)} ended with {done.returncode}: {done.stdout[-2000:]} {done.stderr}")
     return seconds
 
 
@@ -151,32 +158,12 @@ def noise(arguments: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def honest(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Every honest kernel under several keys: how often is one rejected?"""
-    keys = 2 if arguments.quick else 10
-    sources = sorted(KERNELS.glob("*/*.cpp"))
-    rejected: list[dict[str, str]] = []
-    judged = 0
-    for number in range(keys):
-        effort = Effort(least=6, most=6)
-        with Judge(Settings(baselines=(), effort=effort, key=os.urandom(32))) as judge:
-            for path in sources:
-                task = path.parent.name.replace("_backward", ":backward")
-                verdict: Verdict = judge.judge(task, read_candidate(path, "cpp"))
-                judged += 1
-                if verdict.verdict is not Outcome.accepted:
-                    rejected.append({"kernel": str(path.relative_to(ROOT)), "verdict": verdict.model_dump_json()})
-        print(f"  key {number + 1} of {keys}: {judged} judged, {len(rejected)} not accepted", flush=True)
-    return {"kernels": len(sources), "keys": keys, "judged": judged, "not_accepted": rejected}
-
-
 SECTIONS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "warm": warm,
     "noise": noise,
     "candidates": candidates,
     "workloads": workloads,
-    "cold": cold,
-    "honest": honest,
+    "commands": commands,
 }
 
 
@@ -184,8 +171,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", choices=sorted(SECTIONS), default=[])
+    parser.add_argument("--write", type=Path, default=RESULTS, help="where to; what is there already is kept")
     arguments = parser.parse_args()
-    report: dict[str, Any] = json.loads(RESULTS.read_text()) if arguments.only and RESULTS.exists() else {}
+    target: Path = arguments.write
+    report: dict[str, Any] = json.loads(target.read_text()) if arguments.only and target.exists() else {}
     report["machine"] = {
         "cpu": probe().model,
         "cores": len(probe().cores),
@@ -197,9 +186,9 @@ def main() -> None:
             print(f"{name} ...", flush=True)
             seconds, report[name] = timed(lambda section=section: section(arguments))
             print(f"{name}: {seconds:.0f} s", flush=True)
-            RESULTS.parent.mkdir(exist_ok=True)
-            RESULTS.write_text(json.dumps(report, indent=1) + "\n")
-    print(f"written: {RESULTS.relative_to(ROOT)}")
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"written: {target}")
 
 
 if __name__ == "__main__":

@@ -42,11 +42,13 @@ HONEST = ROOT / "examples" / "rmsnorm.cpp"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--candidates", type=int, default=500)
-    wanted = parser.parse_args().candidates
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no other candidate after so long")
+    options = parser.parse_args()
+    wanted = options.candidates
     before_all = system()
-    report: dict[str, Any] = {"command": f"python benchmarks/soak.py --candidates {wanted}", "candidates": wanted}
+    report: dict[str, Any] = {"command": f"python benchmarks/soak.py --candidates {wanted}", "wanted": wanted}
     report["honest_before"] = honest_times()
-    report.update(soak(wanted))
+    report.update(soak(wanted, options.seconds))
     report["honest_after"] = honest_times()
     stop_all()
     time.sleep(1)
@@ -56,7 +58,7 @@ def main() -> None:
     print(json.dumps({key: report[key] for key in ("outcomes", "wrong", "left_behind", "same_speed")}, indent=1))
 
 
-def soak(wanted: int) -> dict[str, Any]:
+def soak(wanted: int, limit: float) -> dict[str, Any]:
     """Half of them honest twins, in an order of chance; one in five is built anew, the others come from the cache."""
     chance = random.Random(1)
     chosen = [pair for pair in pairs() if pair.reasons and not pair.slow and small_task(pair).exists()]
@@ -66,6 +68,8 @@ def soak(wanted: int) -> dict[str, Any]:
     begin = time.perf_counter()
     with WarmJudge(Settings(baselines=(), effort=Effort(4, 4))) as judge:
         for number in range(wanted):
+            if time.perf_counter() - begin > limit:
+                break
             pair, hostile = chance.choice(chosen), bool(number % 2)
             candidate = read_candidate(pair.exploit if hostile else pair.twin, "cpp")
             if number % 5 == 0:

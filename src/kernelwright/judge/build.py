@@ -25,6 +25,7 @@ MAX_LIBRARY = 64 << 20
 SCRATCH = 512 << 20
 ADDRESS_SPACE = 4 << 30
 DIAGNOSTIC_LINES = 40
+NOT_STARTED = 125  # what the warden's sandbox exits with when it could not be set up; no compiler does
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def _compile(plan: BuildPlan) -> bytes | BuildFailure:
             reply = _run_compiler(folder, plan, log, product)
         if reply.ending is warden.Ending.timeout:
             return BuildFailure((f"the compiler did not finish within {SECONDS:.0f} s",), timed_out=True)
+        if (reply.ending, reply.value) == (warden.Ending.exited, NOT_STARTED):
+            raise CannotDecide(f"the compiler cannot run confined: {log.text().strip().splitlines()[-1:]}")
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
             return BuildFailure(_diagnostics(log.text(), reply))
         size = os.fstat(product).st_size

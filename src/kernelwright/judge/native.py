@@ -24,15 +24,40 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "libraries.so": ("-fopenmp", "-shared", "-fPIC", "-Wl,--no-as-needed", "-lm", "-lpthread"),
 }
 
+_VERSIONED = tuple(f"g++-{version}" for version in range(20, 8, -1))
+_CACHES = ("ccache", "sccache", "distcc", "icecc")
+
 
 @cache
 def compiler() -> str:
-    """The C++ compiler, by `CXX` or the usual name."""
+    """The C++ compiler itself, by `CXX` or the usual names.
+
+    Scripts and compiler caches that stand before it are passed over: they reach for what a sandbox does not have.
+    """
     wanted = os.environ.get("CXX") or "g++"
-    found = shutil.which(wanted)
-    if found is None:
+    found = [path for name in _names(wanted) for path in _everywhere(name)]
+    if not found:
         raise CannotDecide(f"no C++ compiler: {wanted!r} is not on PATH; install g++ (Debian: apt-get install g++)")
-    return found
+    for path in found:
+        if _is_program(Path(path).resolve()):
+            return path
+    raise CannotDecide(
+        f"{found[0]} is a script or a compiler cache, which cannot run confined: set CXX to the compiler"
+    )
+
+
+def _names(wanted: str) -> tuple[str, ...]:
+    return (wanted,) if os.environ.get("CXX") else (wanted, f"{platform.machine()}-linux-gnu-g++", *_VERSIONED)
+
+
+def _everywhere(name: str) -> list[str]:
+    folders = [None] if "/" in name else os.get_exec_path()
+    return [found for folder in folders if (found := shutil.which(name, path=folder)) is not None]
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF" and path.name not in _CACHES
 
 
 @cache

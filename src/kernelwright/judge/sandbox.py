@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import platform
 import re
 import subprocess
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.native import program
+from kernelwright.judge.native import compiler, program
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 LOADER_CACHE = "/etc/ld.so.cache"
@@ -144,11 +145,21 @@ def runner_options(library: Path, address_space: int, cpus: tuple[int, ...], *, 
 def builder_options(folder: Path, scratch_bytes: int, address_space: int) -> list[str]:
     """For a compiler reading hostile text: it sees the toolchain and the folder with the source and our headers."""
     return [
-        *_common([*SYSTEM, f"{folder}\t{SOURCE}"], procfs=False),
+        *_common([*SYSTEM, *_toolchain(), f"{folder}\t{SOURCE}"], procfs=False),
         *("--builder-filter", "--dev-null"),
         *("--scratch", scratch_directory(folder), "--scratch-bytes", str(scratch_bytes)),
         *("--address-space", str(address_space), "--file-size", str(scratch_bytes), "--cpu-seconds", "120"),
     ]
+
+
+def _toolchain() -> list[str]:
+    """Where a compiler from outside the system's directories (conda, /opt) has its parts."""
+    driver = Path(compiler()).resolve()
+    if str(driver).startswith(tuple(f"{path}/" for path in SYSTEM)):
+        return []
+    prefix = driver.parent.parent
+    parts = [prefix / name for name in ("bin", "lib", "lib64", "libexec", "include")]
+    return [str(path) for path in (*parts, *prefix.glob(f"{platform.machine()}-*")) if path.is_dir()]
 
 
 def source_directory(folder: Path) -> str:

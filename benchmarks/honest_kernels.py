@@ -1,0 +1,89 @@
+"""Every honest kernel under several keys: how often is one rejected?
+
+    python benchmarks/honest_kernels.py [--keys 10] [--streams 1]
+
+Each key draws other hidden workloads and other values. Writes benchmarks/results/honest_kernels.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from streams import side_by_side
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "honest_kernels.json"
+KERNELS = ROOT / "tests" / "kernels"
+
+_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
+os.environ["KERNELWRIGHT_HOME"] = _home.name
+
+from kernelwright.contracts.candidate import read_candidate  # noqa: E402
+from kernelwright.devices.cpu import probe  # noqa: E402
+from kernelwright.judge.controller import Judge  # noqa: E402
+from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.settings import Settings  # noqa: E402
+from kernelwright.judge.verdict import Outcome  # noqa: E402
+
+
+def judge_all(keys: int, stream: int, limit: float) -> dict[str, Any]:
+    kernels = sorted(KERNELS.glob("*/*.cpp"))
+    accepted = {str(path.relative_to(KERNELS)): 0 for path in kernels}
+    others, calls, begin = [], 0, time.perf_counter()
+    done = 0
+    for number in range(keys):
+        if time.perf_counter() - begin > limit:
+            break
+        done += 1
+        with Judge(Settings(baselines=(), effort=Effort(least=6, most=6), key=os.urandom(32))) as judge:
+            for path in kernels:
+                name = str(path.relative_to(KERNELS))
+                task = path.parent.name.replace("_backward", ":backward")
+                verdict = judge.judge(task, read_candidate(path, "cpp"))
+                calls += sum(result.trials for result in verdict.workloads)
+                if verdict.verdict is Outcome.accepted:
+                    accepted[name] += 1
+                else:
+                    others.append({"kernel": name, "verdict": json.loads(verdict.model_dump_json())})
+        print(f"stream {stream}, key {number + 1} of {keys}: {len(others)} not accepted", flush=True)
+    seconds = time.perf_counter() - begin
+    return {"keys": done, "accepted": accepted, "not_accepted": others, "checked_calls": calls, "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keys", type=int, default=10)
+    parser.add_argument("--streams", type=int, default=1, help="how many share the keys, on two cores each")
+    parser.add_argument("--seconds", type=float, default=1e9, help="begin no other key after so long")
+    parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path, default=RESULTS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.stream is not None:
+        options.write.write_text(json.dumps(judge_all(options.keys, options.stream, options.seconds)))
+        return
+    each = -(-options.keys // options.streams)
+    parts = side_by_side(__file__, options.streams, ["--keys", str(each), "--seconds", str(options.seconds)])
+    kernels = parts[0]["accepted"]
+    report = {
+        "command": f"python benchmarks/honest_kernels.py --keys {options.keys} --streams {options.streams}",
+        "machine": {"cpu": probe().model, "cores": len(probe().cores)},
+        "kernels": len(kernels),
+        "keys": sum(part["keys"] for part in parts),
+        "judgings": len(kernels) * sum(part["keys"] for part in parts),
+        "checked_calls": sum(part["checked_calls"] for part in parts),
+        "accepted": {name: sum(part["accepted"][name] for part in parts) for name in kernels},
+        "not_accepted": [one for part in parts for one in part["not_accepted"]],
+        "seconds": [part["seconds"] for part in parts],
+    }
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    print(f"{report['judgings']} judgings, {len(report['not_accepted'])} not accepted")
+
+
+if __name__ == "__main__":
+    main()
