@@ -47,7 +47,7 @@ def compiler() -> str:
 
 
 def _names(wanted: str) -> tuple[str, ...]:
-    return (wanted,) if os.environ.get("CXX") else (wanted, f"{platform.machine()}-linux-gnu-g++", *_VERSIONED)
+    return (wanted, "g++", f"{platform.machine()}-linux-gnu-g++", *_VERSIONED)
 
 
 def _everywhere(name: str) -> list[str]:
