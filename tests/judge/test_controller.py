@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,9 @@ def test_unwritten_elements_are_counted(judge: Judge, tasks: dict[str, str]) -> 
 
 def test_a_write_behind_the_end_is_seen_though_every_value_is_right(judge: Judge, tasks: dict[str, str]) -> None:
     verdict = doubled(judge, tasks, f"{HONEST} out.data[n] = 0;")
+    assert verdict.reason is Reason.unsafe and isinstance(verdict.evidence, SanitizerEvidence)
+    candidate = Candidate("cpp", DOUBLE.replace("BODY", f"{HONEST} out.data[n] = 0;"), "double.cpp")
+    verdict = judge.judge(tasks["double"], candidate, settings=replace(judge.settings, safety=False))
     assert verdict.reason is Reason.wrote_outside
     assert isinstance(verdict.evidence, TrespassEvidence) and "behind" in verdict.evidence.side
 

@@ -20,7 +20,7 @@ from kernelwright.judge.build import BuildFailure, Built, build_both
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
 from kernelwright.judge.native import compiler_version
-from kernelwright.judge.nothing import empty_trial_seconds
+from kernelwright.judge.nothing import Overhead, empty_trial
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed, Witness, close_all
 from kernelwright.judge.runner import start_runner
 from kernelwright.judge.safety import inspect, sanitizers_available
@@ -50,12 +50,13 @@ class Workshop:
     baselines: Baselines
     threads: int
     cpus: tuple[int, ...]
-    empty_trial: float | None = None
+    known_overhead: Overhead | None = None
 
-    def overhead(self) -> float:
-        if self.empty_trial is None:
-            self.empty_trial = empty_trial_seconds(self.threads, self.cpus)
-        return self.empty_trial
+    def overhead(self) -> Overhead:
+        """Measured while no candidate is loaded."""
+        if self.known_overhead is None:
+            self.known_overhead = empty_trial(self.threads, self.cpus)
+        return self.known_overhead
 
 
 @dataclass
@@ -188,6 +189,7 @@ class Judging:
                 expected = shop.baselines.open(
                     self.settings.baselines, shop.oracle, self.task, posed, descriptors, progress
                 )
+            overhead = shop.overhead()
             self._begin(posed, "timed")
             library = self.built[_types(posed)].library
             runner = start_runner(library, posed.signature, descriptors, shop.threads, shop.cpus)
@@ -203,7 +205,6 @@ class Judging:
                 reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
                 return Fault(Stage.load, reason, evidence)
             order = random.Random(seed(self.subkey, "turns", posed.workload.label))
-            overhead = shop.overhead()
             baselines = shop.baselines.processes(self.settings.baselines)
             with lock.measuring():
                 measurement = Measurement(shop.oracle, posed, runner, baselines, expected, overhead, order)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from kernelwright.judge import statistics
 from kernelwright.judge.baselines import BaselineProcess
 from kernelwright.judge.channel import Message
+from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OracleClient, Posed
 from kernelwright.judge.verdict import (
     BaselineTime,
@@ -26,6 +27,8 @@ from kernelwright.judge.verdict import (
 from kernelwright.judge.warden import Ending, Reply, Subject
 
 OUTPUT_LINES = 12
+LEAST_BLOCKS = 6  # a trial of every input family
+HOPELESS = 10.0
 SHORTEST_OVERHEADS = 5  # a workload is too short to rank below this many times the cost of an empty trial
 
 
@@ -75,7 +78,7 @@ class Measurement:
         subject: Subject,
         baselines: dict[str, BaselineProcess],
         expected: dict[str, float],
-        overhead: float,
+        overhead: Overhead,
         order: random.Random,
     ) -> None:
         self._oracle, self._posed, self._subject = oracle, posed, subject
@@ -91,11 +94,19 @@ class Measurement:
         for block in range(1, effort.most + 1):
             self._block(times)
             tick()
+            if self._hopeless(times):
+                break
             if block < effort.least or (block - effort.least) % effort.step:
                 continue
             if self.quiet(times) or time.monotonic() > until:
                 break
         return times
+
+    def _hopeless(self, times: Times) -> bool:
+        """Far slower than the fastest baseline in every block of a whole round: no sample would make it fast."""
+        if not self._fastest or len(times.candidate) < LEAST_BLOCKS:
+            return False
+        return min(times.candidate) > HOPELESS * max(times.baselines[self._fastest])
 
     def _block(self, times: Times) -> None:
         """Everybody once on the same values, in an order of chance, and the fastest baseline twice."""
@@ -166,20 +177,21 @@ class Measurement:
                 "candidate": tuple(times.candidate),
                 **{name: tuple(values) for name, values in times.baselines.items()},
                 **({"again": tuple(times.again)} if times.again else {}),
-                "overhead": (self._overhead,),
+                "overhead": (self._overhead.least, self._overhead.usual),
             },
         )
 
     def _status(self, times: Times) -> SpeedStatus:
         if not self._fastest:
             return SpeedStatus.not_measured
-        if min(self._expected.values()) < SHORTEST_OVERHEADS * self._overhead:
+        if min(self._expected.values()) < SHORTEST_OVERHEADS * self._overhead.usual:
             return SpeedStatus.short
         return SpeedStatus.measured if self.quiet(times) else SpeedStatus.noisy
 
     def _net(self, values: list[float]) -> list[float]:
-        """Less what an empty call costs, as our own null runner showed; a candidate has no say in it."""
-        return [max(value - self._overhead, self._overhead * 0.05, 1e-9) for value in values]
+        """Less the least that an empty call costs, as our own null runner showed; a candidate has no say in it."""
+        least = self._overhead.least
+        return [max(value - least, least, 1e-9) for value in values]
 
     def _ended(self, reply: Reply) -> Fault:
         reason = {

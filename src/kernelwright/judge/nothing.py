@@ -42,8 +42,3 @@ def empty_trial(threads: int, cpus: tuple[int, ...]) -> Overhead:
         raise CannotDecide(f"an empty kernel does not run: {replies[-1].describe()}")
     seconds = [reply.seconds for reply in replies[WARM_UP:]]
     return Overhead(median(seconds), min(seconds))
-
-
-def empty_trial_seconds(threads: int, cpus: tuple[int, ...]) -> float:
-    """The usual time of a call that does nothing."""
-    return empty_trial(threads, cpus).usual

@@ -217,8 +217,26 @@ class AuthorVerdict(Value):
     certificate: str | None = None
 
 
+# In what general way a hidden workload failed. The exact reason would tell an author a little more each time.
+GENERAL = {
+    Reason.unwritten: (Stage.compare, Reason.wrong),
+    Reason.nan_or_inf: (Stage.compare, Reason.wrong),
+    Reason.imprecise: (Stage.compare, Reason.wrong),
+    Reason.wrong: (Stage.compare, Reason.wrong),
+    Reason.wrote_outside: (Stage.compare, Reason.wrong),
+    Reason.does_not_load: (Stage.run, Reason.crashed),
+    Reason.ended_itself: (Stage.run, Reason.crashed),
+    Reason.crashed: (Stage.run, Reason.crashed),
+    Reason.ran_while_stopped: (Stage.run, Reason.crashed),
+    Reason.unsafe: (Stage.run, Reason.crashed),
+}
+
+
 def author_view(verdict: Verdict) -> AuthorVerdict:
     """Drops everything that was learned on hidden workloads."""
+    stage, reason = verdict.stage, verdict.reason
+    if verdict.failed_on_hidden:
+        stage, reason = GENERAL.get(reason, (stage, reason))
     public = tuple(result for result in verdict.workloads if not result.hidden)
     hidden = len(verdict.workloads) - len(public)
     return AuthorVerdict(
@@ -227,14 +245,14 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         task=verdict.task,
         contract=verdict.contract,
         verdict=verdict.verdict,
-        stage=verdict.stage,
-        reason=verdict.reason,
+        stage=stage,
+        reason=reason,
         evidence=None if verdict.failed_on_hidden else verdict.evidence,
         workloads=public,
         hidden=HiddenSummary(
             judged=hidden,
             failed=verdict.failed_on_hidden,
-            reason=verdict.reason if verdict.failed_on_hidden else None,
+            reason=reason if verdict.failed_on_hidden else None,
         ),
         conditions=verdict.conditions,
         build_seconds=verdict.build_seconds,

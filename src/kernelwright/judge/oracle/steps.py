@@ -4,12 +4,15 @@ loses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 aten = torch.ops.aten
+ALIKE = 4.0  # units of the running sum: terms that differ by more are rounded in different directions
+SAMPLE = 64
 
 _MOVES = """
     _local_scalar_dense _to_copy _unsafe_view abs adaptive_max_pool2d amax amin arange argmax argmin
@@ -79,14 +82,26 @@ PARTS: dict[Any, Callable[..., Any]] = {
 def lost(name: str, args: tuple[Any, ...], result: torch.Tensor, unit: float) -> torch.Tensor | None:
     """How much of a sum one accumulator may lose; None for other operations.
 
-    Terms too small to change the sum are rounded away, all in the same direction, so that this does not
-    average out as other rounding does.
+    Every addition rounds by up to a unit of the running sum. As a rule that averages out, and grows with the root
+    of the number of terms. It does not where terms are too small to change the sum, or so alike that all are rounded
+    in the same direction: then it grows with their number.
     """
     if name not in ("sum", "mean") or args[0].numel() == result.numel():
         return None
     axes = tuple(args[1]) if len(args) > 1 and args[1] else tuple(range(args[0].dim()))
-    terms = args[0].abs()
-    threshold = terms.sum(axes, keepdim=True).mul_(unit)
-    small = torch.minimum(terms, threshold).masked_fill_(terms > 4 * threshold, 0.0)
-    loss = small.sum(axes).view(result.shape)
-    return loss if name == "sum" else loss.div_(terms.numel() // loss.numel())
+    terms = _axes_last(args[0], axes)
+    count = terms.shape[-1]
+    rounding = terms.cumsum(-1).abs_().amax(-1, keepdim=True).mul_(unit)
+    usual = terms[..., :: max(1, count // SAMPLE)].median(-1, keepdim=True).values
+    unlike = (terms - usual).abs_() > ALIKE * rounding
+    terms = terms.abs()
+    biased = torch.minimum(terms, rounding).masked_fill_(unlike.logical_and_(terms > ALIKE * rounding), 0.0)
+    loss = biased.sum(-1).add_(rounding.squeeze(-1), alpha=2 * math.sqrt(count)).view(result.shape)
+    return loss if name == "sum" else loss.div_(count)
+
+
+def _axes_last(terms: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
+    """The summed axes as one, behind the others."""
+    summed = sorted(axis % terms.dim() for axis in axes)
+    kept = [axis for axis in range(terms.dim()) if axis not in summed]
+    return terms.permute(*kept, *summed).reshape(*(terms.shape[axis] for axis in kept), -1)

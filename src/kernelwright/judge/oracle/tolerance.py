@@ -51,7 +51,7 @@ C_ROUND = 1.0
 REACH = 2.0
 PROBES = 8
 COARSEST = 2.0**-5
-FLUSHED = 64.0
+FLUSHED = 1024.0
 
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-9}
 
