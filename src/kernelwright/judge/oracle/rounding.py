@@ -8,8 +8,8 @@ comparing are exact) are multiplied by 1 plus or minus about h at random. Three 
 
 - Fused operations that cancel inside are taken apart, so that their steps are seen.
 - A sum also gets noise as large as what one accumulator may lose of it.
-- A convolution also gets noise in proportion to the largest value of its plane: Winograd and FFT transforms
-  mix neighbours, so that a small value beside a large one carries the large one's rounding.
+- A convolution also gets noise in proportion to the largest value, or product, of its plane: Winograd and FFT
+  transforms mix neighbours, so that a small value beside a large one carries the large one's rounding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.judge.oracle.kinks import KINKS, Places, Site, Sites
-from kernelwright.judge.oracle.steps import EXACT, PARTS, WEIGHT_OF_CONVOLUTION, lost
+from kernelwright.judge.oracle.steps import EXACT, PARTS, WEIGHT_OF_CONVOLUTION, largest_products, lost
 
 TABLE = 1 << 22
 PART = TABLE // 2
@@ -72,9 +72,15 @@ class Noise:
         """Noise of a given size."""
         value.add_(self.applied(loss).sub_(loss), alpha=1 / self._h)
 
-    def mix_(self, value: torch.Tensor) -> None:
-        """Noise in proportion to the largest value of each plane: of all axes behind the second."""
+    def mix_(self, value: torch.Tensor, factors: torch.Tensor | None) -> None:
+        """Noise in proportion to the largest value of each plane, or to what its largest factors would give.
+
+        A plane is all axes behind the second. Its largest factors may never meet, one of them at the edge or opposite
+        to a zero; a transform mixes their rounding into the plane all the same.
+        """
         largest = value.abs().amax(tuple(range(2, value.dim())), keepdim=True)
+        if factors is not None:
+            largest = torch.maximum(largest, factors.view(largest.shape))
         value.add_(self.applied(largest.expand(value.shape)).sub_(largest), alpha=MIXING)
 
     def _slice(self, value: torch.Tensor) -> torch.Tensor:
@@ -179,7 +185,7 @@ class Probe(Steps):  # type: ignore[no-untyped-call]
             self._noise.lose_(result, loss)
         weight = WEIGHT_OF_CONVOLUTION.get(name)
         if weight is not None and result.dim() > 2 and max(args[weight].shape[2:]) > 1:
-            self._noise.mix_(result)
+            self._noise.mix_(result, largest_products(args[0], args[1]) if name == "convolution" else None)
 
 
 class Push(Steps):  # type: ignore[no-untyped-call]

@@ -105,3 +105,12 @@ def _axes_last(terms: torch.Tensor, axes: tuple[int, ...]) -> torch.Tensor:
     summed = sorted(axis % terms.dim() for axis in axes)
     kept = [axis for axis in range(terms.dim()) if axis not in summed]
     return terms.permute(*kept, *summed).reshape(*(terms.shape[axis] for axis in kept), -1)
+
+
+def largest_products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | None:
+    """For every plane that a convolution gives: its channels' largest values times largest weights, added as errors
+    are, by their squares. None for grouped ones."""
+    if x.shape[1] != weight.shape[1] or x.dim() != weight.dim():
+        return None
+    values, weights = (part.abs().flatten(2).amax(2).square() for part in (x, weight))
+    return (values @ weights.t()).sqrt_()
