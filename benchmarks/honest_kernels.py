@@ -1,8 +1,9 @@
 """Every honest kernel under several keys: how often is one rejected?
 
-    python benchmarks/honest_kernels.py [--keys 10] [--streams 1]
+    python benchmarks/honest_kernels.py [--keys 10] [--kernels N] [--streams 1]
 
-Each key draws other hidden workloads and other values. Writes benchmarks/results/honest_kernels.json.
+Each key draws other hidden workloads and other values; a judging has three public and three hidden workloads with five
+calls each, the sanitized ones aside. Writes benchmarks/results/honest_kernels.json.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome  # noqa: E402
 
 
-def judge_all(keys: int, stream: int, limit: float) -> dict[str, Any]:
-    kernels = sorted(KERNELS.glob("*/*.cpp"))
+def judge_all(options: argparse.Namespace) -> dict[str, Any]:
+    keys, stream, limit = options.keys, options.stream, options.seconds
+    every = sorted(KERNELS.glob("*/*.cpp"))
+    wanted = min(options.kernels or len(every), len(every))
+    kernels = [every[number * len(every) // wanted] for number in range(wanted)]
     accepted = {str(path.relative_to(KERNELS)): 0 for path in kernels}
     others, calls, begin = [], 0, time.perf_counter()
     done = 0
@@ -41,7 +45,7 @@ def judge_all(keys: int, stream: int, limit: float) -> dict[str, Any]:
         if time.perf_counter() - begin > limit:
             break
         done += 1
-        with Judge(Settings(baselines=(), effort=Effort(least=6, most=6), key=os.urandom(32))) as judge:
+        with Judge(Settings(baselines=(), effort=Effort(least=3, most=3), key=os.urandom(32))) as judge:
             for path in kernels:
                 name = str(path.relative_to(KERNELS))
                 task = path.parent.name.replace("_backward", ":backward")
@@ -59,19 +63,31 @@ def judge_all(keys: int, stream: int, limit: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=10)
+    parser.add_argument("--kernels", type=int, help="so many of them, spread evenly; all by default")
     parser.add_argument("--streams", type=int, default=1, help="how many share the keys, on two cores each")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other key after so long")
     parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--write", type=Path, default=RESULTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stream is not None:
-        options.write.write_text(json.dumps(judge_all(options.keys, options.stream, options.seconds)))
+        options.write.write_text(json.dumps(judge_all(options)))
         return
     each = -(-options.keys // options.streams)
-    parts = side_by_side(__file__, options.streams, ["--keys", str(each), "--seconds", str(options.seconds)])
+    chosen = ["--kernels", str(options.kernels)] if options.kernels else []
+    shared = ["--keys", str(each), "--seconds", str(options.seconds), *chosen]
+    parts = side_by_side(__file__, options.streams, shared)
     kernels = parts[0]["accepted"]
     report = {
-        "command": f"python benchmarks/honest_kernels.py --keys {options.keys} --streams {options.streams}",
+        "command": " ".join(
+            [
+                "python benchmarks/honest_kernels.py",
+                "--keys",
+                str(options.keys),
+                "--streams",
+                str(options.streams),
+                *chosen,
+            ]
+        ),
         "machine": {"cpu": probe().model, "cores": len(probe().cores)},
         "kernels": len(kernels),
         "keys": sum(part["keys"] for part in parts),

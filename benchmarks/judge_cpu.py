@@ -167,6 +167,11 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], Any]] = {
 }
 
 
+def commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
@@ -185,6 +190,7 @@ def main() -> None:
         if not arguments.only or name in arguments.only:
             print(f"{name} ...", flush=True)
             seconds, report[name] = timed(lambda section=section: section(arguments))
+            report.setdefault("taken", {})[name] = {"commit": commit(), "seconds": seconds}
             print(f"{name}: {seconds:.0f} s", flush=True)
             target.parent.mkdir(exist_ok=True)
             target.write_text(json.dumps(report, indent=1) + "\n")

@@ -31,10 +31,17 @@ def interval(values: list[float]) -> str:
 
 def judging(report: dict[str, Any]) -> list[str]:
     parts = []
-    if "cold" in report:
-        rows = [(name, f"{seconds:.1f}") for name, seconds in report["cold"].items()]
-        parts.append("## A whole command\n\nOne kernel for rmsnorm, 3 public and 3 hidden workloads, 12 trials each.\n")
-        parts.append(table(("baselines, state", "seconds"), rows))
+    if "commands" in report:
+        rows = [
+            (baselines, state, f"{median(seconds):.1f}", str(len(seconds)))
+            for baselines, states in report["commands"].items()
+            for state, seconds in states.items()
+        ]
+        parts.append(
+            "\n## A single `judge` command\n\nOne kernel for rmsnorm on 3 public and 3 hidden workloads, 12 trials "
+            "each, from the start of the command's process to its end.\n"
+        )
+        parts.append(table(("baselines", "state", "seconds, median", "commands"), rows))
     if "warm" in report:
         rows = [
             (name, f"{found['first']:.1f}", f"{median(found['fresh build']):.1f}", f"{min(found['fresh build']):.1f}",
@@ -71,12 +78,6 @@ def judging(report: dict[str, Any]) -> list[str]:
             "only where it lies within 0.95 to 1.05, and undecided elsewhere.\n"
         )
         parts.append(table(("rmsnorm workload", "eager, ms", "A/A, 12 blocks", "A/A, 36 blocks"), rows))
-    if "honest" in report:
-        found = report["honest"]
-        parts.append(
-            f"\n## Honest kernels\n\n{found['kernels']} honest kernels under {found['keys']} keys: "
-            f"{found['judged']} judgings, {len(found['not_accepted'])} not accepted.\n"
-        )
     return parts
 
 
@@ -92,15 +93,54 @@ def exploits(report: dict[str, Any]) -> list[str]:
     ]
 
 
+def honest(report: dict[str, Any]) -> list[str]:
+    if not report:
+        return []
+    return [
+        f"\n## Honest kernels\n\n{report['kernels']} honest kernels under {report['keys']} keys: {report['judgings']} "
+        f"judgings with {report['checked_calls']:,} checked calls, {len(report['not_accepted'])} not accepted "
+        f"(`{report['command']}`).\n"
+    ]
+
+
+def soak(report: dict[str, Any]) -> list[str]:
+    if not report:
+        return []
+    outcomes = ", ".join(f"{count} {name}" for name, count in sorted(report["outcomes"].items()))
+    first, last = report["held"][0], report["held"][-1]
+    rows = [(name, str(first[name]), str(last[name])) for name in ("processes", "descriptors", "resident_mib")]
+    left = sum(len(names) for names in report["left_behind"].values())
+    speed = "overlap" if report["same_speed"] else "do not overlap"
+    return [
+        f"\n## Soak\n\n{last['candidates']} candidates, honest and hostile in turn, through one warm oracle "
+        f"(`{report['command']}`): {outcomes}; {len(report['wrong'])} outcomes other than they must be. Left behind "
+        f"when it was stopped: {left} processes, files or shared memory segments. An honest kernel's speedup before "
+        f"and after: the intervals {speed}.\n",
+        table(("held by the oracle's processes", f"after {first['candidates']}", f"after {last['candidates']}"), rows),
+    ]
+
+
+def taken(report: dict[str, Any]) -> str:
+    sections = report.get("taken", {})
+    return "; ".join(f"{name} at {where['commit']}" for name, where in sections.items())
+
+
 def main() -> None:
     report = load("judge_cpu")
     machine = report.get("machine", {})
     head = (
         "# Benchmarks\n\nMade by `python benchmarks/report.py` from the raw data in `benchmarks/results`. "
-        f"Machine: {machine.get('cpu', '?')}, {machine.get('cores', '?')} cores of a shared virtual machine. "
-        "Command: `python benchmarks/judge_cpu.py`.\n"
+        f"Machine: {machine.get('cpu', '?')}, {machine.get('cores', '?')} cores of a shared virtual machine, which "
+        "takes the cores away for up to 40 ms now and then. "
+        f"Command: `python benchmarks/judge_cpu.py` ({taken(report)}).\n"
     )
-    PAGE.write_text("\n".join([head, *judging(report), *exploits(load("exploits_under_load"))]) + "\n")
+    parts = [
+        *judging(report),
+        *honest(load("honest_kernels")),
+        *exploits(load("exploits_under_load")),
+        *soak(load("soak")),
+    ]
+    PAGE.write_text("\n".join([head, *parts]) + "\n")
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

@@ -22,6 +22,8 @@ from kernelwright.judge.measure import Effort
 from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
+JUDGED = ("cpp",)
+
 
 class View(StrEnum):
     author = "author"
@@ -54,6 +56,10 @@ def judge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
+    if contract_named(contract).name not in JUDGED:
+        raise KernelwrightError(
+            f"this version judges {', '.join(JUDGED)} candidates; {contract} is described and built"
+        )
     candidates = [read_candidate(path, contract_named(contract).name) for path in sources]
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
