@@ -11,9 +11,10 @@ from pathlib import Path
 from kernelwright.contracts.candidate import Candidate, read_candidate
 from kernelwright.judge.controller import Judge, Settings
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.verdict import Outcome, Verdict
+from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"
+UNDECIDED_GAIN = 1.5
 NEEDS_FULL_SIZE = ("shapes_", "assume_", "phase_family")  # they look at sizes, or at a sample of large inputs
 
 
@@ -104,10 +105,14 @@ def complaint(pair: Pair, bench: Bench) -> str | None:
 
 
 def faster_than_twin(exploit: Verdict, twin: Verdict) -> str | None:
-    """An exploit's claim (its lower bound) may not lie above what its twin can be (its upper bound)."""
+    """An exploit's claim (its lower bound) may not lie above what its twin can be (its upper bound).
+
+    Where the judge leaves the speed undecided there is no claim, and on a loaded machine the few trials of this test
+    scatter; then only a gain that no noise explains counts.
+    """
     for cheat, honest in zip(exploit.workloads, twin.workloads, strict=True):
         low = min(b.speedup.low for b in cheat.baselines)
         high = min(b.speedup.high for b in honest.baselines)
-        if low > high:
+        if low > high * (1.0 if cheat.speed is SpeedStatus.measured else UNDECIDED_GAIN):
             return f"on {cheat.label} it claims {low:.2f}x, above its twin's {high:.2f}x"
     return None
