@@ -17,10 +17,12 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import torch
 
 HERE = Path(__file__).parent
+PATH = HERE / "results" / "tolerance_corpus.json"
 sys.path.insert(0, str(HERE.parent / "tests"))
 
 from corpus.measure import Row, measure  # noqa: E402
@@ -37,19 +39,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the corpus that fixes the judge's tolerance.")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="operations measured at the same time")
-    parser.add_argument("--only", help="the name of one operation; nothing is written then")
+    parser.add_argument("--only", help="the name of one operation; the others' results are kept")
     options = parser.parse_args()
     chosen = [operation for operation in OPERATIONS if options.only in (None, operation.name)]
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = others(options.seeds, [options.only]) if options.only else []
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         names = [operation.name for operation in chosen]
         for operation, (found, seconds) in zip(chosen, pool.map(run, names, repeat(options.seeds)), strict=True):
             show(operation, found, seconds)
-            rows += found
-    summary = summarise(rows)
-    print("\n" + "\n".join(f"{key}: {value}" for key, value in summary.items()))
-    if options.only is None:
-        write(rows, summary, options.seeds)
+            rows += map(as_json, found)
+    write(rows, options.seeds)
 
 
 def run(name: str, seeds: int) -> tuple[list[Row], float]:
@@ -73,46 +72,55 @@ def show(operation: Operation, rows: list[Row], seconds: float) -> None:
         )
 
 
-def summarise(rows: list[Row]) -> dict[str, float | int | None]:
-    honest = [row for row in rows if row.kind is Kind.HONEST]
-    downcasts = [row for row in rows if row.kind is Kind.DOWNCAST]
-    waits = [row.patience for row in downcasts]
+def as_json(row: Row) -> dict[str, Any]:
     return {
-        "honest trials": sum(len(row.ratios) for row in honest),
-        "honest trials rejected": sum(sum(row.rejected) for row in honest),
-        "largest honest ratio": max((max(row.ratios) for row in honest), default=None),
-        "downcast trials": sum(len(row.ratios) for row in downcasts),
-        "downcast trials rejected": sum(sum(row.rejected) for row in downcasts),
-        "rotations that missed a downcast": sum(wait is None for row in downcasts for wait in row.waits),
+        "operation": row.operation,
+        "variant": row.variant,
+        "kind": str(row.kind),
+        "trials": len(row.ratios),
+        "rejected": sum(row.rejected),
+        "least": _number(min(row.ratios)),
+        "median": _number(statistics.median(row.ratios)),
+        "most": _number(max(row.ratios)),
+        "patience": row.patience,
+        "rotations_missed": sum(wait is None for wait in row.waits),
+    }
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, float | int | None]:
+    honest = [row for row in rows if row["kind"] == Kind.HONEST]
+    downcasts = [row for row in rows if row["kind"] == Kind.DOWNCAST]
+    waits = [row["patience"] for row in downcasts]
+    return {
+        "honest trials": sum(row["trials"] for row in honest),
+        "honest trials rejected": sum(row["rejected"] for row in honest),
+        "largest honest ratio": max((float(row["most"]) for row in honest), default=None),
+        "downcast trials": sum(row["trials"] for row in downcasts),
+        "downcast trials rejected": sum(row["rejected"] for row in downcasts),
+        "rotations that missed a downcast": sum(row["rotations_missed"] for row in downcasts),
         "most trials before a downcast was rejected": None if None in waits else max(waits, default=None),
     }
 
 
-def write(rows: list[Row], summary: dict[str, float | int | None], seeds: int) -> None:
+def others(seeds: int, measured: list[str]) -> list[dict[str, Any]]:
+    """What is known of the operations that were not measured now, if it is of the same constants and seeds."""
+    known = json.loads(PATH.read_text()) if PATH.exists() else {}
+    if (known.get("constants"), known.get("seeds"), known.get("torch")) != (CONSTANTS, seeds, torch.__version__):
+        raise SystemExit("the results that are there are of other constants, seeds or torch: measure all operations")
+    return [row for row in known["rows"] if row["operation"] not in measured]
+
+
+def write(rows: list[dict[str, Any]], seeds: int) -> None:
     result = {
         "torch": torch.__version__,
         "seeds": seeds,
         "constants": CONSTANTS,
-        "summary": summary,
-        "rows": [
-            {
-                "operation": row.operation,
-                "variant": row.variant,
-                "kind": row.kind,
-                "trials": len(row.ratios),
-                "rejected": sum(row.rejected),
-                "least": _number(min(row.ratios)),
-                "median": _number(statistics.median(row.ratios)),
-                "most": _number(max(row.ratios)),
-                "patience": row.patience,
-            }
-            for row in rows
-        ],
+        "summary": summarise(rows),
+        "rows": rows,
     }
-    path = HERE / "results" / "tolerance_corpus.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    print(f"\nwritten to {path}")
+    PATH.parent.mkdir(exist_ok=True)
+    PATH.write_text(json.dumps(result, indent=1) + "\n")
+    print("\n" + "\n".join(f"{key}: {value}" for key, value in summarise(rows).items()))
 
 
 def _number(value: float) -> float | str:
