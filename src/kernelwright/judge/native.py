@@ -35,10 +35,10 @@ def compiler() -> str:
     Scripts and compiler caches that stand before it are passed over: they reach for what a sandbox does not have.
     """
     wanted = os.environ.get("CXX") or "g++"
-    found = [path for name in _names(wanted) for path in _everywhere(name)]
+    found = _everywhere(wanted)
     if not found:
         raise CannotDecide(f"no C++ compiler: {wanted!r} is not on PATH; install g++ (Debian: apt-get install g++)")
-    for path in found:
+    for path in (*found, *(path for name in _names() for path in _everywhere(name))):
         if _is_program(Path(path).resolve()):
             return path
     raise CannotDecide(
@@ -46,8 +46,8 @@ def compiler() -> str:
     )
 
 
-def _names(wanted: str) -> tuple[str, ...]:
-    return (wanted, "g++", f"{platform.machine()}-linux-gnu-g++", *_VERSIONED)
+def _names() -> tuple[str, ...]:
+    return ("g++", f"{platform.machine()}-linux-gnu-g++", *_VERSIONED)
 
 
 def _everywhere(name: str) -> list[str]:
