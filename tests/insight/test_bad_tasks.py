@@ -31,7 +31,6 @@ ERRORS: dict[str, Reasons] = {
     "unused_scalar": {(Rule.insensitive, "scalar alpha")},
     "tiny_epsilon": {(Rule.insensitive, "scalar eps")},
     "long_mean": {(Rule.nearly_constant, "output out")},
-    "long_sum": {(Rule.zeros_accepted, "output out"), (Rule.constant_accepted, "output out")},
     "identity": {(Rule.echo_accepted, "output out")},
     "narrow_range": {(Rule.hidden_range, "hidden ranges")},
     "dead_steps": {(Rule.dead_operations, "reference")},

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,8 @@ def the_one() -> int:
 def children(pid: int) -> list[int]:
     found = []
     for thread in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (thread / "children").read_text().split())
+        with suppress(FileNotFoundError):  # a thread that has ended since
+            found += map(int, (thread / "children").read_text().split())
     return found
 
 

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 
 aten = torch.ops.aten
-ALIKE = 4.0  # units of the running sum: terms that differ by more are rounded in different directions
+SMALL = 4.0  # units of the running sum
+ALIKE = 2.0  # units of the running sum: terms that differ by more are rounded in different directions
+MANY = 0.25  # of all terms; fewer that happen to be alike are spread over a unit, and their rounding averages out
 SAMPLE = 64
 
 _MOVES = """
@@ -93,9 +95,10 @@ def lost(name: str, args: tuple[Any, ...], result: torch.Tensor, unit: float) ->
     count = terms.shape[-1]
     rounding = terms.cumsum(-1).abs_().amax(-1, keepdim=True).mul_(unit)
     usual = terms[..., :: max(1, count // SAMPLE)].median(-1, keepdim=True).values
-    unlike = (terms - usual).abs_() > ALIKE * rounding
+    alike = (terms - usual).abs_() <= ALIKE * rounding
+    alike &= alike.sum(-1, keepdim=True) >= MANY * count
     terms = terms.abs()
-    biased = torch.minimum(terms, rounding).masked_fill_(unlike.logical_and_(terms > ALIKE * rounding), 0.0)
+    biased = torch.minimum(terms, rounding).masked_fill_(~(alike | (terms <= SMALL * rounding)), 0.0)
     loss = biased.sum(-1).add_(rounding.squeeze(-1), alpha=2 * math.sqrt(count)).view(result.shape)
     return loss if name == "sum" else loss.div_(count)
 
