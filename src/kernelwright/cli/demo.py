@@ -10,7 +10,7 @@ from kernelwright.cli.verdicts import show
 from kernelwright.contracts.candidate import read_candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.controller import Judge, Settings
-from kernelwright.judge.verdict import Outcome
+from kernelwright.judge.verdict import Outcome, author_view
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TASK = "rmsnorm"
@@ -29,7 +29,7 @@ def main() -> None:
                 progress.start(name)
                 verdict = judge.judge(TASK, read_candidate(EXAMPLES / name, "cpp"), progress)
                 progress.clear()
-                show(out, verdict)
+                show(out, author_view(verdict))
                 outcomes.append(verdict.verdict)
     except KernelwrightError as error:
         complain(str(error))

@@ -109,6 +109,13 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    noisy = [r.aa for r in results if r.speed is SpeedStatus.noisy and r.aa is not None]
+    if noisy:
+        low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
+        console.print(
+            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where 0.95 to "
+            "1.05 is asked for; a quieter machine or more --trials would tell[/]"
+        )
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
 

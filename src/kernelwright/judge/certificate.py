@@ -183,6 +183,8 @@ def find(given: str) -> Path:
     path = Path(given)
     if not path.exists() and "/" not in given:
         path = folder() / f"{given.removesuffix('.json')}.json"
+    if path.is_dir():
+        raise CertificateError(f"{given}: is a directory; give the certificate's file")
     if not path.is_file():
         raise CertificateError(f"{given}: there is no such certificate here; they are kept in {folder()}")
     return path

@@ -13,7 +13,8 @@ LONGEST = 300
 def shown(origin: str) -> str:
     """A task's file as a person would type it."""
     path = Path(origin)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else origin
+    here = Path.cwd()
+    return str(path.relative_to(here)) if here != Path("/") and path.is_relative_to(here) else origin
 
 
 def line_in(error: BaseException, origin: str) -> int | None:

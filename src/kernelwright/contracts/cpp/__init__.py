@@ -143,7 +143,10 @@ class CppContract:
             parts.append(f"// Called once before the first call of kernel; timed and reported apart.\n{head} {{\n}}\n")
         head = _declaration("kernel", signatures[0].arguments, generic)
         outputs = [t.name for t in signatures[0].tensors if t.role in ("output", "inout")]
-        parts.append(f"{head} {{\n  // Write every element of: {', '.join(outputs)}.\n}}\n")
+        tensor = next(t for t in signatures[0].tensors if t.name == outputs[0])
+        index = ", ".join("ijklmn"[: len(tensor.shape)])
+        use = f"{tensor.name}.size(0) is a size, {tensor.name}({index}) an element, {tensor.name}.data the memory"
+        parts.append(f"{head} {{\n  // Write every element of: {', '.join(outputs)}.\n  // {use}.\n}}\n")
         return "\n".join(parts)
 
     def rules(self) -> tuple[str, ...]:
@@ -154,7 +157,7 @@ class CppContract:
             "Tensors are strided views: data, sizes, strides (in elements), size(d), stride(d), numel(), contiguous().",
             "Data starts on a 256-byte boundary; reading up to the next 256-byte boundary past the end is harmless.",
             "OpenMP is allowed; the number of threads is set by the judge and is the same for the baselines.",
-            "Any shape within the task's ranges may be asked for; the judge also uses shapes that it does not tell.",
+            "Beside the public workloads, any sizes within the task's ranges may be asked for; which ones is not told.",
             "Threads may stay alive between calls, but they are stopped between calls and all time is counted.",
             "Processes, sockets, files other than the system's libraries, and timers are not available.",
             "Flags are fixed. The standard library and the compiler's intrinsics are available.",

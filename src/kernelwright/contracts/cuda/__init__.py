@@ -132,7 +132,7 @@ class CudaContract:
             "Write every element of every output. Outputs hold garbage before the call. Inputs are mapped read-only.",
             "Tensors start on a 256-byte boundary; reading up to the next 256-byte boundary past the end is "
             "harmless. Anything further ends the launcher.",
-            "Any shape within the task's ranges may be asked for; the judge also uses shapes that it does not tell.",
+            "Beside the public workloads, any sizes within the task's ranges may be asked for; which ones is not told.",
             "Headers: cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, mma.h, cooperative_groups.h, cuda.h (for CUtensorMap), "
             "and cub, libcu++ and CUTLASS where installed. No relocatable device code, no device runtime.",
         )
