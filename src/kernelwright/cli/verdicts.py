@@ -113,8 +113,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if noisy:
         low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
         console.print(
-            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where 0.95 to "
-            "1.05 is asked for; a quieter machine or more --trials would tell[/]"
+            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where 0.95 "
+            "to 1.05 is asked for; a quieter machine or more --trials would tell[/]"
         )
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")

@@ -35,7 +35,8 @@ class Brief(BaseModel):
             f"## Reference\n```python\n{self.reference.strip()}\n```\n\n"
             f"## Signature\n{self.language}.\n```cpp\n{self.signature}\n```\n\n"
             f"## Rules\n{rules}\n\n## Public workloads\n{workloads}\n\n"
-            f"## Sizes that may be asked for, beside the public workloads\n{ranges}\n\n## Skeleton\n```cpp\n{self.skeleton}```\n"
+            f"## Sizes that may be asked for, beside the public workloads\n{ranges}\n\n"
+            f"## Skeleton\n```cpp\n{self.skeleton}```\n"
         )
 
 

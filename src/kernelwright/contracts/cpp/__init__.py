@@ -146,6 +146,8 @@ class CppContract:
         tensor = next(t for t in signatures[0].tensors if t.name == outputs[0])
         index = ", ".join("ijklmn"[: len(tensor.shape)])
         use = f"{tensor.name}.size(0) is a size, {tensor.name}({index}) an element, {tensor.name}.data the memory"
+        if not tensor.shape:
+            use = f"{tensor.name}.data[0] is the value"
         parts.append(f"{head} {{\n  // Write every element of: {', '.join(outputs)}.\n  // {use}.\n}}\n")
         return "\n".join(parts)
 
