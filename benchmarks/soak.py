@@ -154,11 +154,11 @@ def system() -> dict[str, set[str]]:
     processes = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            command, environment = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
         except OSError:
             continue
-        if "kernelwright" in command or "runner" in command or "warden" in command:
-            processes.add(f"{entry.name} {command[:80]}")
+        if int(entry.name) != os.getpid() and _home.name.encode() in command + environment:
+            processes.add(command.replace(b"\0", b" ").decode(errors="replace")[:120])
     return {
         "processes": processes,
         "temporary": {path.name for path in Path(tempfile.gettempdir()).iterdir()},
