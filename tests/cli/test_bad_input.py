@@ -122,6 +122,8 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         text=True,
         start_new_session=True,
         env={**os.environ, "KERNELWRIGHT_MARK": str(tmp_path)},
+        # Whoever runs the tests in the background may have it ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(4)
     os.killpg(process.pid, signal.SIGINT)
