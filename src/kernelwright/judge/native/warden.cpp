@@ -10,6 +10,7 @@
 // and each is answered by one line: `ok NANOSECONDS CPU_NANOSECONDS`, `exited CODE`, `killed SIGNAL`, `timeout`,
 // `ran-while-stopped`, or `failed WHY` where the warden itself is at fault. The first line has the same form.
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,6 +18,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+
+#include <algorithm>
 
 #include "sandbox.hpp"
 #include "seccomp.hpp"
@@ -271,38 +274,45 @@ struct Subject {
 // wait until the thread is off its core, after which its processor time is final.
 constexpr int64_t kLeaving = 200000;
 
-bool has_left(const char* thread_directory, const char* thread) {
+enum class Core { kLeft, kRunning, kUnknown };
+
+Core core_of(const char* thread_directory, const char* thread) {
   char path[96], answer[8];
   snprintf(path, sizeof path, "%s/%s/syscall", thread_directory, thread);
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
+  if (file < 0) return errno == ENOENT ? Core::kLeft : Core::kUnknown;  // it has ended
   ssize_t length = read(file, answer, sizeof answer);
+  int error = errno;
   close(file);
-  return length > 0 && strncmp(answer, "running", 7) != 0;
+  if (length <= 0) return error == ESRCH ? Core::kLeft : error == EAGAIN ? Core::kRunning : Core::kUnknown;
+  return strncmp(answer, "running", 7) == 0 ? Core::kRunning : Core::kLeft;
 }
 
-bool all_have_left(pid_t pid) {
+Core all_cores(pid_t pid) {
   char path[32];
   snprintf(path, sizeof path, "/proc/%d/task", pid);
   DIR* directory = opendir(path);
-  if (!directory) return false;
-  bool left = true;
+  if (!directory) return Core::kUnknown;
+  Core worst = Core::kLeft;
   while (dirent* entry = readdir(directory)) {
-    if (entry->d_name[0] != '.' && !has_left(path, entry->d_name)) left = false;
+    if (entry->d_name[0] == '.') continue;
+    worst = std::max(worst, core_of(path, entry->d_name));
   }
   closedir(directory);
-  return left;
+  return worst;
 }
 
+// A thread that was ending when the others stopped is not stopped: it goes on ending, and is waited for.
 int64_t settled_cpu_time(const Subject& subject) {
-  if (all_have_left(subject.pid)) return subject.cpu_time();
-  int64_t before = subject.cpu_time();  // where /proc does not tell: until it stands still
-  for (int round = 0; round < 100; ++round) {
+  int64_t before = subject.cpu_time();
+  for (int round = 0; round < 10000; ++round) {
+    Core cores = all_cores(subject.pid);
+    int64_t after = subject.cpu_time();
+    if (cores == Core::kLeft) return after;
+    if (cores == Core::kUnknown && round > 0 && after == before) return after;  // all that can be told
+    before = after;
     timespec moment{0, 50000};
     nanosleep(&moment, nullptr);
-    int64_t after = subject.cpu_time();
-    if (after == before) break;
-    before = after;
   }
   return before;
 }
