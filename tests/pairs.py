@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate, read_candidate
-from kernelwright.judge.controller import Judge, Settings
+from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
+from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"

@@ -25,8 +25,8 @@ def test_what_is_wrong_is_named(name: str) -> None:
     import torch
 
     from kernelwright.judge.gpu.bench import GpuBench
-    from kernelwright.judge.oracle.bench import Trespass
     from kernelwright.judge.oracle.tolerance import expectations
+    from kernelwright.judge.oracle.workplace import Trespass
     from kernelwright.tasks.drawing import draw_inputs, signature
     from kernelwright.tasks.model import Workload
     from kernelwright.tasks.resolve import resolve

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.judge.oracle.bench import Bench, Trespass, sentinel_word
+from kernelwright.judge.oracle.bench import Bench
 from kernelwright.judge.oracle.pool import Pool
+from kernelwright.judge.oracle.workplace import Trespass, sentinel_word
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Workload

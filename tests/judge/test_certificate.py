@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +17,11 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
+from kernelwright.judge.judging import Judging, Workshop
 from kernelwright.judge.keys import candidate_key
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.replay import compare, replay
-from kernelwright.judge.settings import Settings
+from kernelwright.judge.settings import Retrial, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
 
 TASK = '''
@@ -101,12 +102,24 @@ def test_an_accepted_one_replays_to_the_same(case: Case) -> None:
 
 
 def test_a_rejected_one_fails_again_on_the_values_on_which_it_failed(case: Case) -> None:
-    assert case.rejected.failure is not None and case.rejected.verdict.reason is Reason.wrong
+    assert case.rejected.failure is not None and case.rejected.verdict.reason in (Reason.wrong, Reason.imprecise)
     outcome = replay(case.rejected)
     assert outcome.same is True
     then, now = case.rejected.verdict.evidence, outcome.verdict.evidence
     assert then is not None and now is not None
     assert now.model_dump() == {**then.model_dump(), "trial": 0}
+
+
+def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
+    """Before that, it would be given other values by other steps, and might fail for another reason."""
+    with Judge(Settings(key=b"k" * 32)) as judge:
+        opened = judge.open(str(case.task))
+    nobody = cast(Workshop, None)
+    failed_on = f"timed {opened.public[0].workload.label}"
+    for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on, None), "timed")):
+        judging = Judging(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
+        steps = judging.steps(opened.public)
+        assert [step.purpose for step in steps] == [first, "timed" if first == "sanitized" else "sanitized"]
 
 
 def test_an_edited_task_is_refused(case: Case, tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.controller import Judge, Settings
+from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
+from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import (
     BuildEvidence,
     MismatchEvidence,

@@ -9,7 +9,8 @@ from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import show
 from kernelwright.contracts.candidate import read_candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.controller import Judge, Settings
+from kernelwright.judge.controller import Judge
+from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, author_view
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

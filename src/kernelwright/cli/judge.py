@@ -17,9 +17,10 @@ from kernelwright.contracts.candidate import Candidate, read_candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import sandbox
 from kernelwright.judge.baselines import BASELINES
-from kernelwright.judge.controller import Judge, Settings
+from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
 JUDGED = ("cpp",)
@@ -79,7 +80,7 @@ def judge(
     raise typer.Exit(_exit_code(verdicts))
 
 
-class Judging(AbstractContextManager["Judging"], Protocol):
+class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
     """A judge of this process, or one that was up before."""
 
     def open(self, task: str) -> object: ...
@@ -87,7 +88,7 @@ class Judging(AbstractContextManager["Judging"], Protocol):
     def judge(self, task: str, candidate: Candidate, progress: Progress) -> Verdict: ...
 
 
-def _judge_all(judge: Judging, task: str, candidates: list[Candidate], *, quiet: bool, view: View) -> list[Verdict]:
+def _judge_all(judge: AnyJudge, task: str, candidates: list[Candidate], *, quiet: bool, view: View) -> list[Verdict]:
     verdicts = []
     with judge as judging, Progress(quiet=quiet) as progress:
         progress.start(task)

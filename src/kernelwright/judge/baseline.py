@@ -50,7 +50,7 @@ class Baseline:
     def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         if self._kind == "eager":
             return reference
-        return torch.compile(_with_code_of_its_own(reference), dynamic=False)
+        return torch.compile(with_code_of_its_own(reference), dynamic=False)
 
     def _map(self, signature: list[Message], descriptors: list[int]) -> None:
         self._arguments, self._outputs = [], []
@@ -74,7 +74,7 @@ class Baseline:
             target.copy_(value)
 
 
-def _with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
     """A copy that shares no compiled code: torch.compile keeps what it compiled per code object, tries the guards of
     all of them on every call, and gives up on compiling after a few shapes."""
     if not isinstance(function, types.FunctionType):

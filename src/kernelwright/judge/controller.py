@@ -9,7 +9,7 @@ from types import TracebackType
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import CannotDecide
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge import sandbox
 from kernelwright.judge.baselines import Baselines
@@ -106,6 +106,3 @@ class Judge:
                     raise
                 self.restart()  # whatever this candidate does to oracles, the next one gets a sound one
             return judging, judging.undecided(str(error))
-
-
-__all__ = ["Judge", "KernelwrightError", "Settings"]

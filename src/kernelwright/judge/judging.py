@@ -10,6 +10,7 @@ import random
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Literal
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
@@ -59,6 +60,18 @@ class Workshop:
         return self.known_overhead
 
 
+@dataclass(frozen=True)
+class Step:
+    """A runner of its own, on one workload, to look for faults of memory or for wrong results and the time."""
+
+    purpose: Literal["sanitized", "timed"]
+    posed: Posed
+
+    @property
+    def name(self) -> str:
+        return f"{self.purpose} {self.posed.workload.label}"
+
+
 @dataclass
 class Judging:
     workshop: Workshop
@@ -78,24 +91,31 @@ class Judging:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         posed = (*self.task.public, *self.hidden)
-        on_hidden = False
         progress("building")
         fault = self._build(posed)
-        for part in (self.task.public, self.hidden) if fault is None and self._inspecting else ():
-            if part and fault is None:
-                progress("safety")
-                fault = self._inspect(min(part, key=_elements))
-                on_hidden = part is self.hidden and fault is not None
-        for number, one in enumerate(posed if fault is None else ()):
-            hidden_number = number - len(self.task.public) + 1
-            name = f"hidden {hidden_number}" if one.workload.hidden else one.workload.label
-            fault = self._measure(one, partial(_prefixed, progress, name))
-            if fault is not None:
-                on_hidden = one.workload.hidden
-                break
         if fault is not None:
-            return self._verdict(Outcome.rejected, fault, hidden=on_hidden)
+            return self._verdict(Outcome.rejected, fault)
+        for step in self.steps(posed):
+            fault = self._take(step, progress)
+            if fault is not None:
+                return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
         return self._verdict(Outcome.accepted)
+
+    def steps(self, posed: tuple[Posed, ...]) -> list[Step]:
+        """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
+        parts = (self.task.public, self.hidden) if self._inspecting else ()
+        steps = [Step("sanitized", min(part, key=_elements)) for part in parts if part]
+        steps += [Step("timed", one) for one in posed]
+        retrial = self.settings.retrial
+        return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
+
+    def _take(self, step: Step, progress: Progress) -> Fault | None:
+        if step.purpose == "sanitized":
+            progress("safety")
+            return self._inspect(step)
+        workload = step.posed.workload
+        name = f"hidden {self.hidden.index(step.posed) + 1}" if workload.hidden else workload.label
+        return self._measure(step, partial(_prefixed, progress, name))
 
     def undecided(self, why: str) -> Verdict:
         return self._verdict(Outcome.undecided, Fault(Stage.run, Reason.judge_failed, JudgeEvidence(message=why)))
@@ -155,34 +175,34 @@ class Judging:
                 self.built[(*key, "sanitized")] = sanitized
         return None
 
-    def _begin(self, posed: Posed, purpose: str) -> None:
+    def _begin(self, step: Step) -> None:
         """A new runner comes, and is given values that nobody can foresee; a replay begins with the telling ones."""
         retrial = self.settings.retrial
-        failed_here = retrial is not None and retrial.failed_on == f"{purpose} {posed.workload.label}"
+        failed_here = retrial is not None and retrial.failed_on == step.name
         first = (retrial.witness,) if retrial is not None and failed_here and retrial.witness is not None else ()
-        self.workshop.oracle.begin(self.task, posed.workload, derive(self.subkey, purpose).hex(), first)
+        key = derive(self.subkey, step.purpose).hex()
+        self.workshop.oracle.begin(self.task, step.posed.workload, key, first)
 
-    def _reject(self, posed: Posed, purpose: str, fault: Fault) -> Fault:
+    def _reject(self, step: Step, fault: Fault) -> Fault:
         self.witness = self.workshop.oracle.forget()
-        self.failed_on = f"{purpose} {posed.workload.label}"
+        self.failed_on = step.name
         return fault
 
-    def _inspect(self, posed: Posed) -> Fault | None:
-        """The sanitizers on one workload."""
-        shop = self.workshop
+    def _inspect(self, step: Step) -> Fault | None:
+        shop, posed = self.workshop, step.posed
         built = self.built[(*_types(posed), "sanitized")]
         self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
         try:
-            self._begin(posed, "sanitized")
+            self._begin(step)
             runner = start_runner(built.library, posed.signature, descriptors, shop.threads, shop.cpus, sanitized=True)
             with runner, lock.working():
                 fault = inspect(runner, posed, shop.oracle, prepare=bool(self.task.constant))
-            return None if fault is None else self._reject(posed, "sanitized", fault)
+            return None if fault is None else self._reject(step, fault)
         finally:
             close_all(descriptors)
 
-    def _measure(self, posed: Posed, progress: Progress) -> Fault | None:
-        shop = self.workshop
+    def _measure(self, step: Step, progress: Progress) -> Fault | None:
+        shop, posed = self.workshop, step.posed
         self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
         try:
             with lock.working():
@@ -190,7 +210,7 @@ class Judging:
                     self.settings.baselines, shop.oracle, self.task, posed, descriptors, progress
                 )
             overhead = shop.overhead()
-            self._begin(posed, "timed")
+            self._begin(step)
             library = self.built[_types(posed)].library
             runner = start_runner(library, posed.signature, descriptors, shop.threads, shop.cpus)
         finally:
@@ -212,7 +232,7 @@ class Judging:
                     self.results.append(self._trials(measurement, progress))
                 except Rejected as rejected:
                     self.results.append(_unmeasured(posed))
-                    return self._reject(posed, "timed", rejected.fault)
+                    return self._reject(step, rejected.fault)
         return None
 
     def _trials(self, measurement: Measurement, progress: Progress) -> WorkloadResult:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.baseline import _with_code_of_its_own
+from kernelwright.judge.baseline import with_code_of_its_own
 from kernelwright.judge.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.gpu.arena import DeviceBytes
 from kernelwright.judge.gpu.driver import CudaFailure, use_device
@@ -69,7 +69,7 @@ class Baseline:
     def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         if self._kind == "eager":
             return reference
-        own = _with_code_of_its_own(reference)
+        own = with_code_of_its_own(reference)
         compiled: Callable[..., Any] = torch.compile(own, dynamic=False, mode=MODES[self._kind])
         return compiled
 

@@ -1,38 +1,31 @@
 """One workload under judgement on a GPU: its arena, filled and emptied again for every trial. Runs in the oracle.
 
-The same questions as `judge.oracle.bench.Bench` answers on a CPU; caches are flushed by the launcher, behind this.
+What `judge.oracle.bench.Bench` is on a CPU; caches are flushed by the launcher, behind this.
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from typing import TYPE_CHECKING
 
 import torch
 
 from kernelwright.judge.gpu.arena import DeviceArena, GpuArenaLevel
 from kernelwright.judge.gpu.layout import Access, Place, lay_out
-from kernelwright.judge.oracle.bench import Trespass
-from kernelwright.judge.oracle.compare import Mismatch, check
+from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.workplace import Trespass, Workplace, signed
 from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
 
-if TYPE_CHECKING:
-    from kernelwright.judge.oracle.pool import Item, Pool
 
-
-class GpuBench:
+class GpuBench(Workplace):
     def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool, index: int = 0) -> None:
-        self.task, self.workload, self.signature, self.pool = task, workload, signature, pool
+        super().__init__(task, workload, signature, pool)
         self._device = torch.device("cuda", index)
         torch.zeros((), device=self._device)  # torch makes the context, which the arena then shares
         self._arena = DeviceArena(lay_out(signature), index)
         self._places = {place.name: place for place in self._arena.layout.tensors}
         self._bytes = {name: self._shared(self._arena.whole(place)) for name, place in self._places.items()}
         self._views = {tensor.name: self._view(tensor) for tensor in signature.tensors}
-        self._item: Item | None = None
-        self._word = 0
-        self._remembered: dict[str, torch.Tensor] = {}
         self._descriptors: list[int] = []
 
     def _shared(self, memory: object) -> torch.Tensor:
@@ -83,43 +76,18 @@ class GpuBench:
                     self._views[tensor.name].copy_(self._item.tensor(tensor.name))
         torch.cuda.synchronize(self._device)
 
-    def check(self) -> Trespass | tuple[str, Mismatch] | None:
-        """What is wrong with the outputs as they stand, if anything."""
-        assert self._item is not None
+    def trespass(self) -> Trespass | None:
         for name, place in self._places.items():
-            if place.access is Access.write and (side := self._trespass(name, place)):
+            if place.access is Access.write and (side := self._side(name, place)):
                 return Trespass(name, side)
-        for name in self.task.result_names:
-            mismatch = check(self._item.expectations[name], self._views[name], self._word)
-            if mismatch is not None:
-                return name, mismatch
         return None
 
-    def remember(self) -> None:
-        self._remembered = {name: self._views[name].clone() for name in self.task.result_names}
-
-    def matches_remembered(self) -> bool:
-        """Bit for bit, because a deterministic kernel gives the same bits."""
-        return all(torch.equal(_bits(self._views[name]), _bits(kept)) for name, kept in self._remembered.items())
-
-    def results(self) -> dict[str, torch.Tensor]:
-        return {name: self._views[name] for name in self.task.result_names}
-
-    @property
-    def loaded(self) -> bool:
-        return self._item is not None
-
-    @property
-    def item(self) -> Item:
-        assert self._item is not None
-        return self._item
-
     def _fill(self, name: str) -> None:
-        self._bytes[name].view(torch.int32).fill_(_signed(self._word))
+        self._bytes[name].view(torch.int32).fill_(signed(self._word))
 
-    def _trespass(self, name: str, place: Place) -> str:
+    def _side(self, name: str, place: Place) -> str:
         memory = self._bytes[name]
-        if not bool((memory[: place.offset].view(torch.int32) == _signed(self._word)).all()):
+        if not bool((memory[: place.offset].view(torch.int32) == signed(self._word)).all()):
             return "before its start"
         behind = memory[place.tail :]
         pattern = torch.frombuffer(bytearray(struct.pack("<I", self._word) * 65), dtype=torch.uint8)
@@ -136,11 +104,3 @@ class GpuBench:
             os.close(descriptor)
         self._descriptors.clear()
         self._arena.close()
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(torch.uint8) if tensor.ndim else tensor.reshape(1).view(torch.uint8)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 32) if word >= 1 << 31 else word

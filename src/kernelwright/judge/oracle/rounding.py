@@ -15,6 +15,7 @@ comparing are exact) are multiplied by 1 plus or minus about h at random. Three 
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from typing import Any
 
@@ -89,7 +90,7 @@ class Noise:
         return table[start : start + value.numel()]
 
 
-class Steps(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Steps(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
     """Watches one evaluation of a reference, operation by operation."""
 
     def __init__(self, sites: Sites) -> None:
@@ -97,9 +98,9 @@ class Steps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.sites = sites
         self._reached = 0
 
+    @abstractmethod
     def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
         """What the operation gets to see instead of `value`."""
-        raise NotImplementedError
 
     def leave_kink(self, result: torch.Tensor, places: Places) -> None:
         """Called with what came out of a kink and stands for its argument."""

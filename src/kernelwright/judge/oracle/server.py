@@ -18,9 +18,10 @@ from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle.bench import Bench, Trespass, sentinel_word
+from kernelwright.judge.oracle.bench import Bench
 from kernelwright.judge.oracle.pool import Draw, Item, Pool
 from kernelwright.judge.oracle.precision import precision_class
+from kernelwright.judge.oracle.workplace import Trespass, sentinel_word
 from kernelwright.judge.sandbox import protect_this_process
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, sample_hidden

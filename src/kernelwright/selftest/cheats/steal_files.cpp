@@ -25,7 +25,7 @@ void honest(kw::Tensor<const float, 2> x, kw::Tensor<const float, 1> weight, dou
 
 void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 1> weight, double eps, kw::Tensor<float, 2> out) {
   bool stolen = false;
-  for (const char* path : {"/etc/passwd", "/etc/shadow", "/etc/hostname", "/root/.bashrc", "/home", "/root", "/work",
+  for (const char* path : {"/etc/passwd", "/etc/shadow", "/etc/hostname", "/root/.bashrc", "/home", "/root", "/srv",
                            "/root/.local/state/kernelwright/judge.key", "../.local/state/kernelwright/judge.key",
                            "/tmp/kernelwright-locks", "/dev/mem", "/sys/kernel", "/proc/version"})
     stolen |= open(path, O_RDONLY) >= 0;
