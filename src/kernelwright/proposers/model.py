@@ -1,0 +1,61 @@
+"""What a proposer is asked and what it answers. It never judges, and sees verdicts only as their author may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from kernelwright.contracts import Candidate
+from kernelwright.judge.verdict import AuthorVerdict
+
+Gene = int | float | str | bool
+
+
+class Operator(StrEnum):
+    """What is wanted: something new, a variation of one parent, or a cross of several."""
+
+    fresh = "fresh"
+    mutate = "mutate"
+    crossover = "crossover"
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate, and what its proposer wants to remember of it: JSON values only, since a journal keeps them."""
+
+    candidate: Candidate
+    origin: str  # "templates row_reduction", "files 003"
+    genes: Mapping[str, Gene] = field(default_factory=dict)
+    note: str = ""  # what the kernel does, in a sentence
+    parents: tuple[str, ...] = ()  # ids of candidates
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A candidate of before, with all that its author may know of how it fared."""
+
+    proposal: Proposal
+    verdict: AuthorVerdict
+    score: float | None  # None: no score, because it was not accepted or its speed is undecided
+
+
+@dataclass(frozen=True)
+class Request:
+    operator: Operator
+    count: int
+    seed: int
+    parents: tuple[Parent, ...] = ()
+    inspirations: tuple[Parent, ...] = ()  # accepted ones, slowest first
+
+
+class Proposer(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def propose(self, request: Request) -> Sequence[Proposal]:
+        """At most `count` proposals; fewer, or none, when there is nothing left to try.
+
+        A function of the request and of what the proposer was made with: the seed is all the chance there is.
+        """
