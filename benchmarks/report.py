@@ -109,13 +109,13 @@ def soak(report: dict[str, Any]) -> list[str]:
     outcomes = ", ".join(f"{count} {name}" for name, count in sorted(report["outcomes"].items()))
     first, last = report["held"][0], report["held"][-1]
     rows = [(name, str(first[name]), str(last[name])) for name in ("processes", "descriptors", "resident_mib")]
-    left = sum(len(names) for names in report["left_behind"].values())
+    left = ", ".join(name for names in report["left_behind"].values() for name in names) or "nothing"
     speed = "overlap" if report["same_speed"] else "do not overlap"
     return [
         f"\n## Soak\n\n{last['candidates']} candidates, honest and hostile in turn, through one warm oracle "
         f"(`{report['command']}`): {outcomes}; {len(report['wrong'])} outcomes other than they must be. Left behind "
-        f"when it was stopped: {left} processes, files or shared memory segments. An honest kernel's speedup before "
-        f"and after: the intervals {speed}.\n",
+        f"when it was stopped, of processes, temporary files and shared memory: {left}. An honest kernel's speedup "
+        f"before and after: the intervals {speed}.\n",
         table(("held by the oracle's processes", f"after {first['candidates']}", f"after {last['candidates']}"), rows),
     ]
 
