@@ -120,3 +120,12 @@ def test_every_trial_has_rows_of_other_families() -> None:
     assert 8 <= unusual <= 4 * (len(families) - 1) + 16
     alone = realise(of_family(), Family.SMALL, shape, torch.float32, {}, generator, (Family.SMALL,))
     assert float(alone.abs().max()) < 0.05
+
+
+def test_a_tensor_of_very_many_rows_has_rows_of_every_other_family_too() -> None:
+    """There they are drawn without shuffling all rows."""
+    generator = torch.Generator().manual_seed(3)
+    x = realise(of_family(), Family.SMALL, (1 << 15, 64), torch.float32, {}, generator, FAMILIES)
+    scales = x.abs().median(1).values
+    strange = int((scales > 0.01).sum())
+    assert 14 <= strange <= 20  # four of each of five, some of the wide ones as small as the rest

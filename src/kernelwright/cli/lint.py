@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from kernelwright.cli.output import complain, console, print_json
 from kernelwright.insight.lint.finding import Finding, Severity
+from kernelwright.tasks.catalogue import catalogue
 from kernelwright.tasks.model import TaskError
 
 SCHEMA_VERSION = 1
@@ -42,26 +43,12 @@ def lint_tasks(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Find what makes a task easy to cheat or its speedups meaningless. Exit code 1: there are errors."""
-    results = [_linted(name, seed, quiet=json) for name in task or every_builtin()]
+    results = [_linted(name, seed, quiet=json) for name in task or [info.name for info in catalogue()]]
     errors = sum(finding["severity"] == Severity.error for result in results for finding in result.findings)
     faults = sum(result.fault is not None for result in results)
     if json:
         print_json(LintReport(seed=seed, clean=not errors and not faults, tasks=results))
     raise typer.Exit(2 if faults else 1 if errors else 0)
-
-
-def every_builtin() -> list[str]:
-    """Each built-in and its gradient, where it has one."""
-    from kernelwright.tasks.resolve import builtin_names, resolve  # imports torch, which takes seconds
-
-    names = []
-    for name in builtin_names():
-        names.append(name)
-        try:
-            names.append(resolve(f"{name}:backward").name)
-        except TaskError:  # argmax and in-place tasks have no gradient
-            continue
-    return names
 
 
 def _linted(name: str, seed: int, *, quiet: bool) -> LintedTask:

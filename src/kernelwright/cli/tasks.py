@@ -13,8 +13,8 @@ from rich.table import Table
 
 from kernelwright.cli.lint import lint_tasks
 from kernelwright.cli.output import console, print_json
+from kernelwright.tasks.catalogue import catalogue
 from kernelwright.tasks.describe import TaskInfo, describe
-from kernelwright.tasks.model import TaskError
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
 tasks.command("lint")(lint_tasks)
@@ -32,9 +32,7 @@ def list_tasks(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """The built-in tasks."""
-    from kernelwright.tasks.resolve import builtin_names  # imports torch, which takes seconds
-
-    found = [info for name in builtin_names() for info in _both_directions(name)]
+    found = catalogue()
     if json:
         print_json(TaskReport(command="tasks list", tasks=[asdict(info) for info in found]))
         return
@@ -44,17 +42,6 @@ def list_tasks(
     for info in found:
         table.add_row(info.name, escape(info.doc.strip().splitlines()[0] if info.doc else ""), str(len(info.public)))
     console().print(table)
-
-
-def _both_directions(name: str) -> list[TaskInfo]:
-    from kernelwright.tasks.resolve import resolve
-
-    infos = [describe(resolve(name))]
-    try:
-        infos.append(describe(resolve(f"{name}:backward")))
-    except TaskError:  # argmax and in-place tasks have no gradient
-        return infos
-    return infos
 
 
 @tasks.command("show")

@@ -22,6 +22,7 @@ OCTAVES = 6.0
 SMALL = 1e-3
 STRANGERS, STRANGERS_IN = 4, 64  # at most so many rows of each other family, and one in so many
 STRANGE_ELEMENTS = 16
+SHUFFLED = 1 << 14
 
 
 def _normal(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -85,7 +86,7 @@ def _with_strangers(
     others = [other for other in families if other is not family]
     if count == 0 or not others:
         return drawn
-    places = torch.randperm(rows.shape[0], generator=generator, device=generator.device)
+    places = _few(generator, rows.shape[0], count * len(others))
     for number, other in enumerate(others):
         chosen = places[number * count : (number + 1) * count]
         rows[chosen] = _FAMILIES[other](generator, (count, rows.shape[1]))
@@ -94,6 +95,14 @@ def _with_strangers(
         at = torch.randint(drawn.numel(), (few,), generator=generator, device=generator.device)
         drawn.view(-1)[at] = _normal(generator, (few,)).mul_(2.0**OCTAVES)
     return drawn
+
+
+def _few(generator: torch.Generator, rows: int, wanted: int) -> torch.Tensor:
+    """Random rows. Many are drawn with repetition, which then hardly happens, because shuffling a million to take
+    twenty would cost more than drawing them."""
+    if rows > SHUFFLED:
+        return torch.randint(rows, (wanted,), generator=generator, device=generator.device)
+    return torch.randperm(rows, generator=generator, device=generator.device)[:wanted]
 
 
 def realise(

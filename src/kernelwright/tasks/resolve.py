@@ -22,22 +22,36 @@ Resolver = Callable[[str], Task | None]
 
 def resolve(ref: str) -> Task:
     """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`."""
-    name, _, direction = ref.rpartition(":")
-    if not name or not direction.isidentifier():
-        name, direction = ref, ""
-    if direction not in ("", BACKWARD):
-        raise TaskError(f"{ref}: a task has no {direction!r}: leave it out, or write {name}:{BACKWARD}")
-    task = _find(name)
+    task, direction = _named(ref)
 
     from kernelwright.tasks.validate import validate
 
     validate(task)
     if direction == BACKWARD:
-        from kernelwright.tasks.backward import derive_backward
-
-        task = derive_backward(task)
+        task = _gradient(task)
         validate(task)
     return task
+
+
+def declared(ref: str) -> Task:
+    """As `resolve`, but without trying the task out: for showing what is known to be right."""
+    task, direction = _named(ref)
+    return _gradient(task) if direction == BACKWARD else task
+
+
+def _named(ref: str) -> tuple[Task, str]:
+    name, _, direction = ref.rpartition(":")
+    if not name or not direction.isidentifier():
+        name, direction = ref, ""
+    if direction not in ("", BACKWARD):
+        raise TaskError(f"{ref}: a task has no {direction!r}: leave it out, or write {name}:{BACKWARD}")
+    return _find(name), direction
+
+
+def _gradient(task: Task) -> Task:
+    from kernelwright.tasks.backward import derive_backward
+
+    return derive_backward(task)
 
 
 def builtin_names() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from kernelwright.insight.lint.conduct import dead_findings, determinism_finding
 from kernelwright.insight.lint.finding import Finding, Rule, Severity
 from kernelwright.insight.lint.ranges import range_findings
 from kernelwright.insight.lint.sensitivity import argument_findings
-from kernelwright.insight.lint.trials import Trial, draw, probing_workloads, seed_for, trial
+from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
 
@@ -40,7 +40,7 @@ def _small_findings(task: Task, seed: int) -> Iterator[Finding]:
     """What takes many evaluations is tried on small workloads."""
     for number, workload in enumerate(probing_workloads(task)):
         with working():
-            trials = [trial(task, workload, family, seed) for family in task.families]
+            trials = [trial(task, workload, family, seed, OTHERS) for family in task.families]
             yield from argument_findings(task, trials)
             if number == 0:
                 yield from dead_findings(task, trials[0])

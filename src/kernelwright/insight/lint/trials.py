@@ -17,6 +17,7 @@ from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, run_reference
 
 OTHERS = 3
+LARGE = 4096  # elements of a result, from which on one other draw shows what three would
 SENTINEL = 0x7FF17FF1
 SAMPLE = 4096
 PROBED_SIZE = 16
@@ -48,10 +49,12 @@ class Trial:
         return any(not self.accepts(name, result.contiguous()) for name, result in results.items())
 
 
-def trial(task: Task, workload: Workload, family: Family, seed: int, others: int = OTHERS) -> Trial:
-    draws = [draw(task, workload, family, seed, number) for number in range(1 + others)]
-    expected = expectations(task, draws[0].inputs, workload)
-    return Trial(workload, family, draws[0], expected, tuple(draws[1:]))
+def trial(task: Task, workload: Workload, family: Family, seed: int, others: int | None = None) -> Trial:
+    first = draw(task, workload, family, seed)
+    if others is None:
+        others = 1 if min(result.numel() for result in first.results.values()) >= LARGE else OTHERS
+    more = tuple(draw(task, workload, family, seed, number) for number in range(1, 1 + others))
+    return Trial(workload, family, first, expectations(task, first.inputs, workload), more)
 
 
 def probing_workloads(task: Task) -> tuple[Workload, ...]:
