@@ -16,7 +16,7 @@ from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"
 UNDECIDED_GAIN = 1.5
-NEEDS_FULL_SIZE = ("shapes_", "assume_", "phase_family")  # they look at sizes, or at a sample of large inputs
+NEEDS_FULL_SIZE = ("shapes_", "assume_", "phase_family", "race_")  # they look at sizes or sample, or must overlap
 
 
 @dataclass(frozen=True)
