@@ -20,8 +20,11 @@ BACKWARD = "backward"
 Resolver = Callable[[str], Task | None]
 
 
-def resolve(ref: str) -> Task:
-    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`."""
+def resolve(ref: str, device: str = "cpu") -> Task:
+    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`.
+
+    `device` is where it will run, `cpu` or `cuda`: a task may have other public workloads there.
+    """
     name, _, direction = ref.rpartition(":")
     if not name or not direction.isidentifier():
         name, direction = ref, ""
