@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelwright.devices import names
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.certificate import Certificate, CertificateError
@@ -54,8 +53,6 @@ def replay(
     issued: Certificate, task: str | None = None, progress: Progress = quiet, device: Device | None = None
 ) -> Replay:
     """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind."""
-    device = device or device_named(issued.terms.device)
-    names.require(device)
     subkey = bytes.fromhex(issued.subkey)
     failure = issued.failure
     settings = Settings(
@@ -65,7 +62,7 @@ def replay(
         public_only=issued.terms.public_only,
         safety=issued.terms.safety,
         key=derive(subkey, "replay"),
-        device=device,
+        device=device or device_named(issued.terms.device),
         retrial=Retrial(
             subkey,
             issued.hidden_workloads,
