@@ -65,8 +65,8 @@ class GpuJob:
 
     def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
         shop, built = self._shop, self._built[posed]
-        family = shop.oracle.load()
         with shop.working():
+            family = shop.oracle.load()
             found = inspect_all(
                 *(built.program, [built.cubin], descriptors, shop.helpers),
                 word=fresh_word(),
