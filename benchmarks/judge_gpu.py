@@ -59,10 +59,11 @@ HOSTILE = (
     *("illegal_stack", "cache_workspace", "read_past_end", "launch_too_much_shared", "not_a_number"),
 )
 ENDLESS = ("endless", "endless_deadlock")
-ROWS = tuple(
-    f"{name}{direction}" for name in ("rmsnorm", "layernorm", "softmax", "cross_entropy", "linear_relu", "maxpool2d")
-    for direction in ("", ":backward")
-)  # fmt: skip
+OPERATIONS = (
+    *("layernorm3d", "rmsnorm", "cross_entropy", "linear", "linear_relu", "maxpool2d", "conv_relu_pool"),
+    *("unet_linear", "unet_conv2d", "llama_ffw", "resnet_block"),
+)
+ROWS = tuple(f"{name}{direction}" for direction in ("", ":backward") for name in OPERATIONS)
 
 TASK = '''"""RMS normalisation on chosen workloads."""
 import torch
@@ -82,12 +83,13 @@ task = Task(
 
 @dataclass(frozen=True)
 class Run:
-    """What a section is given: a folder of its own, until when it may go on, the command line, and a way to write down
-    what it has so far."""
+    """What a section is given: a folder of its own, until when it may go on, the command line, what it found the last
+    time, and a way to write down what it has so far."""
 
     folder: Path
     until: float
     arguments: argparse.Namespace
+    before: dict[str, Any]
     keep: Callable[[Any], None]
 
     @property
@@ -309,10 +311,13 @@ def _inside(before: Verdict, after: Verdict) -> dict[str, bool]:
 
 
 def rows(run: Run) -> dict[str, Any]:
-    """Baselines and bounds of every public workload. `compile` is max-autotune, the fastest of several fresh ones."""
+    """Baselines and bounds of every public workload. `compile` is max-autotune, the fastest of several fresh ones.
+
+    It takes minutes for a product or a convolution: name a few `--tasks` at a time, and rows of earlier runs stay.
+    """
     compiles = run.arguments.compiles
     with _shop(compiles) as shop:
-        found: dict[str, Any] = {"compiles": compiles, "rows": [], "left_out": []}
+        found: dict[str, Any] = {"compiles": compiles, "rows": run.before.get("rows", []), "left_out": []}
         for reference in run.arguments.tasks or ROWS:
             try:
                 task = shop.oracle.open(reference)
@@ -329,8 +334,9 @@ def rows(run: Run) -> dict[str, Any]:
                     entry = _row(shop, task, posed, tuple(run.arguments.baselines))
                 except KernelwrightError as error:
                     entry = {"failed": str(error)}
-                found["rows"].append({"task": label, **entry, "took_s": time.perf_counter() - begin})
-                print(f"  {found['rows'][-1]}", flush=True)
+                entry = {"task": label, **entry, "compiles": compiles, "took_s": time.perf_counter() - begin}
+                print(f"  {entry}", flush=True)
+                found["rows"] = [*(kept for kept in found["rows"] if kept["task"] != label), entry]
                 run.keep(found)
         return found
 
@@ -449,7 +455,8 @@ def main() -> None:
             continue
         print(f"{name} ...", flush=True)
         with tempfile.TemporaryDirectory(prefix="kernelwright-bench-task-") as folder:
-            run = Run(Path(folder), min(end, time.monotonic() + share), arguments, partial(keep, name))
+            until = min(end, time.monotonic() + share)
+            run = Run(Path(folder), until, arguments, report.get(name, {}), partial(keep, name))
             begin = time.perf_counter()
             try:
                 report[name] = section(run)

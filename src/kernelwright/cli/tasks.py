@@ -13,7 +13,6 @@ from rich.table import Table
 
 from kernelwright.cli.lint import lint_tasks
 from kernelwright.cli.output import console, print_json
-from kernelwright.devices.names import device_named
 from kernelwright.tasks.describe import TaskInfo, describe
 from kernelwright.tasks.model import TaskError
 
@@ -61,13 +60,12 @@ def _both_directions(name: str) -> list[TaskInfo]:
 @tasks.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
-    device: Annotated[str, typer.Option(help="As it is on this kind of device: cpu or cuda.")] = "cpu",
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """One task: its arguments, how they are drawn, and where it has to hold."""
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
-    info = describe(resolve(task, device_named(device).kind))
+    info = describe(resolve(task))
     if json:
         print_json(TaskReport(command="tasks show", tasks=[asdict(info)]))
         return
