@@ -26,6 +26,9 @@ def test_any_other_name_is_refused(name: str) -> None:
 def test_a_device_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     require(CPU)
     monkeypatch.setattr(nvidia, "absence", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(nvidia, "driver_absence", lambda: "no NVIDIA driver")
+    with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA driver"):
+        require(Device("cuda", 0), at_a_glance=True)
     with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA driver") as caught:
         require(Device("cuda", 0))
     assert caught.value.exit_code == 2

@@ -74,7 +74,7 @@ def judge(
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
     candidates = [read_source(path, contract) for path in sources]
     where = _device(candidates, device)
-    require(where)
+    require(where, at_a_glance=not own_oracle)
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(

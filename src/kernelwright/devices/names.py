@@ -34,14 +34,17 @@ def device_named(name: str) -> Device:
     return CPU if match.group(1) else Device("cuda", int(match.group(2) or 0))
 
 
-def require(device: Device) -> None:
-    """Refuses a device that is not there, in one line that says what is missing."""
+def require(device: Device, *, at_a_glance: bool = False) -> None:
+    """Refuses a device that is not there, in one line that says what is missing.
+
+    Asking a GPU's driver takes a moment. `at_a_glance` only sees whether there is one; whoever judges asks it anyway.
+    """
     if device.kind == "cpu":
         return
     from kernelwright.devices import nvidia
 
-    missing = nvidia.absence()
-    if not missing and device.index >= (number := nvidia.count()):
+    missing = nvidia.driver_absence() if at_a_glance else nvidia.absence()
+    if not missing and not at_a_glance and device.index >= (number := nvidia.count()):
         missing = f"CUDA sees {number} GPU{'' if number == 1 else 's'}, numbered from 0"
     if missing:
         raise KernelwrightError(f"{device} cannot be used: {missing}")

@@ -59,8 +59,8 @@ class GpuJob:
         if isinstance(made, GpuBuildFailure):
             return build_fault(made.lines, timed_out=made.timed_out)
         self._built.update(zip(posed, made.built, strict=True))
-        self.build_seconds = (self.build_seconds or 0.0) + made.seconds
-        self.artefact = self.artefact or made.built[0].digest
+        if self.artefact is None:  # of the public workloads; an author sees it
+            self.build_seconds, self.artefact = made.seconds, made.built[0].digest
         return None
 
     def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:

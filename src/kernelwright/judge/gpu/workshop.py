@@ -31,7 +31,8 @@ from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions
 from kernelwright.version import __version__
 
-SPARE_BUILDERS = 2  # one for the next candidate while the other is being replaced
+MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
+CORES_PER_BUILDER = 4
 NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
 
 
@@ -51,7 +52,8 @@ class GpuWorkshop:
         self.baselines = Baselines(
             partial(GpuBaselineProcess, helpers=self.helpers, index=index, compiles=compiles),
         )
-        self.builders = BuilderPool(self.target.architecture, SPARE_BUILDERS)
+        spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
+        self.builders = BuilderPool(self.target.architecture, spare)
         self._confine: bool | None = None
         self._known: tuple[Timing, GpuPeaks] | None = None
         self._limits: dict[tuple[str, str, bool], Limits] = {}
