@@ -201,6 +201,8 @@ def test_the_sanitizers_let_an_honest_kernel_pass(name: str, careful: Judge) -> 
 
 @pytest.mark.gpu
 def test_the_command_and_its_replay() -> None:
+    pytest.importorskip("typer")
+
     def run(*arguments: str) -> dict[str, object]:
         command = [sys.executable, "-m", "kernelwright.cli.main", *arguments, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
