@@ -158,13 +158,12 @@ def _us(seconds: float | None) -> float | None:
 
 
 def commands(run: Run) -> dict[str, Any]:
-    """Single `judge` calls with a warm oracle, a new process and a new source each; build and hidden workloads included.
+    """Single `judge` calls with a warm oracle, a new process and a new source each, hidden workloads included.
 
     Where the command line's own packages are missing, a process that calls the same client takes its place.
     """
-    found: dict[str, Any] = {
-        "called": "kernelwright judge" if find_spec("typer") else "the client of kernelwright judge"
-    }
+    called = "kernelwright judge" if find_spec("typer") else "the client of kernelwright judge"
+    found: dict[str, Any] = {"called": called}
     for name, safety, count in (("eager", False, 14), ("eager, sanitizers", True, 4)):
         calls: list[dict[str, Any]] = []
         for number in range(count + 1):
@@ -196,7 +195,8 @@ from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Report
 
-settings = Settings(("eager",), effort=Effort(12, 12), safety=sys.argv[3] == "True", device=Device("cuda"), certify=True)
+safety, effort = sys.argv[3] == "True", Effort(12, 12)
+settings = Settings(("eager",), effort=effort, safety=safety, device=Device("cuda"), certify=True)
 with WarmJudge(settings) as judge:
     verdict = judge.judge(sys.argv[1], read_source(Path(sys.argv[2])))
 print(Report(task=sys.argv[1], results=(verdict,)).model_dump_json())

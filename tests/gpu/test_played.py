@@ -140,6 +140,7 @@ def test_a_time_that_cannot_be_is_no_speed(bench: Bench, name: str, status: Spee
     verdict = bench.verdict(kernel(name))
     assert verdict.verdict is Outcome.accepted
     assert {result.speed for result in verdict.workloads} == {status}
+    assert all(result.bound is not None and result.bound.sol is None for result in verdict.workloads)
 
 
 def test_what_does_not_build_is_told_with_its_line(bench: Bench) -> None:

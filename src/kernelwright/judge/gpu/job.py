@@ -34,6 +34,8 @@ from kernelwright.judge.verdict import (
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
 
+UNBELIEVED = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
+
 
 class GpuJob:
     def __init__(self, shop: GpuWorkshop, candidate: Candidate, task: OpenTask) -> None:
@@ -97,14 +99,18 @@ class GpuJob:
             "outside_seconds": max(outside, 0.0),
             "kernels": kernel_uses(built, subject.uses),
         }
+        speed = self._speed(subject, result, allowed)
         if result.seconds is not None:
-            fastest = result.best_baseline
+            fastest = result.best_baseline if speed not in UNBELIEVED else None
             told["bound"] = allowed.value(result.seconds, fastest.seconds if fastest else None)
-            if result.seconds < allowed.impossible_below:
-                told["speed"] = SpeedStatus.investigate
-        if subject.disagreement(empty) is not None:
-            told["speed"] = SpeedStatus.clocks_disagree
-        return result.model_copy(update=told)
+        return result.model_copy(update={**told, "speed": speed})
+
+    def _speed(self, subject: GpuSubject, result: WorkloadResult, allowed: Limits) -> SpeedStatus:
+        if subject.disagreement(self._shop.empty) is not None:
+            return SpeedStatus.clocks_disagree
+        if result.seconds is not None and result.seconds < allowed.impossible_below:
+            return SpeedStatus.investigate
+        return result.speed
 
     def close(self) -> None:
         if self._launcher is not None:
