@@ -46,6 +46,8 @@ SENTENCES = {
 }
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
+ASKED_OF_CPU = "0.95 to 1.05"
+ASKED_OF_GPU = "±1% (from 10 to 50 µs ±3%, below ±0.2 µs)"
 
 
 def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
@@ -131,9 +133,10 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     noisy = [r.aa for r in results if r.speed is SpeedStatus.noisy and r.aa is not None]
     if noisy:
         low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
+        asked = ASKED_OF_GPU if conditions.device.startswith("cuda") else ASKED_OF_CPU
         console.print(
-            f"  [dim]undecided, because the fastest baseline against itself gives {low:.3f} to {high:.3f}, and that is "
-            "more than is allowed here; a quieter machine or more --trials would tell[/]"
+            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where {asked} "
+            "is asked for; a quieter machine or more --trials would tell[/]"
         )
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
