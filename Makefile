@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all check format gpu-test bench clean
+.PHONY: demo test test-all check format gpu-test gpu-bench bench clean
 
 demo: $(STAMP)
 	$(BIN)/python -m kernelwright.cli.demo
@@ -17,6 +17,7 @@ test-all: $(STAMP)
 
 # Skips all of them, with the reason, where there is no GPU.
 gpu-test: $(STAMP)
+	$(BIN)/python -c "import cuda.bindings.nvrtc" 2>/dev/null || $(BIN)/python -m pip install -q -e ".[cuda]"
 	$(BIN)/python -m pytest -m gpu
 
 check: $(STAMP)
@@ -30,6 +31,10 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/judge_cpu.py
+
+# Ends within ten minutes; `--only SECTION` takes one part of it (see docs/gpu.md).
+gpu-bench: $(STAMP)
+	$(BIN)/python benchmarks/judge_gpu.py
 
 # A torch that the system Python already has (as on GPU machines) is used as it is.
 # Otherwise this exact version is asked for, because an open range may pull gigabytes of CUDA packages.

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.devices import nvidia
+
 GOOD = Path(__file__).parents[2] / "examples" / "rmsnorm.cpp"
+CUDA = Path(__file__).parents[1] / "kernels_cuda" / "rmsnorm_vector"
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,6 +62,24 @@ def test_an_unknown_contract_and_an_unknown_baseline() -> None:
         result = run("judge", "rmsnorm", str(GOOD), option, "nonsense")
         assert result.returncode == 2
         assert word in one_line(result)
+
+
+def test_a_device_that_is_unknown_or_does_not_fit() -> None:
+    for device, word in (("gpu", "cpu, cuda or cuda:N"), ("cuda", "a cpp candidate runs on cpu")):
+        result = run("judge", "rmsnorm", str(GOOD), "--device", device)
+        assert result.returncode == 2
+        assert word in one_line(result)
+    result = run("judge", "rmsnorm", str(GOOD), str(CUDA))
+    assert result.returncode == 2
+    assert "rmsnorm.cpp and rmsnorm_vector run on different devices" in one_line(result)
+
+
+@pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
+def test_a_cuda_candidate_without_a_gpu() -> None:
+    for arguments in ([str(CUDA)], [str(CUDA), "--device", "cuda:1", "--own-oracle"]):
+        result = run("judge", "rmsnorm", *arguments)
+        assert result.returncode == 2
+        assert "cannot be used: no NVIDIA" in one_line(result)
 
 
 def test_an_unknown_task_suggests_one() -> None:

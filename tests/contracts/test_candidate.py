@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.contracts import read_source
 from kernelwright.contracts.candidate import MAX_BYTES, CandidateError, read_candidate
 
 
@@ -47,3 +48,24 @@ def test_missing_files_directories_and_devices_are_refused(tmp_path: Path) -> No
         read_candidate(tmp_path, "cpp")
     with pytest.raises(CandidateError, match="not a regular file"):
         read_candidate(Path("/dev/zero"), "cpp")
+
+
+def test_a_source_shows_its_contract(tmp_path: Path) -> None:
+    kernel, plan = "__global__ void f() {}\n", "def plan():\n    pass\n"
+    folder = tmp_path / "two_files"
+    folder.mkdir()
+    (folder / "kernel.cu").write_text(kernel)
+    (folder / "plan.py").write_text(plan)
+    one = tmp_path / "one.cu"
+    one.write_text(f"{kernel}\n/* plan.py\n{plan}*/\n")
+    host = tmp_path / "host.cpp"
+    host.write_text("void kernel() {}\n")
+    assert [read_source(path).contract for path in (folder, one, host)] == ["cuda", "cuda", "cpp"]
+    assert read_source(folder).id == read_source(one).id
+    assert read_source(one, "cpp").contract == "cpp"
+    with pytest.raises(CandidateError, match="is a directory"):
+        read_source(tmp_path)
+    with pytest.raises(CandidateError, match="has no plan"):
+        read_source(host, "cuda")
+    with pytest.raises(CandidateError, match="unknown contract"):
+        read_source(host, "fortran")

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.gated import CHANNEL, Faulted, FaultKind, GatedProcess
 from kernelwright.judge.sandbox import trusted_environment
 
@@ -36,6 +37,9 @@ try:
         time.sleep(0.02)
         if how == "fault":
             channel.send({"fault": {"what": "the call", "name": "CUDA_ERROR_ILLEGAL_ADDRESS"}})
+            break
+        if how == "broken":
+            channel.send({"fault": {"what": "the call", "name": "CUDA_ERROR_ECC_UNCORRECTABLE"}})
             break
         if how == "hang":
             time.sleep(60)
@@ -79,3 +83,10 @@ def test_every_way_to_fail_has_a_kind(how: str, kind: FaultKind) -> None:
         assert caught.value.kind is kind and caught.value.message
         assert not process.alive
     assert time.monotonic() - begin < 10
+
+
+def test_a_fault_of_the_machine_is_not_the_candidates() -> None:
+    with Played() as process:
+        with pytest.raises(CannotDecide, match="not the candidate"):
+            process.call("broken")
+        assert not process.alive

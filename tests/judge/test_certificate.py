@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,12 +18,13 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.judging import Judging, Workshop
+from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import Retrial, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
+from kernelwright.judge.workshop import Workshop
 
 TASK = '''
 """Twice the input."""
@@ -114,7 +116,7 @@ def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     """Before that, it would be given other values by other steps, and might fail for another reason."""
     with Judge(Settings(key=b"k" * 32)) as judge:
         opened = judge.open(str(case.task))
-    nobody = cast(Workshop, None)
+    nobody = cast(Workshop, SimpleNamespace(safety="asan+ubsan"))
     failed_on = f"timed {opened.public[0].workload.label}"
     for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on, None), "timed")):
         judging = Judging(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")

@@ -8,15 +8,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.service import address, client
 from kernelwright.judge.service.client import WarmJudge, statuses, stop_all
+from kernelwright.judge.service.protocol import Wanted
 from kernelwright.judge.service.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Reason, Verdict
@@ -210,3 +213,14 @@ def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = the_one()
     assert until(lambda: not client._exists(pid))
     assert address.addresses() == []
+
+
+def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
+    gpu = Device("cuda", 1)
+    assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
+    judged(task, source())
+    assert statuses()[0].device == "cpu"
+    wanted = Wanted.of(replace(QUICK, device=gpu))
+    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
+        judge._wanted = wanted
+        judge.open(str(task))

@@ -21,7 +21,7 @@ class ContractReport(BaseModel):
 
 
 def contract(
-    contract: Annotated[str, typer.Argument(help="The contract: cpp.")],
+    contract: Annotated[str, typer.Argument(help="The contract: cpp or cuda.")],
     task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, ready to be saved.")] = False,
@@ -29,7 +29,8 @@ def contract(
     """What a candidate for a task looks like: signature, rules, and a skeleton that compiles."""
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
-    told = brief(contract_named(contract), resolve(task))
+    chosen = contract_named(contract)
+    told = brief(chosen, resolve(task, chosen.device))
     if json:
         print_json(ContractReport(brief=told))
     else:

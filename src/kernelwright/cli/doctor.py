@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import shutil
 from importlib import metadata
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +12,8 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from kernelwright import selftest
+from kernelwright.cli.doctor_gpu import examine_gpus
+from kernelwright.cli.finding import Finding
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import duration
@@ -30,15 +31,6 @@ SCHEMA_VERSION = 1
 LEAST_DISK = 1 << 30
 
 
-class Finding(BaseModel):
-    """One thing that was looked at. `fix` says how to get it where it is missing."""
-
-    what: str
-    found: str
-    ok: bool
-    fix: str = ""
-
-
 class DoctorReport(BaseModel):
     schema_version: int = SCHEMA_VERSION
     command: str = "doctor"
@@ -47,6 +39,7 @@ class DoctorReport(BaseModel):
     sandbox: str
     arena: str
     can_judge: bool
+    can_judge_gpu: bool
     self_test: list[selftest.SelfTest] | None = None
 
 
@@ -105,10 +98,13 @@ def examine() -> DoctorReport:
         level = sandbox.capabilities().level
         arena = _arena_level()
         findings += [_sanitizers(), _sandbox(level), _arena(arena)]
-    findings.append(_gpu())
+    gpus, can_judge_gpu = examine_gpus()
+    findings += gpus
     essential = ("PyTorch", "C++ compiler")
     can_judge = all(finding.ok for finding in findings if finding.what in essential)
-    return DoctorReport(findings=findings, sandbox=level, arena=arena, can_judge=can_judge)
+    return DoctorReport(
+        findings=findings, sandbox=level, arena=arena, can_judge=can_judge, can_judge_gpu=can_judge and can_judge_gpu
+    )
 
 
 def _cpu() -> Finding:
@@ -176,26 +172,13 @@ def _arena(level: str) -> Finding:
     return Finding(what="arena", found=level, ok=ok, fix="" if ok else "write seals need Linux 5.1 or newer")
 
 
-def _gpu() -> Finding:
-    present = any(name.startswith("nvidia") and name[6:].isdigit() for name in _devices())
-    if present:
-        return Finding(what="GPU", found="an NVIDIA GPU is present; this version judges on the CPU", ok=True)
-    return Finding(what="GPU", found="none found; candidates are judged on the CPU", ok=True)
-
-
-def _devices() -> list[str]:
-    try:
-        return [entry.name for entry in Path("/dev").iterdir()]
-    except OSError:
-        return []
-
-
 def _show(report: DoctorReport) -> None:
     out = console()
     out.print(f"[bold]kernelwright {report.version}[/]")
     for finding in report.findings:
         mark = "[green]ok[/]     " if finding.ok else "[yellow]missing[/]"
-        out.print(f"  {mark} {finding.what:<13} {escape(finding.found)}", soft_wrap=True)
+        out.print(f"  {mark} {finding.what:<17} {escape(finding.found)}", soft_wrap=True)
         if finding.fix and not finding.ok:
-            out.print(f"          {'':<13} [dim]{escape(finding.fix)}[/]", soft_wrap=True)
-    out.print("ready to judge" if report.can_judge else "not ready to judge: see what is missing above")
+            out.print(f"          {'':<17} [dim]{escape(finding.fix)}[/]", soft_wrap=True)
+    where = "the CPU and the GPU" if report.can_judge_gpu else "the CPU"
+    out.print(f"ready to judge on {where}" if report.can_judge else "not ready to judge: see what is missing above")

@@ -12,18 +12,21 @@ import typer
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import show
-from kernelwright.contracts import contract_named
-from kernelwright.contracts.candidate import Candidate, read_candidate
+from kernelwright.contracts import contract_named, read_source
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.devices.names import Device, Kind, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import sandbox
 from kernelwright.judge.baselines import BASELINES
 from kernelwright.judge.controller import Judge
+from kernelwright.judge.gpu import baselines as gpu_baselines
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
-JUDGED = ("cpp",)
+BASELINES_ON: dict[Kind, tuple[str, ...]] = {"cpu": BASELINES, "cuda": gpu_baselines.BASELINES}
+KNOWN_BASELINES: dict[Kind, tuple[str, ...]] = {"cpu": BASELINES, "cuda": gpu_baselines.ALL_BASELINES}
 
 
 class View(StrEnum):
@@ -33,15 +36,27 @@ class View(StrEnum):
 
 def judge(
     task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
-    sources: Annotated[list[Path], typer.Argument(help="Candidates: one source file each.", metavar="SOURCE...")],
-    contract: Annotated[str, typer.Option(help="The form that the candidates take.")] = "cpp",
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Candidates: a source file each, or for cuda a directory with kernel.cu and plan.py.",
+            metavar="SOURCE...",
+        ),
+    ],
+    contract: Annotated[
+        str | None, typer.Option(help="The form that the candidates take; by default what they look like.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda or cuda:N; by default where the contract's candidates run.")
+    ] = None,
     public_only: Annotated[bool, typer.Option("--public-only", help="Leave hidden workloads out.")] = False,
     trials: Annotated[
         int | None, typer.Option(min=2, help="Trials per workload; by default as many as the noise demands.")
     ] = None,
     view: Annotated[View, typer.Option(help="What to show of hidden workloads.")] = View.author,
     baseline: Annotated[
-        list[str] | None, typer.Option(help="Compare with this baseline only (eager, compile); repeatable.")
+        list[str] | None,
+        typer.Option(help="Compare with this only (eager, compile; on a GPU compile-default, too); repeatable."),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,
@@ -57,20 +72,19 @@ def judge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
-    if contract_named(contract).name not in JUDGED:
-        raise KernelwrightError(
-            f"this version judges {', '.join(JUDGED)} candidates; {contract} is described and built"
-        )
-    candidates = [read_candidate(path, contract_named(contract).name) for path in sources]
+    candidates = [read_source(path, contract) for path in sources]
+    where = _device(candidates, device)
+    require(where, at_a_glance=not own_oracle)
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(
-        baselines=_baselines(baseline),
+        baselines=_baselines(baseline, where.kind),
         threads=threads,
         effort=Effort() if trials is None else Effort(trials, trials),
         public_only=public_only,
         safety=safety,
         certify=True,
+        device=where,
     )
     judging = Judge(settings) if own_oracle else WarmJudge(settings, require_sandbox)
     verdicts = _judge_all(judging, task, candidates, quiet=json, view=view)
@@ -104,11 +118,25 @@ def _judge_all(judge: AnyJudge, task: str, candidates: list[Candidate], *, quiet
     return verdicts
 
 
-def _baselines(chosen: list[str] | None) -> tuple[str, ...]:
+def _device(candidates: list[Candidate], asked: str | None) -> Device:
+    """Where the candidates run: what was asked for, if their contract can run there."""
+    kinds = {contract_named(candidate.contract).device: candidate for candidate in candidates}
+    if len(kinds) > 1:
+        one, other = [candidate.name for candidate in kinds.values()][:2]
+        raise KernelwrightError(f"{one} and {other} run on different devices: judge them in commands of their own")
+    (kind, candidate), *_ = kinds.items()
+    device = device_named(asked or kind)
+    if device.kind != kind:
+        raise KernelwrightError(f"{candidate.name}: a {candidate.contract} candidate runs on {kind}, not on {device}")
+    return device
+
+
+def _baselines(chosen: list[str] | None, kind: Kind) -> tuple[str, ...]:
+    known = KNOWN_BASELINES[kind]
     for name in chosen or ():
-        if name not in BASELINES:
-            raise KernelwrightError(f"unknown baseline {name!r}: choose from {', '.join(BASELINES)}")
-    return tuple(name for name in BASELINES if not chosen or name in chosen)
+        if name not in known:
+            raise KernelwrightError(f"unknown baseline {name!r}: choose from {', '.join(known)}")
+    return tuple(name for name in known if name in chosen) if chosen else BASELINES_ON[kind]
 
 
 def _exit_code(verdicts: list[Verdict]) -> int:

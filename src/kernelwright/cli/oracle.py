@@ -43,7 +43,8 @@ def _show(one: Status) -> None:
     busy = one.callers > 1  # one caller is the one that asks
     state = "busy" if busy or one.waiting else f"idle, ends in {duration(left)} unless it is used ({IDLE_VARIABLE})"
     out = console()
-    out.print(f"[bold]process {one.pid}[/]  version {escape(one.version)}, up for {duration(one.up_seconds)}, {state}")
+    up = f"version {escape(one.version)}, up for {duration(one.up_seconds)}"
+    out.print(f"[bold]process {one.pid}[/]  on {one.device}, {up}, {state}")
     memory = f"{one.memory_bytes / 2**20:.0f} MiB with its baselines"
     tasks = ", ".join(one.tasks) or "none"
     out.print(f"  judged {one.judged}; waiting {one.waiting}; restarted {one.restarts} times; {memory}")

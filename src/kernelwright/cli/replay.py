@@ -10,6 +10,8 @@ from rich.markup import escape
 
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
+from kernelwright.devices.names import Device, device_named, require
+from kernelwright.errors import KernelwrightError
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import Certificate
 from kernelwright.judge.keys import judge_key
@@ -30,21 +32,34 @@ class ReplayReport(BaseModel):
 def replay(
     given: Annotated[str, typer.Argument(metavar="CERTIFICATE", help="A certificate's file, or its name.")],
     task: Annotated[str | None, typer.Option(help="Where the task's file is now.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable."""
     issued = certificate.read(certificate.find(given))
+    where = _device(issued, device)
     signed_here = issued.judge == certificate.public_key(judge_key())
     if not json:
         _introduce(issued, signed_here=signed_here)
     with Progress(quiet=json) as progress:
         progress.start(issued.candidate.name)
-        outcome = repeat(issued, task, progress)
+        outcome = repeat(issued, task, progress, where)
     if json:
         print_json(ReplayReport(certificate=given, signed_here=signed_here, replay=outcome))
     else:
         _show(outcome)
     raise typer.Exit({True: 0, False: 1, None: 3}[outcome.same])
+
+
+def _device(issued: Certificate, asked: str | None) -> Device:
+    then = device_named(issued.terms.device)
+    now = device_named(asked) if asked else then
+    if now.kind != then.kind:
+        raise KernelwrightError(f"the certificate's candidate ran on {then}; it cannot be replayed on {now}")
+    require(now)
+    return now
 
 
 def _introduce(issued: Certificate, *, signed_here: bool) -> None:
@@ -54,7 +69,8 @@ def _introduce(issued: Certificate, *, signed_here: bool) -> None:
         f"[bold]{escape(issued.candidate.name)}[/] for {escape(issued.task.name)}: {issued.verdict.verdict} "
         f"({issued.verdict.reason}) on {issued.issued}\n"
         f"  signed by {signer}; judge {issued.environment.judge_version}, "
-        f"sandbox {issued.verdict.conditions.sandbox}, arena {issued.verdict.conditions.arena}",
+        f"sandbox {issued.verdict.conditions.sandbox}, arena {issued.verdict.conditions.arena}, "
+        f"{escape(issued.verdict.conditions.device)}",
         soft_wrap=True,
     )
 

@@ -32,6 +32,10 @@ SENTENCES = {
     Reason.ended_itself: "it ended its own process instead of returning",
     Reason.timed_out: "it did not return in time",
     Reason.ran_while_stopped: "it ran while it was stopped",
+    Reason.launch_failed: "a kernel could not be launched as the plan says",
+    Reason.illegal_access: "it accessed memory that is not its own",
+    Reason.out_of_memory: "it asked for more memory than there is",
+    Reason.dirty_workspace: "it did not leave a workspace zero",
     Reason.wrote_outside: "it wrote outside of an output",
     Reason.unwritten: "it left elements of an output unwritten",
     Reason.nan_or_inf: "its NaN or infinities are not where the reference has them",
@@ -42,6 +46,8 @@ SENTENCES = {
 }
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
+ASKED_OF_CPU = "0.95 to 1.05"
+ASKED_OF_GPU = "±1% (from 10 to 50 µs ±3%, below ±0.2 µs)"
 
 
 def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
@@ -62,7 +68,9 @@ def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
 
 def _table(results: list[WorkloadResult]) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for title in ("", "workload", "kernel", *(b.baseline for b in results[0].baselines), "claimed speedup"):
+    bounded = any(result.bound for result in results)
+    head = ["", "workload", "kernel", *(b.baseline for b in results[0].baselines), *(["bound", "SOL"] * bounded)]
+    for title in (*head, "claimed speedup"):
         table.add_column(title, justify="left" if title in ("", "workload") else "right")
     for result in results:
         best = result.best_baseline
@@ -72,9 +80,16 @@ def _table(results: list[WorkloadResult]) -> Table:
             result.label,
             duration(result.seconds),
             *(f"{duration(b.seconds)}" for b in result.baselines),
+            *(_bound_cells(result) if bounded else ()),
             _claim(result, best.speedup, best.baseline),
         )
     return table
+
+
+def _bound_cells(result: WorkloadResult) -> tuple[str, str]:
+    if result.bound is None:
+        return "", ""
+    return duration(result.bound.seconds), "" if result.bound.sol is None else f"{result.bound.sol:.2f}"
 
 
 def _claim(result: WorkloadResult, speedup: IntervalValue, baseline: str) -> str:
@@ -85,6 +100,8 @@ def _claim(result: WorkloadResult, speedup: IntervalValue, baseline: str) -> str
     why = {
         SpeedStatus.noisy: "the machine is too noisy",
         SpeedStatus.short: "too short to rank here",
+        SpeedStatus.clocks_disagree: "the clock outside of the device read another time",
+        SpeedStatus.investigate: "faster than the device can be; investigate",
         SpeedStatus.not_measured: "no baseline",
     }[result.speed]
     return f"[yellow]undecided[/]: {why} [dim]{escape(interval)}[/]"
@@ -98,6 +115,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
         f"arena {conditions.arena}",
         f"sanitizers {conditions.safety}",
     ]
+    if conditions.runner:
+        remarks.append(f"launcher {conditions.runner}")
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")
     precision = next((r.precision for r in results if r.precision), None)
@@ -109,15 +128,30 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    for line in _kernel_lines(results):
+        console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     noisy = [r.aa for r in results if r.speed is SpeedStatus.noisy and r.aa is not None]
     if noisy:
         low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
+        asked = ASKED_OF_GPU if conditions.device.startswith("cuda") else ASKED_OF_CPU
         console.print(
-            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where 0.95 "
-            "to 1.05 is asked for; a quieter machine or more --trials would tell[/]"
+            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where {asked} "
+            "is asked for; a quieter machine or more --trials would tell[/]"
         )
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
+
+
+def _kernel_lines(results: tuple[WorkloadResult, ...]) -> list[str]:
+    """What the kernels take of a multiprocessor, of the first workload that has any."""
+    kernels = next((result.kernels for result in results if result.kernels), ())
+    return [
+        f"{one.kernel}: {one.registers} registers"
+        + (f", {one.spill_stores + one.spill_loads} bytes spilled" if one.spill_stores + one.spill_loads else "")
+        + f", {one.static_shared + one.dynamic_shared:,} bytes shared, {one.threads} threads, "
+        f"occupancy {one.occupancy:.0%}"
+        for one in kernels
+    ]
 
 
 def _evidence_lines(evidence: Evidence) -> list[str]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kernelwright.contracts import cpp, cuda
 from kernelwright.contracts.candidate import Candidate, CandidateError
-from kernelwright.contracts.model import BuildPlan, Contract
+from kernelwright.contracts.cuda.source import KERNEL_NAME
+from kernelwright.contracts.model import BuildPlan, Contract, HostContract
 
-CONTRACTS: dict[str, Contract] = {contract.name: contract for contract in (cpp.CPP, cuda.CUDA)}
+HOST_CONTRACTS: dict[str, HostContract] = {contract.name: contract for contract in (cpp.CPP,)}
+CONTRACTS: dict[str, Contract] = {**HOST_CONTRACTS, cuda.CUDA.name: cuda.CUDA}
+SUFFIXES = {".cu": cuda.CUDA.name}
 
 
 def contract_named(name: str) -> Contract:
@@ -17,4 +22,23 @@ def contract_named(name: str) -> Contract:
         raise CandidateError(f"unknown contract {name!r}: choose from {', '.join(CONTRACTS)}") from None
 
 
-__all__ = ["CONTRACTS", "BuildPlan", "Candidate", "CandidateError", "Contract", "contract_named"]
+def read_source(path: Path, contract: str | None = None) -> Candidate:
+    """A candidate of the contract or, if none is named, of the one that its form shows: a `.cu` file, or a directory
+    with kernel.cu and plan.py, is `cuda`; any other file is `cpp`."""
+    if contract is None:
+        of_two_files = (path / KERNEL_NAME).is_file()
+        contract = cuda.CUDA.name if of_two_files else SUFFIXES.get(path.suffix, cpp.CPP.name)
+    return contract_named(contract).read(path)
+
+
+__all__ = [
+    "CONTRACTS",
+    "HOST_CONTRACTS",
+    "BuildPlan",
+    "Candidate",
+    "CandidateError",
+    "Contract",
+    "HostContract",
+    "contract_named",
+    "read_source",
+]

@@ -1,11 +1,13 @@
-"""What every contract offers: files and a command to build a candidate, and its description for an author."""
+"""What every contract offers an author, and what those offer besides that a host compiler builds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from kernelwright.contracts.candidate import Candidate
+from kernelwright.devices.names import Kind
 from kernelwright.tasks.model import Signature
 
 
@@ -21,8 +23,14 @@ class BuildPlan:
 
 
 class Contract(Protocol):
+    """The form of a candidate, and how its author is told."""
+
     @property
     def name(self) -> str: ...
+
+    @property
+    def device(self) -> Kind:
+        """The kind of device that candidates run on."""
 
     @property
     def language(self) -> str: ...
@@ -35,6 +43,13 @@ class Contract(Protocol):
 
     def rules(self) -> tuple[str, ...]:
         """What an author has to know, a sentence each."""
+
+    def read(self, path: Path) -> Candidate:
+        """The candidate in a file or, where the contract knows such, a directory."""
+
+
+class HostContract(Contract, Protocol):
+    """A contract whose candidates a host compiler builds, for one signature at a time."""
 
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
         """How to build the candidate for one signature (dtypes and ranks)."""

@@ -108,6 +108,15 @@ class _Process(ctypes.Structure):
     )
 
 
+def driver_absence() -> str:
+    """Empty if a driver is installed, which takes no time to see; whether it has a GPU is for `absence`."""
+    try:
+        _library()
+    except CannotDecide as error:
+        return str(error)
+    return ""
+
+
 def absence() -> str:
     """Empty if there is a GPU to use, or one line that says what is missing."""
     try:
@@ -181,12 +190,16 @@ def other_processes(gpu: Gpu, ours: frozenset[int]) -> tuple[int, ...]:
     return tuple(pid for pid in state(gpu).processes if pid not in ours and pid != os.getpid())
 
 
-@cache
-def _cuda() -> Any:
+def _library() -> Any:
     try:
-        library = ctypes.CDLL("libcuda.so.1")
+        return ctypes.CDLL("libcuda.so.1")
     except OSError:
         raise CannotDecide("no NVIDIA driver: libcuda.so.1 is not installed") from None
+
+
+@cache
+def _cuda() -> Any:
+    library = _library()
     _check_cuda(library.cuInit(0), "no NVIDIA GPU can be used: cuInit")
     return library
 

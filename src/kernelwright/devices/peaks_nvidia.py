@@ -51,13 +51,17 @@ class GpuPeaks:
 
 def gpu_peaks(gpu: Gpu) -> GpuPeaks:
     """From the cache, or measured now, which takes a few seconds and the device's lock. Imports torch."""
-    path = _kept(gpu)
-    found = _read(path)
+    found = cached_peaks(gpu)
     if found is None:
         with measuring(gpu.device):
             found = measure(gpu)
-        write_whole(path, json.dumps({"version": VERSION, **asdict(found)}).encode())
+        write_whole(_kept(gpu), json.dumps({"version": VERSION, **asdict(found)}).encode())
     return found
+
+
+def cached_peaks(gpu: Gpu) -> GpuPeaks | None:
+    """What was measured before, if it was."""
+    return _read(_kept(gpu))
 
 
 def measure(gpu: Gpu) -> GpuPeaks:

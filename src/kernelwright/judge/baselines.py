@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Protocol
 
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import statistics
@@ -25,7 +26,30 @@ RUN_SECONDS = 120.0
 _MALLOC = "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=68719476736:glibc.malloc.top_pad=67108864"
 
 
+class Baseline(Protocol):
+    """A process with one baseline in it, whatever the device."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def open(self, task: OpenTask, posed: Posed, descriptors: list[int]) -> None:
+        """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
+
+    def write(self) -> None:
+        """Runs once and leaves the results in the arena."""
+
+    def time(self) -> float:
+        """The seconds of one call on what the arena holds."""
+
+    def close(self) -> None: ...
+
+
 class BaselineProcess:
+    """A baseline on a CPU."""
+
     def __init__(self, name: str, threads: int, cpus: tuple[int, ...]) -> None:
         self.name = name
         self._channel, theirs = pair()
@@ -87,9 +111,10 @@ class BaselineProcess:
 class Baselines:
     """The baseline processes of a judge: started when first asked for, restarted when one has died."""
 
-    def __init__(self, threads: int, cpus: tuple[int, ...]) -> None:
-        self._threads, self._cpus = threads, cpus
-        self._processes: dict[str, BaselineProcess] = {}
+    def __init__(self, make: Callable[[str], Baseline]) -> None:
+        """`make` starts the process of the baseline with a name."""
+        self._make = make
+        self._processes: dict[str, Baseline] = {}
         self._seconds: dict[tuple[str, str, bool], dict[str, float]] = {}
 
     def prepare(self, names: tuple[str, ...]) -> None:
@@ -97,7 +122,7 @@ class Baselines:
         for name in names:
             self._living(name)
 
-    def processes(self, names: tuple[str, ...]) -> dict[str, BaselineProcess]:
+    def processes(self, names: tuple[str, ...]) -> dict[str, Baseline]:
         return {name: self._processes[name] for name in names}
 
     def open(
@@ -123,13 +148,13 @@ class Baselines:
                 known[name] = _first_times(oracle, baseline)
         return {name: known[name] for name in names}
 
-    def _living(self, name: str) -> BaselineProcess:
+    def _living(self, name: str) -> Baseline:
         """A baseline that died (of memory, of a bug in a compiler) costs one candidate its speed, not all of them."""
         process = self._processes.get(name)
         if process is None or not process.alive:
             if process is not None:
                 process.close()
-            process = self._processes[name] = BaselineProcess(name, self._threads, self._cpus)
+            process = self._processes[name] = self._make(name)
         return process
 
     def close(self) -> None:
@@ -139,7 +164,7 @@ class Baselines:
         self._seconds.clear()
 
 
-def _first_times(oracle: OracleClient, baseline: BaselineProcess) -> float:
+def _first_times(oracle: OracleClient, baseline: Baseline) -> float:
     oracle.restore()
     baseline.write()
     if answer := oracle.check():

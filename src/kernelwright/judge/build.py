@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.contracts import BuildPlan, Candidate, contract_named
+from kernelwright.contracts import HOST_CONTRACTS, BuildPlan, Candidate
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox, warden
@@ -44,7 +44,7 @@ class BuildFailure:
 
 def build(candidate: Candidate, signature: Signature, *, sanitized: bool = False) -> Built | BuildFailure:
     """The library of a candidate for one signature, from the cache if it was built before."""
-    plan = contract_named(candidate.contract).build_plan(candidate, signature, sanitized=sanitized)
+    plan = HOST_CONTRACTS[candidate.contract].build_plan(candidate, signature, sanitized=sanitized)
     name = _digest(plan)
     library = cache_dir("builds", name[:2]) / f"{name}.so"
     begin = time.perf_counter()

@@ -61,6 +61,7 @@ class Terms(Value):
     effort: Effort
     public_only: bool
     safety: bool
+    device: str = "cpu"
 
 
 class HiddenWorkload(Value):
@@ -77,6 +78,8 @@ class Failure(Value):
 
 
 class Environment(Value):
+    """Where it was judged. On a GPU `compiler` is NVRTC, and `device` names the GPU."""
+
     judge_version: str
     judge_code: str
     python: str
@@ -85,6 +88,8 @@ class Environment(Value):
     cpu: str
     cores: int
     compiler: str
+    device: str | None = None
+    driver: str | None = None
 
 
 class Certificate(Value):
@@ -133,6 +138,7 @@ def issue(key: bytes, judging: Judging, verdict: Verdict) -> Signed:
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            device=str(settings.device),
         ),
         hidden=tuple(HiddenWorkload(sizes=p.workload.sizes, dtype=p.workload.dtype) for p in judging.hidden),
         subkey=judging.subkey.hex(),
@@ -163,6 +169,8 @@ def _environment(verdict: Verdict) -> Environment:
         cpu=probe().model,
         cores=len(probe().cores),
         compiler=verdict.conditions.compiler,
+        device=verdict.conditions.device,
+        driver=verdict.conditions.driver,
     )
 
 

@@ -7,18 +7,29 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from kernelwright.contracts import Candidate
-from kernelwright.devices.cpu import probe
+from kernelwright.contracts import Candidate, CandidateError, contract_named
+from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge import sandbox
-from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.judging import Judging, Workshop
+from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key, judge_key
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, OracleLost
+from kernelwright.judge.oracle.client import OpenTask, OracleLost
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
+from kernelwright.judge.workshop import Workshop
 from kernelwright.tasks.sources import digest, unchanged
+
+
+def workshop(device: Device, key: bytes, threads: int, session: str | None) -> Workshop:
+    """What a device is judged with; each is imported where it is used."""
+    if device.kind == "cpu":
+        from kernelwright.judge.cpu_workshop import CpuWorkshop
+
+        return CpuWorkshop(key, threads, session)
+    from kernelwright.judge.gpu.workshop import GpuWorkshop
+
+    return GpuWorkshop(device.index, key, threads, session)
 
 
 class Judge:
@@ -27,8 +38,6 @@ class Judge:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         sandbox.protect_this_process()
-        self._threads = self.settings.threads or len(probe().cores)
-        self._cpus = probe().cores[: self._threads]  # no core more than there are threads, for anybody
         self._key = self.settings.key or judge_key()
         sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
         self._tasks: dict[str, OpenTask] = {}
@@ -38,8 +47,7 @@ class Judge:
 
     def _start(self) -> Workshop:
         session = "replay" if self.settings.retrial else None
-        oracle = OracleClient(self._key, self._threads, session)
-        return Workshop(oracle, Baselines(self._threads, self._cpus), self._threads, self._cpus)
+        return workshop(self.settings.device, self._key, self.settings.threads, session)
 
     def __enter__(self) -> Judge:
         return self
@@ -48,8 +56,7 @@ class Judge:
         self.close()
 
     def close(self) -> None:
-        self._shop.baselines.close()
-        self._shop.oracle.close()
+        self._shop.close()
 
     def restart(self) -> None:
         """A new oracle and new baselines, which know nothing yet."""
@@ -94,6 +101,12 @@ class Judge:
     def _judge(
         self, task: str, candidate: Candidate, progress: Progress, settings: Settings, *, last: bool = False
     ) -> tuple[Judging, Verdict]:
+        contract = contract_named(candidate.contract)
+        if contract.device != self.settings.device.kind:
+            raise CandidateError(
+                f"{candidate.name}: a {contract.name} candidate runs on {contract.device}, and this judge is on "
+                f"{self.settings.device}"
+            )
         opened = self.open(task)
         retrial = settings.retrial
         subkey = retrial.subkey if retrial else candidate_key(self._key, digest(opened.sources), task, candidate.id)

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-SUFFIXES = (".py", ".cpp", ".hpp", ".h")
+SUFFIXES = (".py", ".cpp", ".hpp", ".h", ".cu")
 
 
 @cache

@@ -8,27 +8,19 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from kernelwright.contracts import Candidate
-from kernelwright.devices import lock
-from kernelwright.devices.cpu import probe
-from kernelwright.judge import sandbox
-from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.build import BuildFailure, Built, build_both
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
-from kernelwright.judge.native import compiler_version
-from kernelwright.judge.nothing import Overhead, empty_trial
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed, Witness, close_all
-from kernelwright.judge.runner import start_runner
-from kernelwright.judge.safety import inspect, sanitizers_available
+from kernelwright.judge.oracle.client import OpenTask, Posed, Witness, close_all
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import (
-    BuildEvidence,
-    Conditions,
     JudgeEvidence,
     Outcome,
     ProcessEvidence,
@@ -38,26 +30,9 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
 )
 from kernelwright.judge.warden import Ending
-from kernelwright.version import __version__
+from kernelwright.judge.workshop import Job, Workshop
 
 HIDDEN_PER_JUDGING = 3
-
-
-@dataclass
-class Workshop:
-    """What stays up from one candidate to the next."""
-
-    oracle: OracleClient
-    baselines: Baselines
-    threads: int
-    cpus: tuple[int, ...]
-    known_overhead: Overhead | None = None
-
-    def overhead(self) -> Overhead:
-        """Measured while no candidate is loaded."""
-        if self.known_overhead is None:
-            self.known_overhead = empty_trial(self.threads, self.cpus)
-        return self.known_overhead
 
 
 @dataclass(frozen=True)
@@ -82,7 +57,9 @@ class Judging:
     begin: float = field(default_factory=time.perf_counter)
     hidden: tuple[Posed, ...] = ()
     results: list[WorkloadResult] = field(default_factory=list)
-    built: dict[tuple[str, ...], Built] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    build_seconds: float | None = None
+    artefact: str | None = None
     arena: str = "none"
     failed_on: str | None = None
     witness: Witness | None = None
@@ -90,16 +67,34 @@ class Judging:
     def run(self, progress: Progress) -> Verdict:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
-        posed = (*self.task.public, *self.hidden)
+        job = self.workshop.job(self.candidate, self.task)
+        try:
+            return self._stages(job, progress)
+        finally:
+            with self._timed("end"):
+                job.close()
+
+    def _stages(self, job: Job, progress: Progress) -> Verdict:
         progress("building")
-        fault = self._build(posed)
-        if fault is not None:
-            return self._verdict(Outcome.rejected, fault)
-        for step in self.steps(posed):
-            fault = self._take(step, progress)
+        for part in (self.task.public, self.hidden):
+            with self._timed("build"):
+                fault = job.build(part, inspected=self._inspecting)
+            self.build_seconds, self.artefact = job.build_seconds, job.artefact
+            if fault is not None:
+                return self._verdict(Outcome.rejected, fault, hidden=part is self.hidden)
+        for step in self.steps((*self.task.public, *self.hidden)):
+            fault = self._take(step, job, progress)
             if fault is not None:
                 return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
         return self._verdict(Outcome.accepted)
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[stage] += time.perf_counter() - begin
 
     def steps(self, posed: tuple[Posed, ...]) -> list[Step]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
@@ -109,19 +104,19 @@ class Judging:
         retrial = self.settings.retrial
         return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
 
-    def _take(self, step: Step, progress: Progress) -> Fault | None:
+    def _take(self, step: Step, job: Job, progress: Progress) -> Fault | None:
         if step.purpose == "sanitized":
             progress("safety")
-            return self._inspect(step)
+            with self._timed("safety"):
+                return self._inspect(step, job)
         workload = step.posed.workload
         name = f"hidden {self.hidden.index(step.posed) + 1}" if workload.hidden else workload.label
-        return self._measure(step, partial(_prefixed, progress, name))
+        return self._measure(step, job, partial(_prefixed, progress, name))
 
     def undecided(self, why: str) -> Verdict:
         return self._verdict(Outcome.undecided, Fault(Stage.run, Reason.judge_failed, JudgeEvidence(message=why)))
 
     def _verdict(self, outcome: Outcome, fault: Fault | None = None, *, hidden: bool = False) -> Verdict:
-        first = next(iter(self.built.values()), None)
         return Verdict(
             candidate=self.candidate.id,
             name=self.candidate.name,
@@ -133,47 +128,25 @@ class Judging:
             evidence=fault.evidence if fault else None,
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
-            conditions=self._conditions(),
-            build_seconds=first.seconds if first else None,
-            artefact=first.digest if first else None,
+            conditions=self.workshop.conditions(self.arena, self._safety),
+            build_seconds=self.build_seconds,
+            artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,
-        )
-
-    def _conditions(self) -> Conditions:
-        return Conditions(
-            sandbox=sandbox.capabilities().level,
-            arena=self.arena,
-            safety="asan+ubsan" if self._inspecting else "none",
-            device=f"cpu: {probe().model}",
-            threads=self.workshop.threads,
-            judge_version=__version__,
-            compiler=compiler_version(),
+            stage_seconds=dict(self.spent),
         )
 
     @property
+    def _safety(self) -> str:
+        return (self.workshop.safety if self.settings.safety else None) or "none"
+
+    @property
     def _inspecting(self) -> bool:
-        return self.settings.safety and sanitizers_available()
+        return self._safety != "none"
 
     def _hidden(self) -> tuple[Posed, ...]:
         if self.settings.retrial is not None:
             return self.workshop.oracle.pose(self.task, self.settings.retrial.hidden)
         return self.workshop.oracle.hidden(self.task, self.candidate.id, HIDDEN_PER_JUDGING)
-
-    def _build(self, posed: tuple[Posed, ...]) -> Fault | None:
-        for one in posed:
-            key = _types(one)
-            if key in self.built:
-                continue
-            plain, sanitized = build_both(self.candidate, one.signature, sanitized=self._inspecting)
-            for result in (plain, sanitized):
-                if isinstance(result, BuildFailure):
-                    reason = Reason.build_took_too_long if result.timed_out else Reason.does_not_build
-                    return Fault(Stage.build, reason, BuildEvidence(lines=result.lines))
-            assert isinstance(plain, Built)
-            self.built[key] = plain
-            if isinstance(sanitized, Built):
-                self.built[(*key, "sanitized")] = sanitized
-        return None
 
     def _begin(self, step: Step) -> None:
         """A new runner comes, and is given values that nobody can foresee; a replay begins with the telling ones."""
@@ -186,54 +159,50 @@ class Judging:
     def _reject(self, step: Step, fault: Fault) -> Fault:
         self.witness = self.workshop.oracle.forget()
         self.failed_on = step.name
+        if isinstance(fault.evidence, ProcessEvidence):
+            self.workshop.recover()
         return fault
 
-    def _inspect(self, step: Step) -> Fault | None:
-        shop, posed = self.workshop, step.posed
-        built = self.built[(*_types(posed), "sanitized")]
-        self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
+    def _inspect(self, step: Step, job: Job) -> Fault | None:
+        self.arena, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
         try:
             self._begin(step)
-            runner = start_runner(built.library, posed.signature, descriptors, shop.threads, shop.cpus, sanitized=True)
-            with runner, lock.working():
-                fault = inspect(runner, posed, shop.oracle, prepare=bool(self.task.constant))
+            fault = job.inspect(step.posed, descriptors)
             return None if fault is None else self._reject(step, fault)
         finally:
             close_all(descriptors)
 
-    def _measure(self, step: Step, progress: Progress) -> Fault | None:
-        shop, posed = self.workshop, step.posed
-        self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
+    def _measure(self, step: Step, job: Job, progress: Progress) -> Fault | None:
+        shop, posed, names = self.workshop, step.posed, self.settings.baselines
+        with self._timed("arena"):
+            self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
         try:
-            with lock.working():
-                expected = shop.baselines.open(
-                    self.settings.baselines, shop.oracle, self.task, posed, descriptors, progress
-                )
-            overhead = shop.overhead()
-            self._begin(step)
-            library = self.built[_types(posed)].library
-            runner = start_runner(library, posed.signature, descriptors, shop.threads, shop.cpus)
+            with self._timed("baselines"), shop.working():
+                expected = shop.baselines.open(names, shop.oracle, self.task, posed, descriptors, progress)
+            with self._timed("clock"):
+                clock = shop.clock()
+            with self._timed("start"):
+                self._begin(step)
+                runner = job.start(posed, descriptors)
         finally:
             close_all(descriptors)
         with runner:
-            reply = runner.ready()
-            if reply.ending is not Ending.ok:
-                lines = tuple(runner.log.text().strip().splitlines()[-12:])
-                evidence = ProcessEvidence(
-                    workload=posed.workload.label, trial=0, ending=reply.describe(), output=lines
-                )
-                reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
-                return Fault(Stage.load, reason, evidence)
             order = random.Random(seed(self.subkey, "turns", posed.workload.label))
-            baselines = shop.baselines.processes(self.settings.baselines)
-            with lock.measuring():
-                measurement = Measurement(shop.oracle, posed, runner, baselines, expected, overhead, order)
+            baselines = shop.baselines.processes(names)
+            measurement = Measurement(shop.oracle, posed, runner, baselines, expected, clock, order)
+            with self._timed("start"):
+                reply = runner.ready()
+            if reply.ending is not Ending.ok:
+                shop.recover()
+                return measurement.not_ready(reply)
+            with self._timed("trials"), shop.measuring():
                 try:
-                    self.results.append(self._trials(measurement, progress))
+                    self.results.append(job.finish(self._trials(measurement, progress)))
+                    return None
                 except Rejected as rejected:
-                    self.results.append(_unmeasured(posed))
-                    return self._reject(step, rejected.fault)
-        return None
+                    fault = rejected.fault
+        self.results.append(_unmeasured(posed))
+        return self._reject(step, fault)
 
     def _trials(self, measurement: Measurement, progress: Progress) -> WorkloadResult:
         oracle = self.workshop.oracle
@@ -259,11 +228,6 @@ class Judging:
 
 def _prefixed(progress: Progress, prefix: str, text: str) -> None:
     progress(f"{prefix}: {text}")
-
-
-def _types(posed: Posed) -> tuple[str, ...]:
-    """What a build depends on: dtypes and ranks, not sizes."""
-    return tuple(f"{tensor.dtype}/{len(tensor.shape)}" for tensor in posed.signature.tensors)
 
 
 def _elements(posed: Posed) -> int:

@@ -6,14 +6,17 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol
 
 from kernelwright.judge import statistics
-from kernelwright.judge.baselines import BaselineProcess
+from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.channel import Message
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OracleClient, Posed
 from kernelwright.judge.verdict import (
     BaselineTime,
+    BuildEvidence,
     Evidence,
     IntervalValue,
     MismatchEvidence,
@@ -24,11 +27,17 @@ from kernelwright.judge.verdict import (
     TrespassEvidence,
     WorkloadResult,
 )
-from kernelwright.judge.warden import Ending, Reply, Subject
+from kernelwright.judge.warden import Ending, Log, Reply
 
 OUTPUT_LINES = 12
 LEAST_BLOCKS = 6  # a trial of every input family
 HOPELESS = 10.0
+_REASONS = {
+    Ending.timeout: Reason.timed_out,
+    Ending.exited: Reason.ended_itself,
+    Ending.killed: Reason.crashed,
+    Ending.ran_while_stopped: Reason.ran_while_stopped,
+}
 SHORTEST_OVERHEADS = 5  # a workload is too short to rank below this many times the cost of an empty trial
 
 
@@ -45,6 +54,35 @@ class Rejected(Exception):  # noqa: N818 - it names an outcome
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.reason)
         self.fault = fault
+
+
+def build_fault(lines: tuple[str, ...], *, timed_out: bool) -> Fault:
+    reason = Reason.build_took_too_long if timed_out else Reason.does_not_build
+    return Fault(Stage.build, reason, BuildEvidence(lines=lines))
+
+
+class Runner(Protocol):
+    """A process that holds a candidate: `warden.Subject` on a CPU, `gpu.subject.GpuSubject` on a GPU."""
+
+    @property
+    def log(self) -> Log: ...
+
+    def ready(self) -> Reply:
+        """The answer to its start: `ok`, or how it failed. To be asked once."""
+
+    def trial(self, op: str, deadline: float) -> Reply: ...
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How times on a device are read: what an empty trial costs there, and by its kind what noise is allowed."""
+
+    kind: statistics.DeviceKind
+    overhead: Overhead
 
 
 @dataclass
@@ -75,15 +113,15 @@ class Measurement:
         self,
         oracle: OracleClient,
         posed: Posed,
-        subject: Subject,
-        baselines: dict[str, BaselineProcess],
+        subject: Runner,
+        baselines: dict[str, Baseline],
         expected: dict[str, float],
-        overhead: Overhead,
+        clock: Clock,
         order: random.Random,
     ) -> None:
         self._oracle, self._posed, self._subject = oracle, posed, subject
-        self._baselines, self._expected, self._overhead = baselines, expected, overhead
-        self._order = order
+        self._baselines, self._expected, self._overhead = baselines, expected, clock.overhead
+        self._kind, self._order = clock.kind, order
         self._deadline = max(5.0, 50 * max(expected.values(), default=0.1))
         self._fastest = min(expected, key=lambda name: expected[name], default="")
         self._trial = 0
@@ -131,7 +169,7 @@ class Measurement:
         if op == "r":
             answer = self._oracle.check(remember=remember)
             if answer:
-                raise Rejected(self._wrong(answer, family))
+                raise Rejected(wrong_fault(answer, self._posed, family, self._trial))
             self._trial += 1
         return reply.seconds
 
@@ -147,7 +185,7 @@ class Measurement:
         """Whether the fastest baseline, measured against itself, stays inside its band."""
         if not self._fastest:
             return True
-        return statistics.inside(self._aa(times), statistics.band("cpu", statistics.median(times.again)))
+        return statistics.inside(self._aa(times), statistics.band(self._kind, statistics.median(times.again)))
 
     def _aa(self, times: Times) -> statistics.Interval:
         return statistics.speedup(self._net(times.baselines[self._fastest]), self._net(times.again))
@@ -193,32 +231,35 @@ class Measurement:
         least = self._overhead.least
         return [max(value - least, least, 1e-9) for value in values]
 
+    def not_ready(self, reply: Reply) -> Fault:
+        """The process did not get as far as a first call."""
+        reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
+        return self._process_fault(Stage.load, Reason(reply.reason) if reply.reason else reason, reply)
+
     def _ended(self, reply: Reply) -> Fault:
-        reason = {
-            Ending.timeout: Reason.timed_out,
-            Ending.exited: Reason.ended_itself,
-            Ending.killed: Reason.crashed,
-            Ending.ran_while_stopped: Reason.ran_while_stopped,
-        }[reply.ending]
+        reason = Reason(reply.reason) if reply.reason else _REASONS[reply.ending]
+        return self._process_fault(Stage.run, reason, reply)
+
+    def _process_fault(self, stage: Stage, reason: Reason, reply: Reply) -> Fault:
         evidence = ProcessEvidence(
             workload=self._posed.workload.label,
             trial=self._trial,
             ending=reply.describe(),
             output=tuple(self._subject.log.text().strip().splitlines()[-OUTPUT_LINES:]),
         )
-        return Fault(Stage.run, reason, evidence)
+        return Fault(stage, reason, evidence)
 
-    def _wrong(self, answer: Message, family: str) -> Fault:
-        label = self._posed.workload.label
-        if "trespass" in answer:
-            trespass = TrespassEvidence(workload=label, trial=self._trial, **answer["trespass"])
-            return Fault(Stage.compare, Reason.wrote_outside, trespass)
-        mismatch = dict(answer["mismatch"])
-        reason = Reason(mismatch.pop("kind"))
-        evidence = MismatchEvidence(
-            workload=label, family=family, trial=self._trial, result=answer["result"], **mismatch
-        )
-        return Fault(Stage.compare, reason, evidence)
+
+def wrong_fault(answer: Message, posed: Posed, family: str, trial: int) -> Fault:
+    """What the oracle's answer to a comparison holds against a candidate."""
+    label = posed.workload.label
+    if "trespass" in answer:
+        trespass = TrespassEvidence(workload=label, trial=trial, **answer["trespass"])
+        return Fault(Stage.compare, Reason.wrote_outside, trespass)
+    mismatch = dict(answer["mismatch"])
+    reason = Reason(mismatch.pop("kind"))
+    evidence = MismatchEvidence(workload=label, family=family, trial=trial, result=answer["result"], **mismatch)
+    return Fault(Stage.compare, reason, evidence)
 
 
 def _interval(value: statistics.Interval) -> IntervalValue:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
@@ -48,8 +49,10 @@ class _Speeds:
     left_out: tuple[str, ...]
 
 
-def replay(issued: Certificate, task: str | None = None, progress: Progress = quiet) -> Replay:
-    """Judges the certificate's candidate once more, on its own terms."""
+def replay(
+    issued: Certificate, task: str | None = None, progress: Progress = quiet, device: Device | None = None
+) -> Replay:
+    """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind."""
     subkey = bytes.fromhex(issued.subkey)
     failure = issued.failure
     settings = Settings(
@@ -59,6 +62,7 @@ def replay(issued: Certificate, task: str | None = None, progress: Progress = qu
         public_only=issued.terms.public_only,
         safety=issued.terms.safety,
         key=derive(subkey, "replay"),
+        device=device or device_named(issued.terms.device),
         retrial=Retrial(
             subkey,
             issued.hidden_workloads,

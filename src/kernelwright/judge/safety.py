@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.measure import Fault, Measurement, Rejected
+from kernelwright.judge.measure import Clock, Fault, Measurement, Rejected
 from kernelwright.judge.native import program
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OracleClient, Posed
@@ -16,7 +16,7 @@ from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidenc
 from kernelwright.judge.warden import Ending, Reply, Subject
 
 LINES = 24
-NONE = Overhead(0.0, 0.0)
+UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
 EXPECTED_SECONDS = 0.2  # fifty times that is its deadline
 _PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernelwright\.h)(?=:\d)")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
@@ -37,7 +37,7 @@ def inspect(runner: Subject, posed: Posed, oracle: OracleClient, *, prepare: boo
     ready = runner.ready()
     if ready.ending is not Ending.ok:
         return _fault(runner, posed, ready, Stage.load)
-    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": EXPECTED_SECONDS}, NONE, random.Random(0))
+    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": EXPECTED_SECONDS}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
         if prepare:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kernelwright.devices.names import CPU, Device
 from kernelwright.judge.baselines import BASELINES
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle.client import Witness
@@ -31,7 +32,7 @@ class Retrial:
 class Settings:
     """How to judge. The defaults are what a claim needs.
 
-    `threads` and `key` belong to a judge and stay with it; the rest may differ from candidate to candidate.
+    `device`, `threads` and `key` belong to a judge and stay with it; the rest may differ from candidate to candidate.
     """
 
     baselines: tuple[str, ...] = BASELINES
@@ -42,3 +43,4 @@ class Settings:
     certify: bool = False
     key: bytes | None = None
     retrial: Retrial | None = None
+    device: Device = CPU

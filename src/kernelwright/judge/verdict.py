@@ -45,6 +45,10 @@ class Reason(StrEnum):
     crashed = "crashed"
     ended_itself = "ended_itself"
     timed_out = "timed_out"
+    launch_failed = "launch_failed"
+    illegal_access = "illegal_access"
+    out_of_memory = "out_of_memory"
+    dirty_workspace = "dirty_workspace"
     ran_while_stopped = "ran_while_stopped"
     wrote_outside = "wrote_outside"
     unwritten = "unwritten"
@@ -56,11 +60,17 @@ class Reason(StrEnum):
 
 
 class SpeedStatus(StrEnum):
-    """Whether a speed could be measured. `noisy`: the A/A interval left its band. `short`: too short to rank."""
+    """Whether a speed could be measured; anything but `measured` leaves it undecided.
+
+    `noisy`: the A/A interval left its band. `short`: too short to rank. `clocks_disagree`: the device's clock and the
+    one outside read different times. `investigate`: faster than the device can be, by what must be read or multiplied.
+    """
 
     measured = "measured"
     noisy = "noisy"
     short = "short"
+    clocks_disagree = "clocks_disagree"
+    investigate = "investigate"
     not_measured = "not_measured"
 
 
@@ -137,7 +147,35 @@ class BaselineTime(Value):
     speedup: IntervalValue
 
 
+class BoundValue(Value):
+    """What a workload takes at least. `seconds`: at measured peaks. `impossible_below`: at what no device of this
+    kind exceeds. `sol` is 0.5 at the fastest baseline and 1 at the bound."""
+
+    seconds: float
+    impossible_below: float
+    read_bytes: int
+    moved_bytes: int
+    operations: int
+    sol: float | None = None
+
+
+class KernelUse(Value):
+    """What one launched kernel takes of a multiprocessor, as assembler and driver say. Bytes, but for registers."""
+
+    kernel: str
+    registers: int
+    spill_stores: int
+    spill_loads: int
+    static_shared: int
+    dynamic_shared: int
+    threads: int
+    blocks_per_sm: int
+    occupancy: float
+
+
 class WorkloadResult(Value):
+    """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it."""
+
     label: str
     sizes: dict[str, int]
     dtype: str
@@ -145,7 +183,10 @@ class WorkloadResult(Value):
     trials: int = 0
     speed: SpeedStatus = SpeedStatus.not_measured
     seconds: float | None = None
+    outside_seconds: float | None = None
     baselines: tuple[BaselineTime, ...] = ()
+    bound: BoundValue | None = None
+    kernels: tuple[KernelUse, ...] = ()
     aa: IntervalValue | None = None
     prepare_seconds: float | None = None
     deterministic: bool | None = None
@@ -158,7 +199,8 @@ class WorkloadResult(Value):
 
 
 class Conditions(Value):
-    """Under what the judging was done."""
+    """Under what the judging was done. `runner` is how far the process that ran the candidate was confined, where
+    that is not what `sandbox` says; `driver` is the GPU's."""
 
     sandbox: str
     arena: str
@@ -167,6 +209,8 @@ class Conditions(Value):
     threads: int
     judge_version: str
     compiler: str
+    driver: str | None = None
+    runner: str | None = None
 
 
 class Verdict(Value):
@@ -187,6 +231,7 @@ class Verdict(Value):
     build_seconds: float | None = None
     artefact: str | None = None
     seconds: float = 0.0
+    stage_seconds: dict[str, float] = Field(default_factory=dict)
     certificate: str | None = None
 
 
@@ -228,6 +273,10 @@ GENERAL = {
     Reason.ended_itself: (Stage.run, Reason.crashed),
     Reason.crashed: (Stage.run, Reason.crashed),
     Reason.ran_while_stopped: (Stage.run, Reason.crashed),
+    Reason.launch_failed: (Stage.run, Reason.crashed),
+    Reason.illegal_access: (Stage.run, Reason.crashed),
+    Reason.out_of_memory: (Stage.run, Reason.crashed),
+    Reason.dirty_workspace: (Stage.run, Reason.crashed),
     Reason.unsafe: (Stage.run, Reason.crashed),
 }
 

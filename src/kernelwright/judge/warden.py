@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
 
@@ -33,6 +33,7 @@ class Reply:
     ending: Ending
     value: int = 0  # nanoseconds if ok or if it ran while stopped, else the exit code or the signal
     cpu: int = 0
+    reason: str = field(default="", kw_only=True)  # the verdict's reason, where the ending alone does not tell it
 
     @property
     def seconds(self) -> float:

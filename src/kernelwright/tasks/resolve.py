@@ -20,7 +20,7 @@ BACKWARD = "backward"
 Resolver = Callable[[str], Task | None]
 
 
-def resolve(ref: str) -> Task:
+def resolve(ref: str, device: str = "cpu") -> Task:
     """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`."""
     task, direction = _named(ref)
 

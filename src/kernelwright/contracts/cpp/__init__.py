@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.candidate import Candidate, read_candidate
 from kernelwright.contracts.model import BuildPlan
+from kernelwright.devices.names import Kind
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 HERE = Path(__file__).parent
@@ -125,6 +126,7 @@ def _glue(signature: Signature) -> str:
 @dataclass(frozen=True)
 class CppContract:
     name: str = "cpp"
+    device: Kind = "cpu"
     language: str = "C++20 for the CPU, built with g++ -O3 -march=native -fopenmp"
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
@@ -164,6 +166,9 @@ class CppContract:
             "Processes, sockets, files other than the system's libraries, and timers are not available.",
             "Flags are fixed. The standard library and the compiler's intrinsics are available.",
         )
+
+    def read(self, path: Path) -> Candidate:
+        return read_candidate(path, self.name)
 
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
         files = (

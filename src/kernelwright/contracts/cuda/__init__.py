@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.contracts.candidate import Candidate, CandidateError
-from kernelwright.contracts.cuda.source import Sources
-from kernelwright.contracts.model import BuildPlan
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate
+from kernelwright.devices.names import Kind
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 CONFINED = Path(__file__).parent / "confined"
@@ -100,6 +100,7 @@ def _plan_text(signatures: tuple[Signature, ...]) -> str:
 @dataclass(frozen=True)
 class CudaContract:
     name: str = "cuda"
+    device: Kind = "cuda"
     language: str = "CUDA C++ for NVIDIA GPUs, built with NVRTC, with a plan of its launches in Python"
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
@@ -137,8 +138,8 @@ class CudaContract:
             "and cub, libcu++ and CUTLASS where installed. No relocatable device code, no device runtime.",
         )
 
-    def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
-        raise CandidateError("a cuda candidate is built by kernelwright.judge.gpu.build, not by a host compiler")
+    def read(self, path: Path) -> Candidate:
+        return read_cuda_candidate(path)
 
 
 def _described(argument: TensorSpec | ScalarSpec) -> str:

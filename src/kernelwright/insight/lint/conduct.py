@@ -12,10 +12,10 @@ from kernelwright.devices.peaks_cpu import CpuPeaks
 from kernelwright.insight.bound import bound
 from kernelwright.insight.lint.finding import Finding, Rule, Severity
 from kernelwright.insight.lint.trials import Trial
-from kernelwright.insight.trace import record
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, run_reference
+from kernelwright.tasks.trace import record
 
 AGAIN = 3
 LAST_BITS = 1e-9

@@ -1,16 +1,17 @@
 """A baseline's process on a GPU: eager PyTorch or torch.compile, behind the same gate and flush as a candidate.
 
-python -m kernelwright.judge.gpu.baseline CHANNEL DEVICE KIND
+python -m kernelwright.judge.gpu.baseline CHANNEL DEVICE KIND COMPILES
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import torch
@@ -27,12 +28,14 @@ from kernelwright.tasks.model import Signature, Task, TensorSpec
 from kernelwright.tasks.resolve import resolve
 
 WARM_UP = 3
-MODES = {"compile": None, "max-autotune": "max-autotune-no-cudagraphs"}
+HOLD_CYCLES = 2_000_000  # about a millisecond
+LOOKS = 9  # calls by which one compile is held against another
+MODES = {"compile": "max-autotune-no-cudagraphs", "compile-default": None}
 
 
 class Baseline:
-    def __init__(self, kind: str, index: int, gate: int, helpers: bytes) -> None:
-        self._kind, self._index = kind, index
+    def __init__(self, kind: str, index: int, gate: int, helpers: bytes, compiles: int) -> None:
+        self._kind, self._index, self._compiles = kind, index, compiles
         torch.cuda.set_device(index)
         torch.zeros((), device="cuda")  # torch makes the context, which the stage then shares
         self._stage = Stage(use_device(index), helpers, gate)
@@ -54,21 +57,54 @@ class Baseline:
         """Maps a workload's arena, which holds values already, and warms up, which may mean to compile."""
         reference = message["task"]
         if reference not in self._tasks:
-            self._tasks[reference] = resolve(reference)
+            self._tasks[reference] = resolve(reference, "cuda")
         self._map(message["signature"], descriptors)
         label = f"{reference} {message['signature']}"
         if label not in self._made:
-            self._made[label] = self._make(self._tasks[reference].reference)
+            self._made[label] = self._best(self._tasks[reference].reference)
         self._function = self._made[label]
-        with torch.cuda.stream(self._stream):
-            for _turn in range(WARM_UP):
-                self._call()
-        torch.cuda.synchronize()
+        self._warm_up()
         return {}
 
-    def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
+    def _warm_up(self) -> None:
+        with torch.cuda.stream(self._stream):
+            for _ in range(WARM_UP):
+                self._call()
+        torch.cuda.synchronize()
+
+    def _best(self, reference: Callable[..., Any]) -> Callable[..., Any]:
+        """What is timed: the reference itself, or the fastest of several compiles that know nothing of each other.
+
+        Autotuning chooses by a few noisy times, so that the same row can differ severalfold from compile to compile.
+        """
         if self._kind == "eager":
             return reference
+        if self._compiles == 1:
+            return self._compile(reference)
+        found: list[tuple[float, Callable[..., Any]]] = []
+        for _ in range(self._compiles):
+            with fresh_cache():
+                self._function = self._compile(reference)
+                self._warm_up()
+                found.append((self._look(), self._function))
+        return min(found, key=lambda pair: pair[0])[1]
+
+    def _look(self) -> float:
+        """A rough time on the device, with a queue that is filled while it is held."""
+        cuda: Any = torch.cuda
+        seconds = []
+        with cuda.stream(self._stream):
+            for _ in range(LOOKS):
+                start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+                cuda._sleep(HOLD_CYCLES)
+                start.record()
+                self._call()
+                end.record()
+                cuda.synchronize()
+                seconds.append(float(start.elapsed_time(end)) / 1e3)
+        return min(seconds)
+
+    def _compile(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         own = with_code_of_its_own(reference)
         compiled: Callable[..., Any] = torch.compile(own, dynamic=False, mode=MODES[self._kind])
         return compiled
@@ -126,15 +162,23 @@ class Baseline:
         return {}
 
 
+def fresh_cache() -> AbstractContextManager[None]:
+    """Compiles inside of it find nothing that an earlier one has left."""
+    utils: Any = importlib.import_module("torch._inductor.utils")
+    make = getattr(utils, "fresh_cache", None) or utils.fresh_inductor_cache  # its name before torch 2.8
+    found: AbstractContextManager[None] = make()
+    return found
+
+
 def _spec(raw: Message) -> TensorSpec:
     return TensorSpec(raw["name"], raw["dtype"], tuple(raw["shape"]), tuple(raw["strides"]), raw["role"])
 
 
-def serve(channel: Channel, index: int, kind: str) -> None:
+def serve(channel: Channel, index: int, kind: str, compiles: int) -> None:
     _, (gate, content) = channel.receive()
     helpers = os.pread(content, os.fstat(content).st_size, 0)
     os.close(content)
-    baseline = Baseline(kind, index, gate, helpers)
+    baseline = Baseline(kind, index, gate, helpers, compiles)
     channel.send({"ok": {}})
     gc.collect()
     gc.freeze()
@@ -150,7 +194,7 @@ def serve(channel: Channel, index: int, kind: str) -> None:
 
 def main() -> None:
     with suppress(ChannelClosed):  # the controller is done, or gone
-        serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]), sys.argv[3])
+        serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
 
 
 if __name__ == "__main__":

@@ -19,20 +19,29 @@ if TYPE_CHECKING:
     from kernelwright.judge.oracle.client import OpenTask, Posed
 
 BASELINES = ("eager", "compile")
-"""`max-autotune` is the third: it takes minutes, and the same row differs from compile to compile."""
+"""What a candidate is compared with unless others are named. `compile` is max-autotune without CUDA graphs."""
+ALL_BASELINES = (*BASELINES, "compile-default")
+"""`compile-default` is torch.compile as it is by default: quicker to prepare, and slower where products are tuned."""
 OPEN_SECONDS = 900.0
 RUN_SECONDS = 120.0
 
 
 class GpuBaselineProcess(GatedProcess):
-    """One process for each baseline; it stays for many workloads and candidates."""
+    """One process for each baseline; it stays for many workloads and candidates.
 
-    def __init__(self, name: str, helpers: bytes, index: int = 0) -> None:
+    With several `compiles`, each workload is compiled so often, each time afresh, and the fastest is kept.
+    """
+
+    def __init__(self, name: str, helpers: bytes, index: int = 0, compiles: int = 1) -> None:
         self.name = name
         self.timings: list[Timing] = []  # of the workload that is open
-        command = [sys.executable, "-m", "kernelwright.judge.gpu.baseline", CHANNEL, str(index), name]
+        command = [sys.executable, "-m", "kernelwright.judge.gpu.baseline", CHANNEL, str(index), name, str(compiles)]
         path = ":".join(entry for entry in sys.path if entry)
         super().__init__(command, trusted_environment(PYTHONPATH=path), helpers)
+
+    def close(self) -> None:
+        super().close()
+        self.log.close()
 
     def open(self, task: OpenTask, posed: Posed, descriptors: Sequence[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""

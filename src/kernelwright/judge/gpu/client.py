@@ -50,6 +50,10 @@ class LauncherProcess(GatedProcess):
         answer = self._answer(ANSWER_SECONDS)
         return tuple(FunctionUse(**use) for use in answer["uses"])
 
+    def ready(self) -> None:
+        """Returns when it is up; it was started when it was made."""
+        self._start()
+
     def _start(self) -> None:
         try:
             super()._start()

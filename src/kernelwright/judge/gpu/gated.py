@@ -19,6 +19,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Self
 
+from kernelwright.errors import CannotDecide
 from kernelwright.judge.channel import ChannelClosed, Message, pair
 from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO, READY
 from kernelwright.judge.warden import Log, signal_name
@@ -74,6 +75,16 @@ _KINDS = {
     "CUDA_ERROR_INVALID_IMAGE": FaultKind.does_not_load,
     "CUDA_ERROR_NO_BINARY_FOR_GPU": FaultKind.does_not_load,
 }
+
+
+_MACHINES = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        *("ECC_UNCORRECTABLE", "NVLINK_UNCORRECTABLE", "SYSTEM_NOT_READY", "NO_DEVICE"),
+        *("SYSTEM_DRIVER_MISMATCH", "DEVICE_UNAVAILABLE", "DEVICE_NOT_LICENSED", "NOT_INITIALIZED"),
+    )
+)
+"""What no kernel can bring about. HARDWARE_STACK_ERROR is not among them: a runaway recursion may."""
 
 
 class GatedProcess:
@@ -169,6 +180,9 @@ class GatedProcess:
             raise self._gone() from None
         if "fault" in answer:
             what, name = str(answer["fault"]["what"]), str(answer["fault"]["name"])
+            if name in _MACHINES:
+                self.close()
+                raise CannotDecide(f"the GPU or its driver is at fault, not the candidate: {what}: {name}")
             raise self._fault(_KINDS.get(name, FaultKind.device_fault), f"{what}: {name}")
         return dict(answer["ok"])
 

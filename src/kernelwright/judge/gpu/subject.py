@@ -14,10 +14,22 @@ from kernelwright.judge.gpu.build import GpuBuilt
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import Disagreement, disagreement
 from kernelwright.judge.gpu.program import FunctionUse
+from kernelwright.judge.verdict import Reason
 from kernelwright.judge.warden import Ending, Log, Reply
 
 PREPARE = "p"
 _ENDINGS = {FaultKind.timed_out: Ending.timeout, FaultKind.gone: Ending.exited}
+REASONS = {
+    FaultKind.does_not_load: Reason.does_not_load,
+    FaultKind.bad_arguments: Reason.launch_failed,
+    FaultKind.launch_failed: Reason.launch_failed,
+    FaultKind.illegal_access: Reason.illegal_access,
+    FaultKind.device_fault: Reason.crashed,
+    FaultKind.out_of_memory: Reason.out_of_memory,
+    FaultKind.timed_out: Reason.timed_out,
+    FaultKind.dirty_workspace: Reason.dirty_workspace,
+    FaultKind.gone: Reason.crashed,  # no code of the candidate's could have ended it
+}
 
 
 @dataclass(frozen=True)
@@ -31,10 +43,15 @@ class GpuReply(Reply):
 
 
 class GpuSubject:
-    """One workload of a candidate in a launcher. Launchers may be started ahead: they have met nobody yet."""
+    """One workload of a candidate in a launcher. Launchers may be started ahead: they have met nobody yet.
 
-    def __init__(self, launcher: LauncherProcess, built: GpuBuilt, descriptors: Sequence[int]) -> None:
-        self._launcher = launcher
+    With `keep` the launcher stays up, for other workloads of the same candidate.
+    """
+
+    def __init__(
+        self, launcher: LauncherProcess, built: GpuBuilt, descriptors: Sequence[int], *, keep: bool = False
+    ) -> None:
+        self._launcher, self._keep = launcher, keep
         self.timings: list[Timing] = []
         self.uses: tuple[FunctionUse, ...] = ()
         self.fault: Faulted | None = None
@@ -60,7 +77,7 @@ class GpuSubject:
         if op == PREPARE:
             return GpuReply(Ending.ok)
         try:
-            timing = self._launcher.trial(_word(), deadline)
+            timing = self._launcher.trial(fresh_word(), deadline)
         except Faulted as fault:
             self.fault = fault
             return self._ended(fault)
@@ -72,7 +89,8 @@ class GpuSubject:
         return disagreement(self.timings, empty)
 
     def _ended(self, fault: Faulted) -> Reply:
-        return GpuReply(_ENDINGS.get(fault.kind, Ending.killed), message=f"{fault.kind}: {fault.message}")
+        ending = _ENDINGS.get(fault.kind, Ending.killed)
+        return GpuReply(ending, reason=REASONS[fault.kind], message=f"ended: {fault.message}")
 
     def close(self) -> None:
         self._launcher.close()
@@ -81,10 +99,11 @@ class GpuSubject:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self._launcher.__exit__(*_)
+        if not self._keep:
+            self._launcher.__exit__(*_)
 
 
-def _word() -> int:
+def fresh_word() -> int:
     """A pattern for scratch: a NaN in every floating-point format, and another one each time."""
     high, low = (0x7FF0 | secrets.randbelow(15) + 1 for _ in range(2))
     return high << 16 | low

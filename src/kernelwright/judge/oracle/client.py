@@ -10,9 +10,11 @@ import sys
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge.channel import ChannelClosed, Message, pair
 from kernelwright.judge.sandbox import trusted_environment
+from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
 from kernelwright.tasks.sources import Sources
 
@@ -48,28 +50,24 @@ class Witness:
 
 
 class OracleClient:
-    def __init__(self, key: bytes, threads: int, session: str | None = None) -> None:
+    def __init__(self, key: bytes, threads: int, session: str | None = None, device: Device = CPU) -> None:
         self._channel, theirs = pair()
         with theirs:
             self._process = _start(theirs, threads)
         self._started = False
-        self._first: Message = {"key": key.hex(), "threads": threads, "session": session}
+        self._first: Message = {"key": key.hex(), "threads": threads, "session": session, "device": asdict(device)}
 
     def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
         try:
             if not self._started:
                 self._channel.send(self._first)
-                self._channel.receive()
+                _checked(self._channel.receive()[0])
                 self._started = True
             self._channel.send({"request": request, "arguments": arguments})
             answer, descriptors = self._channel.receive()
         except ChannelClosed:
             raise OracleLost(f"the oracle ended while asked to {request} ({self._ending()})") from None
-        if "error" in answer:
-            error = KernelwrightError(answer["error"])
-            error.exit_code = answer["exit_code"]
-            raise error
-        return answer["ok"], descriptors
+        return _checked(answer), descriptors
 
     def _ending(self) -> str:
         code = self._process.wait()
@@ -123,6 +121,14 @@ class OracleClient:
     def repeated(self) -> bool:
         return bool(self._ask("repeated")[0]["same"])
 
+    def cost(self, task: OpenTask, workload: Workload) -> Cost:
+        """What a workload takes at least, whoever computes it."""
+        return Cost(**self._ask("cost", task=task.reference, workload=_json(workload))[0])
+
+    def peaks(self) -> Message:
+        """What the oracle's GPU reaches. Measured the first time, under the device's lock, which nobody may hold."""
+        return self._ask("peaks")[0]
+
     def precision(self) -> str:
         return str(self._ask("precision")[0]["precision"])
 
@@ -133,6 +139,15 @@ class OracleClient:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _checked(answer: Message) -> Message:
+    if "error" in answer:
+        error = KernelwrightError(answer["error"])
+        error.exit_code = answer["exit_code"]
+        raise error
+    found: Message = answer["ok"]
+    return found
 
 
 def _start(theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:

@@ -19,6 +19,7 @@ from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Scalar, Task, Workload
 
+CPU = torch.device("cpu")
 RUNNERS_PER_REPLACEMENT = 8
 LEAST_ANSWER = 4096  # elements; a smaller answer could be carried from one candidate to the next by a verdict
 
@@ -58,6 +59,7 @@ class Pool:
     task: Task
     workload: Workload
     key: bytes
+    device: torch.device = CPU
     items: list[Item] = field(default_factory=list)
     drawn: int = 0
     runners: int = 0
@@ -75,7 +77,7 @@ class Pool:
         number = self.drawn
         self.drawn += 1
         family = next(family for family in self.task.families if str(family) == draw.family)
-        inputs = draw_inputs(self.task, self.workload, family, torch.Generator().manual_seed(draw.seed))
+        inputs = draw_inputs(self.task, self.workload, family, self._generator(draw.seed))
         for name, value in self._constants().items():
             inputs[name] = value
         return Item(number, draw, inputs, expectations(self.task, inputs, self.workload))
@@ -84,9 +86,13 @@ class Pool:
         """Constant tensors have one value per workload and key: that is what makes them constant."""
         if not self.task.constant:
             return {}
-        generator = torch.Generator().manual_seed(seed(self.key, "constant", self.workload.label))
+        generator = self._generator(seed(self.key, "constant", self.workload.label))
         drawn = draw_inputs(self.task, self.workload, self.task.families[0], generator)
         return {name: drawn[name] for name in self.task.constant}
+
+    def _generator(self, number: int) -> torch.Generator:
+        """Values and references are drawn and computed where they are used. A seed means other values elsewhere."""
+        return torch.Generator(self.device).manual_seed(number)
 
     def trials(self, runner: str, capacity: int, first: Sequence[Draw] = ()) -> Iterator[Item]:
         """The pairs for one runner, in an order that only the key tells; endless, each given out once.

@@ -14,38 +14,41 @@ from typing import Any
 
 import torch
 
-from kernelwright.devices.cpu import probe
+from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.channel import Channel, ChannelClosed, Message
+from kernelwright.judge.gpu.driver import CudaFailure
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle.bench import Bench
+from kernelwright.judge.oracle.place import Place, place_on
 from kernelwright.judge.oracle.pool import Draw, Item, Pool
 from kernelwright.judge.oracle.precision import precision_class
-from kernelwright.judge.oracle.workplace import Trespass, sentinel_word
+from kernelwright.judge.oracle.workplace import Trespass, Workplace, sentinel_word
 from kernelwright.judge.sandbox import protect_this_process
+from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, sample_hidden
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
 from kernelwright.tasks.sources import sources_of
 
-POOL_SHARE = 0.3  # of the machine's memory, for all pools together
+POOL_SHARE = 0.3  # of the device's memory, for all pools together
 OPEN_BENCHES = 8
 
 
 class Oracle:
-    def __init__(self, key: bytes, threads: int, session: str | None = None) -> None:
+    def __init__(self, key: bytes, threads: int, session: str | None = None, device: Device = CPU) -> None:
         torch.set_num_threads(threads)
+        self._place: Place = place_on(device)
         self._key = key
         self._session = session or secrets.token_hex(16)  # no session draws the values of another, but for a replay
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
-        self._benches: dict[tuple[str, Workload], Bench] = {}
+        self._benches: dict[tuple[str, Workload], Workplace] = {}
         self._pools: dict[tuple[str, Workload], Pool] = {}
-        self._bench: Bench | None = None
+        self._bench: Workplace | None = None
         self._trials: Iterator[Item] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
-        self._capacity = int(probe().memory_bytes * POOL_SHARE)
+        self._capacity = int(self._place.memory_bytes * POOL_SHARE)
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
@@ -59,11 +62,13 @@ class Oracle:
             "repeat": self.repeat,
             "repeated": self.repeated,
             "precision": self.precision,
+            "cost": self.cost,
+            "peaks": self._place.peaks,
         }
 
     def open(self, task: str) -> Message:
         """Reads a task and says what the controller has to know of it."""
-        found = resolve(task)
+        found = resolve(task, self._place.kind)
         self._tasks[task] = found
         public = found.public_workloads()
         return {
@@ -98,10 +103,9 @@ class Oracle:
         if bench is None:
             while len(self._benches) >= OPEN_BENCHES:
                 self._benches.pop(next(iter(self._benches))).close()
-            pool = self._pools.setdefault(
-                key, Pool(self._tasks[task], key[1], derive(self._key, "pool", task, self._session))
-            )
-            bench = Bench(self._tasks[task], key[1], self._signatures[key], pool)
+            secret = derive(self._key, "pool", task, self._session)
+            pool = self._pools.setdefault(key, Pool(self._tasks[task], key[1], secret, self._place.torch_device))
+            bench = self._place.bench(self._tasks[task], key[1], self._signatures[key], pool)
         self._benches[key] = bench
         return {"level": bench.level}, bench.descriptors
 
@@ -167,8 +171,11 @@ class Oracle:
         bench = self._current
         return {"precision": precision_class(bench.task, bench.item.inputs, bench.results(), bench.workload)}
 
+    def cost(self, task: str, workload: Message) -> Message:
+        return asdict(cost(self._tasks[task], workload_from_json(workload)))
+
     @property
-    def _current(self) -> Bench:
+    def _current(self) -> Workplace:
         assert self._bench is not None, "begin comes first"
         return self._bench
 
@@ -184,7 +191,11 @@ def workload_from_json(value: Message) -> Workload:
 
 def serve(channel: Channel) -> None:
     first, _ = channel.receive()
-    oracle = Oracle(bytes.fromhex(first["key"]), first["threads"], first["session"])
+    try:
+        oracle = Oracle(bytes.fromhex(first["key"]), first["threads"], first["session"], Device(**first["device"]))
+    except KernelwrightError as error:
+        channel.send({"error": str(error), "exit_code": error.exit_code})
+        return
     channel.send({"ok": {}})
     while True:
         request, _ = channel.receive()
@@ -196,7 +207,7 @@ def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
         result: Any = oracle.requests[request["request"]](**request["arguments"])
     except KernelwrightError as error:
         return {"error": str(error), "exit_code": error.exit_code}, []
-    except (MemoryError, RuntimeError, OSError) as error:
+    except (MemoryError, RuntimeError, OSError, CudaFailure) as error:
         trace = traceback.format_exc(limit=-3)
         return {
             "error": f"the oracle failed on {request['request']}: {error}",

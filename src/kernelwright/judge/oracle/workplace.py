@@ -32,6 +32,16 @@ class Workplace(ABC):
         self._word = 0
         self._remembered: dict[str, torch.Tensor] = {}
 
+    @property
+    @abstractmethod
+    def descriptors(self) -> list[int]:
+        """Of the arena's tensors, to be sent; they stay ours."""
+
+    @property
+    @abstractmethod
+    def level(self) -> str:
+        """How well the arena keeps a candidate to its tensors."""
+
     @abstractmethod
     def blank(self) -> None:
         """Leaves nothing of a trial in the arena."""

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.devices.names import CPU, Device
 from kernelwright.paths import state_dir
 
 # What a process inherits and what changes its verdicts or times. Callers that differ in it do not share an oracle.
 VARIABLES = (
     *("CXX", "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUDA_HOME"),
+    *("CUDA_PATH", "CUTLASS_PATH"),
     *("OMP_NUM_THREADS", "OMP_PROC_BIND", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"),
 )
 
@@ -39,9 +41,10 @@ def folder() -> Path:
     return state_dir("oracle")
 
 
-def address() -> Address:
-    """The one for a caller with this environment and these cores."""
+def address(device: Device = CPU) -> Address:
+    """The one for a device and a caller with this environment and these cores."""
     parts = [f"{name}={os.environ.get(name)}" for name in VARIABLES]
+    parts.append(f"device={device}")
     parts.append(f"cores={sorted(os.sched_getaffinity(0))}")
     return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])
 

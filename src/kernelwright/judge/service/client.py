@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kernelwright.contracts import Candidate
+from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge import sandbox
 from kernelwright.judge.channel import Channel, ChannelClosed
@@ -27,7 +28,8 @@ class WarmJudge:
 
     def __init__(self, settings: Settings, require_sandbox: sandbox.Level | None = None) -> None:
         self._wanted, self._require = Wanted.of(settings), require_sandbox
-        self._channel = _find_or_start()
+        self._where = address.address(settings.device)
+        self._channel = _find_or_start(self._where, settings.device)
 
     def __enter__(self) -> WarmJudge:
         return self
@@ -53,11 +55,11 @@ class WarmJudge:
         except ChannelClosed:
             progress("the oracle is gone; starting another")
             self._channel.close()
-            self._channel = _find_or_start()
+            self._channel = _find_or_start(self._where, self._wanted.device)
         try:
             return _ask(self._channel, request, progress)
         except ChannelClosed:
-            raise CannotDecide(f"the oracle ended twice while it judged; see {address.address().log}") from None
+            raise CannotDecide(f"the oracle ended twice while it judged; see {self._where.log}") from None
 
 
 def _portable(task: str) -> str:
@@ -99,8 +101,7 @@ def _greeted(path: Path) -> tuple[Channel, Hello] | None:
         return None
 
 
-def _find_or_start() -> Channel:
-    where = address.address()
+def _find_or_start(where: address.Address, device: Device) -> Channel:
     with address.starting(where):
         found = _greeted(where.socket)
         if found is not None:
@@ -109,19 +110,22 @@ def _find_or_start() -> Channel:
                 return channel
             _ask(channel, Ask(request="stop"), quiet)  # it finishes what it does for others, and goes
             channel.close()
-        _start(where)
+        _start(where, device)
         found = _greeted(where.socket)
     if found is None:
         raise CannotDecide(f"the oracle did not start: {_last_line(where.log)}")
     return found[0]
 
 
-def _start(where: address.Address) -> None:
+def _start(where: address.Address, device: Device) -> None:
     """The listening socket is made here and handed over, so that a caller can connect at once."""
     listener = address.listen(where.socket)
     with listener, where.log.open("wb") as log:
         subprocess.Popen(
-            [sys.executable, "-m", "kernelwright.judge.service.server", str(listener.fileno()), where.name],
+            [
+                *(sys.executable, "-m", "kernelwright.judge.service.server"),
+                *(str(listener.fileno()), where.name, str(device)),
+            ],
             pass_fds=[listener.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from kernelwright.contracts import Candidate
+from kernelwright.devices.names import CPU, Device
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.sandbox import Level
 from kernelwright.judge.settings import Settings
@@ -32,6 +33,7 @@ class Wanted(Word):
     effort: Effort
     public_only: bool
     safety: bool
+    device: Device = CPU
 
     @classmethod
     def of(cls, settings: Settings) -> Wanted:
@@ -41,10 +43,19 @@ class Wanted(Word):
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            device=settings.device,
         )
 
     def settings(self) -> Settings:
-        return Settings(self.baselines, self.threads, self.effort, self.public_only, self.safety, certify=True)
+        return Settings(
+            baselines=self.baselines,
+            threads=self.threads,
+            effort=self.effort,
+            public_only=self.public_only,
+            safety=self.safety,
+            certify=True,
+            device=self.device,
+        )
 
 
 class Open(Word):
@@ -73,6 +84,7 @@ request_of: TypeAdapter[Request] = TypeAdapter(Request)
 
 class Status(Word):
     pid: int
+    device: str
     version: str
     code: str
     up_seconds: float

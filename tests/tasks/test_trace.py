@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from kernelwright.insight.trace import record, record_sizes
 from kernelwright.tasks import Task, tensor
+from kernelwright.tasks.trace import record, record_sizes
 
 
 def square_task(reference: Any, **changes: Any) -> Task:

@@ -1,0 +1,110 @@
+"""What `doctor` says of GPUs: the device and its state, the compiler, the headers, the sanitizer, the sandbox."""
+
+from __future__ import annotations
+
+from kernelwright.cli.finding import Finding
+from kernelwright.contracts.cuda.target import architecture
+from kernelwright.contracts.cuda.toolkit import has_toolkit, include_directories
+from kernelwright.devices import nvidia
+from kernelwright.devices.nvidia import Gpu
+from kernelwright.devices.peaks_nvidia import cached_peaks
+from kernelwright.errors import CannotDecide
+from kernelwright.judge.gpu import nvrtc
+from kernelwright.judge.gpu.driver import INSTALL
+from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu.sanitize import sanitizer
+
+TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
+
+
+def examine_gpus() -> tuple[list[Finding], bool]:
+    """The findings, and whether `cuda` candidates can be judged here."""
+    missing = nvidia.absence()
+    if missing:
+        found = f"{missing}; cpp candidates are judged on the CPU, cuda candidates are not judged here"
+        return [Finding(what="GPU", found=found, ok=True), *_building(needed=False)], False
+    try:
+        gpus = [nvidia.probe(index) for index in range(nvidia.count())]
+    except CannotDecide as error:
+        return [Finding(what="GPU", found=str(error), ok=False, fix="see `nvidia-smi`")], False
+    building = _building(needed=True)
+    findings = [entry for gpu in gpus for entry in (_gpu(gpu), _state(gpu), _peaks(gpu))]
+    findings += [*building, _sanitizer()]
+    if building[0].ok:
+        findings += [_confinement(gpu) for gpu in gpus[:1]]
+    ready = building[0].ok and all(_shares_memory(gpu) for gpu in gpus)
+    return findings, ready
+
+
+def _gpu(gpu: Gpu) -> Finding:
+    ecc = {True: ", ECC", False: ", no ECC", None: ""}[gpu.ecc]
+    found = (
+        f"cuda:{gpu.index} {gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB{ecc}, {gpu.multiprocessors} multiprocessors, "
+        f"capability {gpu.capability[0]}.{gpu.capability[1]}; driver {gpu.driver}, CUDA {gpu.cuda[0]}.{gpu.cuda[1]}"
+    )
+    fix = (
+        "" if _shares_memory(gpu) else "GPU memory cannot be shared here (WSL, MIG, an old driver): use another machine"
+    )
+    return Finding(what="GPU", found=found, ok=not fix, fix=fix)
+
+
+def _shares_memory(gpu: Gpu) -> bool:
+    return gpu.virtual_memory and gpu.exports_descriptors
+
+
+def _state(gpu: Gpu) -> Finding:
+    state = nvidia.state(gpu)
+    parts = [f"{state.sm_mhz} of {gpu.max_sm_mhz} MHz, {state.temperature} °C, {state.power_watts:.0f} W"]
+    if state.disturbed:
+        parts.append(f"slowed down: {', '.join(state.disturbed)}")
+    others = nvidia.other_processes(gpu, frozenset())
+    if others:
+        parts.append(f"used by other processes: {', '.join(map(str, others))}")
+    quiet = not (state.disturbed or others)
+    fix = "" if quiet else "times are trusted only where a baseline agrees with itself; a quiet GPU saves trials"
+    return Finding(what="GPU state", found="; ".join(parts), ok=quiet, fix=fix)
+
+
+def _peaks(gpu: Gpu) -> Finding:
+    known = cached_peaks(gpu)
+    if known is None:
+        return Finding(what="GPU peaks", found="not measured yet; the first judging does", ok=True)
+    rates = (
+        f"float32 {known.float32 / 1e12:.0f}, TF32 {known.tf32 / 1e12:.0f}, bf16 {known.bfloat16 / 1e12:.0f} TFLOP/s"
+    )
+    found = f"copy {known.copy / 1e12:.2f} TB/s, {rates}, launch {known.launch * 1e6:.1f} µs"
+    return Finding(what="GPU peaks", found=found, ok=True)
+
+
+def _building(*, needed: bool) -> list[Finding]:
+    """What compiles `cuda` candidates, which needs no GPU. Of the two only NVRTC is indispensable."""
+    missing = nvrtc.available()
+    version = "" if missing else ".".join(map(str, nvrtc.version()))
+    compiler = Finding(
+        what="NVRTC", found=missing or version, ok=not (missing and needed), fix=INSTALL if missing else ""
+    )
+    headers = Finding(
+        what="CUDA headers",
+        found=str(include_directories()[0]) if has_toolkit() else "missing: kernels cannot include cuda_fp16.h",
+        ok=has_toolkit() or not needed,
+        fix="" if has_toolkit() else TOOLKIT,
+    )
+    return [compiler, headers]
+
+
+def _sanitizer() -> Finding:
+    path = sanitizer()
+    found = path or "missing: verdicts will say that no sanitizer looked"
+    return Finding(what="compute-sanitizer", found=found, ok=path is not None, fix="" if path else TOOLKIT)
+
+
+def _confinement(gpu: Gpu) -> Finding:
+    try:
+        confined = can_confine(helper_kernels(architecture(gpu.capability)), gpu.index)
+    except CannotDecide as error:
+        return Finding(what="GPU sandbox", found=str(error), ok=False)
+    if confined:
+        return Finding(what="GPU sandbox", found="launchers are confined", ok=True)
+    fix = "CUDA does not work in the sandbox here; device code alone runs beside our launcher, and verdicts say so"
+    return Finding(what="GPU sandbox", found="launchers are not confined", ok=False, fix=fix)

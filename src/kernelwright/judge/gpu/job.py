@@ -1,0 +1,160 @@
+"""One candidate on a GPU: built for its workloads, inspected by the sanitizers, and run in one launcher of its own.
+
+One process serves all workloads of a candidate. It never sees another candidate, and what a call leaves behind is
+cleared before the next one, whichever workload that belongs to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelwright.contracts import Candidate
+from kernelwright.devices import lock
+from kernelwright.errors import CannotDecide
+from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
+from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu.failure import GpuBuildFailure
+from kernelwright.judge.gpu.limits import Limits
+from kernelwright.judge.gpu.program import FunctionUse
+from kernelwright.judge.gpu.sanitize import Inspection, inspect_all
+from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
+from kernelwright.judge.measure import Fault, build_fault, wrong_fault
+from kernelwright.judge.oracle.client import OpenTask, Posed
+from kernelwright.judge.statistics import median
+from kernelwright.judge.verdict import (
+    KernelUse,
+    ProcessEvidence,
+    Reason,
+    SanitizerEvidence,
+    SpeedStatus,
+    Stage,
+    WorkloadResult,
+)
+
+if TYPE_CHECKING:
+    from kernelwright.judge.gpu.workshop import GpuWorkshop
+
+UNBELIEVED = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
+
+
+class GpuJob:
+    def __init__(self, shop: GpuWorkshop, candidate: Candidate, task: OpenTask) -> None:
+        self._shop, self._candidate, self._task = shop, candidate, task
+        self._built: dict[Posed, GpuBuilt] = {}
+        self._launcher: LauncherProcess | None = None
+        self._running: tuple[GpuSubject, GpuBuilt, Limits] | None = None
+        self.build_seconds: float | None = None
+        self.artefact: str | None = None
+
+    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Fault | None:
+        """The sanitizers take the same build. The launcher comes up meanwhile."""
+        if not posed:
+            return None
+        shop = self._shop
+        with shop.working(), lock.working():
+            if self._launcher is None:
+                self._launcher = shop.launcher()
+            signatures = tuple(one.signature for one in posed)
+            made = build_cuda(self._candidate, signatures, shop.target, shop.builders)
+            shop.builders.refill()
+            self._launcher.ready()
+        if isinstance(made, GpuBuildFailure):
+            return build_fault(made.lines, timed_out=made.timed_out)
+        self._built.update(zip(posed, made.built, strict=True))
+        if self.artefact is None:  # of the public workloads; an author sees it
+            self.build_seconds, self.artefact = made.seconds, made.built[0].digest
+        return None
+
+    def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
+        shop, built = self._shop, self._built[posed]
+        with shop.working():
+            family = shop.oracle.load()
+            found = inspect_all(
+                *(built.program, [built.cubin], descriptors, shop.helpers),
+                word=fresh_word(),
+                index=shop.gpu.index,
+            )
+        fault = inspection_fault(found, posed.workload.label)
+        if fault is not None:
+            return fault
+        answer = shop.oracle.check()
+        return wrong_fault(answer, posed, family, trial=0) if answer else None
+
+    def start(self, posed: Posed, descriptors: list[int]) -> GpuSubject:
+        shop, built = self._shop, self._built[posed]
+        allowed = shop.limits(self._task, posed)
+        assert self._launcher is not None, "build comes first"
+        with shop.working():
+            subject = GpuSubject(self._launcher, built, descriptors, keep=True)
+        self._running = subject, built, allowed
+        return subject
+
+    def finish(self, result: WorkloadResult) -> WorkloadResult:
+        assert self._running is not None
+        subject, built, allowed = self._running
+        empty = self._shop.empty
+        outside = median([timing.outside for timing in subject.timings]) - empty.outside
+        told: dict[str, object] = {
+            "prepare_seconds": None,  # the contract has no such step
+            "outside_seconds": max(outside, 0.0),
+            "kernels": kernel_uses(built, subject.uses),
+        }
+        speed = self._speed(subject, result, allowed)
+        if result.seconds is not None:
+            fastest = result.best_baseline if speed not in UNBELIEVED else None
+            told["bound"] = allowed.value(result.seconds, fastest.seconds if fastest else None)
+        return result.model_copy(update={**told, "speed": speed})
+
+    def _speed(self, subject: GpuSubject, result: WorkloadResult, allowed: Limits) -> SpeedStatus:
+        if subject.disagreement(self._shop.empty) is not None:
+            return SpeedStatus.clocks_disagree
+        if result.seconds is not None and result.seconds < allowed.impossible_below:
+            return SpeedStatus.investigate
+        return result.speed
+
+    def close(self) -> None:
+        if self._launcher is not None:
+            self._launcher.close()
+            self._launcher.log.close()
+            self._launcher = None
+
+
+def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelUse, ...]:
+    """What the driver and the assembler say of each kernel, under the name that its author gave it."""
+    launches = zip(built.program.steps, built.plan.launches, strict=True)
+    names = {step.function: launch.kernel for step, launch in launches}
+    assembled = {entry.kernel: entry for entry in built.resources}
+    told = []
+    for use in uses:
+        known = assembled.get(use.function)
+        told.append(
+            KernelUse(
+                kernel=names.get(use.function, use.function),
+                registers=use.registers,
+                spill_stores=known.spill_stores if known else 0,
+                spill_loads=known.spill_loads if known else 0,
+                static_shared=use.static_shared,
+                dynamic_shared=use.dynamic_shared,
+                threads=use.threads,
+                blocks_per_sm=use.blocks_per_sm,
+                occupancy=use.occupancy,
+            )
+        )
+    return tuple(told)
+
+
+def inspection_fault(found: tuple[Inspection, ...], label: str) -> Fault | None:
+    """What the sanitizers hold against a candidate: their findings first, since an early end follows from those."""
+    lines = tuple(finding.describe() for inspection in found for finding in inspection.findings)
+    if lines:
+        return Fault(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=lines))
+    for inspection in found:
+        if inspection.fault is not None:
+            evidence = ProcessEvidence(
+                workload=label, trial=0, ending=f"ended under {inspection.tool}: {inspection.fault.message}"
+            )
+            return Fault(Stage.safety, REASONS[inspection.fault.kind], evidence)
+    for inspection in found:
+        if inspection.failed:
+            raise CannotDecide(inspection.failed)
+    return None

@@ -1,0 +1,144 @@
+"""Judging on a GPU: kernels built with NVRTC, replayed by launchers of our own, timed by device and outside."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import partial
+
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.target import Target, architecture
+from kernelwright.devices import lock, nvidia
+from kernelwright.devices.cpu import probe
+from kernelwright.devices.names import Device, require
+from kernelwright.devices.peaks_nvidia import GpuPeaks
+from kernelwright.errors import CannotDecide
+from kernelwright.judge import sandbox
+from kernelwright.judge.baselines import Baselines
+from kernelwright.judge.gpu import nvrtc
+from kernelwright.judge.gpu.baselines import GpuBaselineProcess
+from kernelwright.judge.gpu.builder import BuilderPool
+from kernelwright.judge.gpu.client import LauncherProcess, Timing
+from kernelwright.judge.gpu.clocks import empty_call
+from kernelwright.judge.gpu.health import can_confine, wait_until_well
+from kernelwright.judge.gpu.job import GpuJob
+from kernelwright.judge.gpu.limits import Limits, limits
+from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu.sanitize import Tool, sanitizer
+from kernelwright.judge.gpu.subject import fresh_word
+from kernelwright.judge.measure import Clock
+from kernelwright.judge.nothing import Overhead
+from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.verdict import Conditions
+from kernelwright.version import __version__
+
+MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
+CORES_PER_BUILDER = 4
+NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
+
+
+class GpuWorkshop:
+    """`compiles`: how often a compiled baseline is compiled for each workload; the fastest is kept."""
+
+    def __init__(self, index: int, key: bytes, threads: int, session: str | None, compiles: int = 1) -> None:
+        device = Device("cuda", index)
+        require(device)
+        self.gpu = nvidia.probe(index)
+        _require_parts(self.gpu)
+        gpu = self.gpu
+        self.target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
+        self.helpers = helper_kernels(self.target.architecture)
+        self.threads = threads or len(probe().cores)
+        self.oracle = OracleClient(key, self.threads, session, device)
+        self.baselines = Baselines(
+            partial(GpuBaselineProcess, helpers=self.helpers, index=index, compiles=compiles),
+        )
+        spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
+        self.builders = BuilderPool(self.target.architecture, spare)
+        self._confine: bool | None = None
+        self._known: tuple[Timing, GpuPeaks] | None = None
+        self._limits: dict[tuple[str, str, bool], Limits] = {}
+
+    @property
+    def safety(self) -> str | None:
+        return "+".join(Tool) if sanitizer() else None
+
+    @property
+    def confined(self) -> bool:
+        """Whether launchers run in a sandbox here: a process of our own has tried, once."""
+        if self._confine is None:
+            self._confine = can_confine(self.helpers, self.gpu.index)
+        return self._confine
+
+    def launcher(self) -> LauncherProcess:
+        """A fresh one, on its way up."""
+        return LauncherProcess(self.helpers, self.gpu.index, confine=self.confined)
+
+    def job(self, candidate: Candidate, task: OpenTask) -> GpuJob:
+        return GpuJob(self, candidate, task)
+
+    def clock(self) -> Clock:
+        self._measured()
+        return Clock("gpu", NOTHING_OFF)
+
+    @property
+    def empty(self) -> Timing:
+        """What a call that does nothing takes on both clocks."""
+        return self._measured()[0]
+
+    def _measured(self) -> tuple[Timing, GpuPeaks]:
+        """Once for a workshop, while no lock is held: the oracle takes the device's lock to measure peaks."""
+        if self._known is None:
+            peaks = GpuPeaks(**self.oracle.peaks())
+            with self.launcher() as launcher:
+                with self.working():
+                    launcher.ready()
+                with self.measuring():
+                    self._known = empty_call(launcher, fresh_word()), peaks
+        return self._known
+
+    def limits(self, task: OpenTask, posed: Posed) -> Limits:
+        workload = posed.workload
+        key = (task.reference, workload.label, workload.hidden)
+        if key not in self._limits:
+            cost = self.oracle.cost(task, workload)
+            self._limits[key] = limits(cost, workload.dtype, self.gpu, self._measured()[1])
+        return self._limits[key]
+
+    def working(self) -> AbstractContextManager[None]:
+        return lock.working(self.gpu.device)
+
+    def measuring(self) -> AbstractContextManager[None]:
+        return lock.measuring(self.gpu.device)
+
+    def recover(self) -> None:
+        with self.working():
+            wait_until_well(self.helpers, self.gpu.index)
+
+    def conditions(self, arena: str, safety: str) -> Conditions:
+        return Conditions(
+            sandbox=sandbox.capabilities().level,
+            arena=arena,
+            safety=safety,
+            device=f"cuda: {self.gpu.name}",
+            threads=self.threads,
+            judge_version=__version__,
+            compiler=f"NVRTC {'.'.join(map(str, nvrtc.version()))} for {self.target.architecture}",
+            driver=self.gpu.driver,
+            runner=None if self._confine is None else "confined" if self._confine else "not confined",
+        )
+
+    def close(self) -> None:
+        self.baselines.close()
+        self.oracle.close()
+        self.builders.close()
+
+
+def _require_parts(gpu: nvidia.Gpu) -> None:
+    """Everything that a judging will need, before anything is started."""
+    if missing := nvrtc.available():
+        raise CannotDecide(missing)
+    if not (gpu.virtual_memory and gpu.exports_descriptors):
+        raise CannotDecide(
+            f"{gpu.name}: this driver cannot share GPU memory between processes (as under WSL or MIG), and without "
+            "that inputs would not be safe from a candidate"
+        )

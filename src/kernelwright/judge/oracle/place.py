@@ -1,0 +1,78 @@
+"""Where an oracle works: the memory of its device, the benches it sets up there, and what the device reaches."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import torch
+
+from kernelwright.devices.cpu import probe
+from kernelwright.devices.names import Device, Kind
+from kernelwright.errors import CannotDecide
+from kernelwright.judge.channel import Message
+from kernelwright.judge.oracle.bench import Bench
+from kernelwright.judge.oracle.pool import Pool
+from kernelwright.judge.oracle.workplace import Workplace
+from kernelwright.tasks.model import Signature, Task, Workload
+
+GPU_SHARE = 0.6  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
+
+
+class Place(Protocol):
+    kind: Kind
+    torch_device: torch.device
+    memory_bytes: int
+
+    def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace: ...
+
+    def peaks(self) -> Message: ...
+
+
+def place_on(device: Device) -> Place:
+    return CpuPlace() if device.kind == "cpu" else GpuPlace(device.index)
+
+
+class CpuPlace:
+    kind: Kind = "cpu"
+
+    def __init__(self) -> None:
+        self.torch_device = torch.device("cpu")
+        self.memory_bytes = probe().memory_bytes
+
+    def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace:
+        return Bench(task, workload, signature, pool)
+
+    def peaks(self) -> Message:
+        from kernelwright.devices.peaks_cpu import cpu_peaks
+
+        return asdict(cpu_peaks())
+
+
+class GpuPlace:
+    kind: Kind = "cuda"
+
+    def __init__(self, index: int) -> None:
+        from kernelwright.devices import nvidia
+
+        self._index = index
+        self._gpu = nvidia.probe(index)
+        self.torch_device = torch.device("cuda", index)
+        self.memory_bytes = self._gpu.memory_bytes
+        cuda: Any = torch.cuda
+        if not cuda.is_available():
+            raise CannotDecide(f"torch {torch.__version__} cannot use the GPU: install a build of it with CUDA")
+        cuda.set_device(index)
+        cuda.set_per_process_memory_fraction(GPU_SHARE, index)
+
+    def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace:
+        from kernelwright.judge.gpu.bench import GpuBench
+
+        return GpuBench(task, workload, signature, pool, self._index)
+
+    def peaks(self) -> Message:
+        from kernelwright.devices.peaks_nvidia import gpu_peaks
+
+        found = asdict(gpu_peaks(self._gpu))
+        torch.cuda.empty_cache()
+        return found

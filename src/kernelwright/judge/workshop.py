@@ -1,0 +1,75 @@
+"""What judging needs of a device. `cpu_workshop` and `gpu.workshop` carry it out; `controller` chooses."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from kernelwright.contracts import Candidate
+from kernelwright.judge.baselines import Baselines
+from kernelwright.judge.measure import Clock, Fault, Runner
+from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.verdict import Conditions, WorkloadResult
+
+
+class Job(Protocol):
+    """One candidate on a device, from its build to its last trial."""
+
+    @property
+    def build_seconds(self) -> float | None: ...
+
+    @property
+    def artefact(self) -> str | None:
+        """The hash of what was built first."""
+
+    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Fault | None:
+        """Builds for some workloads. A fault may quote their sizes: public and hidden ones come in calls of their own.
+
+        `inspected`: the sanitizers will be run on them too.
+        """
+
+    def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
+        """One call under the sanitizers, on values that the oracle loads."""
+
+    def start(self, posed: Posed, descriptors: list[int]) -> Runner:
+        """A process that holds the candidate and has seen nothing of this workload yet."""
+
+    def finish(self, result: WorkloadResult) -> WorkloadResult:
+        """Adds what only the device knows of the trials that have just ended."""
+
+    def close(self) -> None: ...
+
+
+class Workshop(Protocol):
+    """What stays up from one candidate to the next."""
+
+    @property
+    def oracle(self) -> OracleClient: ...
+
+    @property
+    def baselines(self) -> Baselines: ...
+
+    @property
+    def threads(self) -> int: ...
+
+    @property
+    def safety(self) -> str | None:
+        """What the sanitizers are called here, or None where there are none."""
+
+    def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
+
+    def clock(self) -> Clock:
+        """To be asked while no lock is held: what it tells is measured once, while no candidate is loaded."""
+
+    def working(self) -> AbstractContextManager[None]:
+        """Held by whoever would disturb a measurement on this device."""
+
+    def measuring(self) -> AbstractContextManager[None]:
+        """Held by whoever measures on this device."""
+
+    def recover(self) -> None:
+        """Returns when the device is well again after a candidate was rejected."""
+
+    def conditions(self, arena: str, safety: str) -> Conditions: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,180 @@
+"""A GPU that is played: real builds, real oracle, real judging; kernels, baselines and clocks are stand-ins.
+
+The arena is the CPU's. What a kernel does is told by its name, and its code is only compiled.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.devices.names import Device
+from kernelwright.devices.nvidia import Gpu
+from kernelwright.devices.peaks_nvidia import GpuPeaks
+from kernelwright.judge.baseline import _map_tensor
+from kernelwright.judge.channel import Message
+from kernelwright.judge.gpu import job, workshop
+from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
+from kernelwright.judge.gpu.program import FunctionUse, Program
+from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
+from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.warden import Log
+from kernelwright.tasks.model import TensorSpec
+
+CUDA = Device("cuda", 0)
+GPU = Gpu(
+    index=0,
+    name="Played GPU",
+    uuid="GPU-played",
+    driver="580.1",
+    cuda=(13, 0),
+    capability=(9, 0),
+    multiprocessors=132,
+    memory_bytes=8 << 30,
+    l2_bytes=62914560,
+    shared_per_block=232448,
+    bus_bits=6016,
+    max_sm_mhz=1980,
+    max_memory_mhz=3201,
+    ecc=True,
+    pageable_memory_access=False,
+    virtual_memory=True,
+    exports_descriptors=True,
+)
+PEAKS = GpuPeaks("Played GPU", "580.1", 4e12, 4.2e12, 6e13, 5e13, 4e14, 7e14, 8e14, None, 2.75e-6)
+EMPTY = Timing(3e-6, 9e-6)
+BASELINE_SECONDS = 60e-6
+KERNEL_SECONDS = 30e-6
+
+
+class PlayedOracle(OracleClient):
+    """Works on the CPU's memory."""
+
+    def __init__(self, key: bytes, threads: int, session: str | None, device: Device) -> None:
+        assert device == CUDA
+        super().__init__(key, threads, session)
+
+    def peaks(self) -> Message:
+        return dict(vars(PEAKS))
+
+
+def mapped(tensor: TensorSpec, descriptor: int) -> torch.Tensor:
+    return _map_tensor(tensor, os.dup(descriptor))
+
+
+class PlayedBaseline:
+    def __init__(self, name: str, helpers: bytes, index: int, compiles: int) -> None:
+        self.name, self.alive = name, True
+        self._times = itertools.cycle((1.0, 1.001, 0.999))
+
+    def open(self, task: OpenTask, posed: Posed, descriptors: Sequence[int]) -> None:
+        tensors = zip(posed.signature.tensors, descriptors, strict=True)
+        self._x, self._out = (mapped(tensor, descriptor) for tensor, descriptor in tensors)
+
+    def write(self) -> None:
+        self._out.copy_(self._x * 2)
+
+    def time(self) -> float:
+        return BASELINE_SECONDS * next(self._times)
+
+    def close(self) -> None:
+        self.alive = False
+
+
+class PlayedLauncher:
+    """What a kernel does stands in its name."""
+
+    up = 0
+
+    def __init__(self, helpers: bytes, index: int, *, confine: bool) -> None:
+        self.log = Log()
+        self._opened = True
+        PlayedLauncher.up += 1
+
+    def ready(self) -> None:
+        assert self._opened
+
+    def open(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int]) -> tuple[FunctionUse, ...]:
+        (step,) = program.steps
+        self._does = step.function
+        if self._does == "unlaunchable":
+            raise self._fault(FaultKind.launch_failed, "launch of unlaunchable: CUDA_ERROR_INVALID_VALUE")
+        blocks = [block for block in program.blocks if block.shared]
+        roles = ["output" if block.writable else "input" for block in blocks]
+        specs = [
+            TensorSpec(block.name, "float32", (block.extent // 4,), (1,), role)
+            for block, role in zip(blocks, roles, strict=True)
+        ]
+        self._x, self._out = (mapped(spec, fd) for spec, fd in zip(specs, descriptors, strict=True))
+        return (FunctionUse(step.function, 24, 0, 512, step.shared, 256, 8, 1.0),)
+
+    def trial(self, word: int, deadline: float) -> Timing:
+        if self._does == "illegal":
+            raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
+        if self._does == "endless":
+            raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
+        if self._does == "partial":
+            self._out[1:] = self._x[1:] * 2
+        else:
+            self._out.copy_(self._x * (3 if self._does == "wrong" else 2))
+        if self._does == "instant":
+            return Timing(1e-12, EMPTY.outside - EMPTY.device)
+        outside = 3 * KERNEL_SECONDS if self._does == "liar" else KERNEL_SECONDS
+        return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside)
+
+    def _fault(self, kind: FaultKind, message: str) -> Faulted:
+        self.close()
+        return Faulted(kind, message)
+
+    def close(self) -> None:
+        if self._opened:
+            self._opened = False
+            PlayedLauncher.up -= 1
+
+    def __enter__(self) -> PlayedLauncher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.log.close()
+
+
+def inspected(program: Program, modules: Any, descriptors: Sequence[int], helpers: bytes, **_: Any) -> Any:
+    """All tools at once; a kernel called `racy` has a fault that only they see."""
+    with PlayedLauncher(helpers, 0, confine=False) as launcher:
+        try:
+            launcher.open(program, modules, descriptors)
+            launcher.trial(0, 1.0)
+        except Faulted as fault:
+            return tuple(Inspection(tool, fault=fault) for tool in Tool)
+    racy = program.steps[0].function == "racy"
+    finding = Finding(Tool.racecheck, "Race reported between Write access and Read access", 3, "racy")
+    return tuple(Inspection(tool, (finding,) if racy and tool is Tool.racecheck else ()) for tool in Tool)
+
+
+def play(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Puts the stand-ins in place. What is returned grows with every time the device was asked whether it is well."""
+    asked: list[str] = []
+
+    def well(*_: object) -> None:
+        asked.append("well")
+
+    for name, stand_in in {
+        "require": lambda device: None,
+        "OracleClient": PlayedOracle,
+        "GpuBaselineProcess": PlayedBaseline,
+        "LauncherProcess": PlayedLauncher,
+        "can_confine": lambda *_: True,
+        "empty_call": lambda *_: EMPTY,
+        "sanitizer": lambda: "compute-sanitizer",
+        "wait_until_well": well,
+    }.items():
+        monkeypatch.setattr(workshop, name, stand_in)
+    monkeypatch.setattr(workshop.nvidia, "probe", lambda index: GPU)
+    monkeypatch.setattr(job, "inspect_all", inspected)
+    return asked
