@@ -8,9 +8,14 @@ from enum import StrEnum
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import AuthorVerdict
 
 Gene = int | float | str | bool
+
+
+class Refusal(KernelwrightError):
+    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on."""
 
 
 class Operator(StrEnum):
@@ -30,6 +35,7 @@ class Proposal:
     genes: Mapping[str, Gene] = field(default_factory=dict)
     note: str = ""  # what the kernel does, in a sentence
     parents: tuple[str, ...] = ()  # ids of candidates
+    prompt: str = ""  # what was asked, where somebody was asked in words
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""What a driver asks of a judge, and how it asks: quickly while it searches, with all that a claim needs in a final."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.measure import Effort
+from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.verdict import Outcome, Verdict
+from kernelwright.search.score import all_measured, pooled
+
+
+class DeadlinePassed(KernelwrightError):
+    """A judging that did not end in time. What it left behind was ended by whoever raises this."""
+
+    exit_code = 3
+
+
+class Judging(Protocol):
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        """The verdict, or DeadlinePassed after so many seconds."""
+
+
+QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How candidates of a run are judged. A final is repeated while the machine is too noisy to tell."""
+
+    quick: Settings = Settings(effort=QUICK, public_only=True, safety=False)
+    final: Settings = Settings(certify=True)
+    attempts: int = 3
+    deadline: float = 600.0
+
+    def using(self, threads: int, baselines: tuple[str, ...]) -> Terms:
+        both = {"threads": threads, "baselines": baselines}
+        return replace(self, quick=replace(self.quick, **both), final=replace(self.final, **both))
+
+
+@dataclass(frozen=True)
+class Judged:
+    verdict: Verdict
+    certificates: tuple[str, ...]
+    judgings: int
+
+
+def judge_quickly(judge: Judging, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
+    verdict = judge.judge(task, candidate, terms.quick, progress, terms.deadline)
+    return Judged(verdict, _names(verdict), 1)
+
+
+def judge_fully(judge: Judging, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
+    """In fresh processes, on public and hidden workloads, with sanitizers; again while some speed is undecided."""
+    verdict = judge.judge(task, candidate, terms.final, progress, terms.deadline)
+    names, judgings = _names(verdict), 1
+    while judgings < terms.attempts and verdict.verdict is Outcome.accepted and not all_measured(verdict.workloads):
+        again = judge.judge(task, candidate, terms.final, progress, terms.deadline)
+        names, judgings = names + _names(again), judgings + 1
+        verdict = pooled(verdict, again)
+    return Judged(verdict, names, judgings)
+
+
+def _names(verdict: Verdict) -> tuple[str, ...]:
+    return (verdict.certificate,) if verdict.certificate else ()
