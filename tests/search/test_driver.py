@@ -36,12 +36,12 @@ def test_a_search_ends_on_its_budget_with_a_best_that_won_a_final(tmp_path: Path
 
 def test_learning_beats_random_sampling(tmp_path: Path) -> None:
     def reached(policy: str, seed: int) -> float:
-        state = toy.search(tmp_path / f"{policy}{seed}", policy=policy, seed=seed, budget="150evals")
+        state = toy.search(tmp_path / f"{policy}{seed}", policy=policy, seed=seed, budget="100evals")
         assert state.best is not None
         return toy.speed(toy.genes_of(state.entries[state.best].proposal.candidate))
 
     for policy in ("greedy", "islands"):
-        assert sum(reached(policy, seed) > reached("random", seed) for seed in range(5)) >= 4
+        assert sum(reached(policy, seed) > reached("random", seed) for seed in range(3)) >= 2
 
 
 def test_a_run_is_repeatable(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import re
@@ -52,7 +53,7 @@ def candidate_of(genes: Genes) -> Candidate:
 def speed(genes: Genes) -> float:
     """Up to 4 times, where every gene is at 5 and neighbours agree; neighbours' interplay makes it rugged."""
     close = sum(1 - abs(gene - 5) / 7 for gene in genes) / GENES
-    agree = sum(a == b for a, b in zip(genes, genes[1:], strict=False)) / (GENES - 1)
+    agree = sum(a == b for a, b in itertools.pairwise(genes)) / (GENES - 1)
     return 0.25 * math.exp(2.0 * close + 0.8 * close * agree)
 
 

@@ -14,7 +14,7 @@ from kernelwright.judge.verdict import AuthorVerdict
 Gene = int | float | str | bool
 
 
-class Refusal(KernelwrightError):
+class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
     """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on."""
 
 

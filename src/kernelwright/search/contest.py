@@ -56,7 +56,9 @@ def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
         return Decision(True, "the first whose speed was measured on every workload", value)
     other = score(incumbent)
     if incumbent.verdict is Outcome.rejected:
-        return Decision(True, f"the reigning best was rejected when judged again: {author_view(incumbent).reason}", value)
+        return Decision(
+            True, f"the reigning best was rejected when judged again: {author_view(incumbent).reason}", value
+        )
     paired = ratio(challenger, incumbent)
     if other is None or paired is None:
         return Decision(False, "the machine is too noisy to tell it from the reigning best", value, other, paired)

@@ -103,7 +103,7 @@ class Driver:
         spent = self.state.spent
         return Spent(spent.evaluations, spent.wall + max(0.0, self._clock() - self.state.last_at), spent.device)
 
-    # --- the proposer's side: a thread of its own, so that the device need not wait ------------------------------------
+    # --- the proposer's side: a thread of its own, so that the device need not wait --------------------------------
 
     def _begin(self, action: Ask | Sweep) -> None:
         with self._run.lock:
@@ -208,9 +208,7 @@ class Driver:
         )
 
     def _abandon(self, number: int, error: KernelwrightError, begin: float) -> None:
-        self._run.append(
-            Abandoned(at=self._clock(), number=number, why=str(error), seconds=time.monotonic() - begin)
-        )
+        self._run.append(Abandoned(at=self._clock(), number=number, why=str(error), seconds=time.monotonic() - begin))
 
 
 def for_journal(verdict: Verdict) -> AuthorVerdict:

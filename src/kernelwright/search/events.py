@@ -135,16 +135,7 @@ class Stopped(Happened):
 
 
 Event = Annotated[
-    Started
-    | Continued
-    | Planned
-    | Proposed
-    | Refused
-    | Answered
-    | Evaluated
-    | Abandoned
-    | Contested
-    | Stopped,
+    Started | Continued | Planned | Proposed | Refused | Answered | Evaluated | Abandoned | Contested | Stopped,
     Field(discriminator="kind"),
 ]
 event_of: TypeAdapter[Event] = TypeAdapter(Event)

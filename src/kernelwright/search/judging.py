@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
@@ -13,7 +13,7 @@ from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.search.score import all_measured, pooled
 
 
-class DeadlinePassed(KernelwrightError):
+class DeadlinePassed(KernelwrightError):  # noqa: N818 - it names an event
     """A judging that did not end in time. What it left behind was ended by whoever raises this."""
 
     exit_code = 3
@@ -33,14 +33,14 @@ QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
 class Terms:
     """How candidates of a run are judged. A final is repeated while the machine is too noisy to tell."""
 
-    quick: Settings = Settings(effort=QUICK, public_only=True, safety=False)
-    final: Settings = Settings(certify=True)
+    quick: Settings = field(default_factory=lambda: Settings(effort=QUICK, public_only=True, safety=False))
+    final: Settings = field(default_factory=lambda: Settings(certify=True))
     attempts: int = 3
     deadline: float = 600.0
 
     def using(self, threads: int, baselines: tuple[str, ...]) -> Terms:
-        both = {"threads": threads, "baselines": baselines}
-        return replace(self, quick=replace(self.quick, **both), final=replace(self.final, **both))
+        quick = replace(self.quick, threads=threads, baselines=baselines)
+        return replace(self, quick=quick, final=replace(self.final, threads=threads, baselines=baselines))
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
     if later.verdict is not Outcome.accepted:
         return later
     before = {(r.label, r.hidden): r for r in earlier.workloads if r.speed is SpeedStatus.measured}
-    return later.model_copy(
-        update={"workloads": tuple(before.get((r.label, r.hidden), r) for r in later.workloads)}
-    )
+    return later.model_copy(update={"workloads": tuple(before.get((r.label, r.hidden), r) for r in later.workloads)})
 
 
 def ratio(challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdict) -> IntervalValue | None:
