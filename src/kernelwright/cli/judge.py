@@ -65,7 +65,7 @@ def judge(
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(
-        baselines=_baselines(baseline),
+        baselines=baselines_named(baseline),
         threads=threads,
         effort=Effort() if trials is None else Effort(trials, trials),
         public_only=public_only,
@@ -104,7 +104,7 @@ def _judge_all(judge: AnyJudge, task: str, candidates: list[Candidate], *, quiet
     return verdicts
 
 
-def _baselines(chosen: list[str] | None) -> tuple[str, ...]:
+def baselines_named(chosen: list[str] | None) -> tuple[str, ...]:
     for name in chosen or ():
         if name not in BASELINES:
             raise KernelwrightError(f"unknown baseline {name!r}: choose from {', '.join(BASELINES)}")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import DeadlinePassed, KernelwrightError
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
@@ -18,7 +18,7 @@ from kernelwright.search import contest as contests
 from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.budget import Spent
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Stopped
-from kernelwright.search.judging import DeadlinePassed, Judging, Terms, judge_quickly
+from kernelwright.search.judging import Judging, Terms, judge_quickly
 from kernelwright.search.policy import Policy, decide
 from kernelwright.search.run import Run
 from kernelwright.search.score import provisional

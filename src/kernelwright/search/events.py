@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
+from kernelwright.judge.baselines import BASELINES
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Value
 from kernelwright.proposers.model import Gene, Proposal
 from kernelwright.search.actions import Action, StopReason
@@ -34,6 +35,9 @@ class Started(Happened):
     policy: str
     seed: int
     plateau: int = Field(ge=1)
+    threads: int = Field(default=0, ge=0)
+    baselines: tuple[str, ...] = BASELINES
+    wait: float = 3600.0  # for a proposer that is a person
     lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
 

@@ -6,17 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
-from kernelwright.errors import KernelwrightError
 from kernelwright.judge.measure import Effort
+from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.search.score import all_measured, pooled
-
-
-class DeadlinePassed(KernelwrightError):  # noqa: N818 - it names an event
-    """A judging that did not end in time. What it left behind was ended by whoever raises this."""
-
-    exit_code = 3
 
 
 class Judging(Protocol):
@@ -68,3 +62,15 @@ def judge_fully(judge: Judging, task: str, candidate: Candidate, terms: Terms, p
 
 def _names(verdict: Verdict) -> tuple[str, ...]:
     return (verdict.certificate,) if verdict.certificate else ()
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A judge in another process, warm or of our own: what a driver uses, since it can be left at a deadline."""
+
+    warm: WarmJudge
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        return self.warm.judge(task, candidate, progress, settings, deadline)

@@ -46,6 +46,11 @@ def address() -> Address:
     return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])
 
 
+def of_this_process() -> Address:
+    """One that nobody else looks for."""
+    return Address(folder(), f"own-{os.getpid()}")
+
+
 def addresses() -> list[Address]:
     return [Address(path.parent, path.stem) for path in sorted(folder().glob("*.socket"))]
 
