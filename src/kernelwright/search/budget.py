@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 
 from kernelwright.errors import KernelwrightError
 
@@ -68,9 +69,9 @@ class Budget:
         if self.evaluations is not None:
             parts.append(f"{max(0, self.evaluations - spent.evaluations)} evaluations")
         if self.wall is not None:
-            parts.append(_seconds(max(0.0, self.wall - spent.wall)))
+            parts.append(_seconds(round(max(0.0, self.wall - spent.wall))))
         if self.device is not None:
-            parts.append(f"{_seconds(max(0.0, self.device - spent.device))} on the device")
+            parts.append(f"{_seconds(round(max(0.0, self.device - spent.device)))} on the device")
         return ", ".join(parts) or "no limit"
 
     def __str__(self) -> str:
@@ -110,4 +111,4 @@ def _seconds(seconds: float) -> str:
     for unit in ("h", "m"):
         if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
             return f"{seconds / UNITS[unit]:.0f}{unit}"
-    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{seconds:f}".rstrip("0") + "s"
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{Decimal(repr(seconds)):f}s"

@@ -53,7 +53,7 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.at_the_bound, f"{reached:.0%} of the bound's speed on every public workload"
     if limit.used(spent) >= 1:
         return StopReason.budget, limit.exceeded(spent) or ""
-    reserve = min(RESERVE, RESERVE_PART * (limit.evaluations or 0))
+    reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
     timed = type(limit)(None, limit.wall, limit.device)
     if limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING:
         return StopReason.budget, str(limit)
@@ -65,6 +65,8 @@ def closing(state: State) -> tuple[StopReason, str] | None:
 
 
 def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action | None:
+    if state.budget.exceeded(state.spent) is not None:
+        return None
     due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
     idle = not state.queue and not state.asking and state.barren > 0
     start = _uncontested_start(state)

@@ -193,7 +193,6 @@ class State:
             self.entries[event.incumbent].score = event.incumbent_score
         if event.won:
             self.best = event.challenger
-            self.moved_at = self.evaluated
         self._paid(event.judgings, event.seconds)
         self._done(f"contest {event.challenger}")
 
