@@ -7,6 +7,7 @@ workloads that both met is higher by the whole interval, and so is the score, in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
@@ -37,12 +38,18 @@ class Final:
 
 
 def contest(
-    judge: Judging, task: str, challenger: Candidate, incumbent: Candidate | None, terms: Terms, progress: Progress
+    judge: Judging,
+    task: str,
+    challenger: Candidate,
+    incumbent: Candidate | None,
+    terms: Terms,
+    progress: Progress,
+    may_repeat: Callable[[], bool] = lambda: True,
 ) -> Final:
-    first = judge_fully(judge, task, challenger, terms, progress)
+    first = judge_fully(judge, task, challenger, terms, progress, may_repeat)
     if incumbent is None or score(first.verdict) is None:
         return Final(first, None, decide(first.verdict, None))
-    second = judge_fully(judge, task, incumbent, terms, progress)
+    second = judge_fully(judge, task, incumbent, terms, progress, may_repeat)
     return Final(first, second, decide(first.verdict, second.verdict))
 
 

@@ -183,7 +183,13 @@ class Driver:
         begin = time.monotonic()
         try:
             final = contests.contest(
-                self._judge, self.state.run.task, challenger, incumbent, self._terms, self._progress
+                self._judge,
+                self.state.run.task,
+                challenger,
+                incumbent,
+                self._terms,
+                self._progress,
+                may_repeat=lambda: self.state.budget.exceeded(self._spent()) is None,
             )
         except DeadlinePassed as error:
             self._abandon(action.challenger, error, begin)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Ask
-from kernelwright.search.policy import chance, request
+from kernelwright.search.policy import STALE, chance, request
 from kernelwright.search.state import State
 
 FIRST = 3  # requests for something new before anything is varied
@@ -22,13 +22,12 @@ class Greedy:
     def ask(self, state: State) -> Ask:
         draw = chance(state)
         ranked = [number for _, number in state.ranking]
-        if state.requests < FIRST or not ranked or draw.random() < FRESH:
+        if state.requests < FIRST or not ranked or state.barren >= STALE or draw.random() < FRESH:
             return request(state, Operator.fresh, inspirations=_slowest_first(ranked[:INSPIRATIONS]))
         leader, mates = ranked[0], ranked[1 : 1 + MATES]
         if mates and draw.random() < CROSSED:
             return request(state, Operator.crossover, (leader, draw.choice(mates)))
-        # a proposer that has nothing new for the leader is asked about the next
-        parent = ranked[state.barren % len(ranked)]
+        parent = ranked[state.barren % len(ranked)]  # a proposer that has nothing new for one is asked about the next
         others = [number for number in ranked[: INSPIRATIONS + 1] if number != parent]
         return request(state, Operator.mutate, (parent,), _slowest_first(others[:INSPIRATIONS]))
 

@@ -14,7 +14,7 @@ from statistics import median
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Ask
 from kernelwright.search.archive import Kept
-from kernelwright.search.policy import chance, request
+from kernelwright.search.policy import STALE, chance, request
 from kernelwright.search.state import State
 
 FRESH, CROSSED = 0.12, 0.3
@@ -33,7 +33,7 @@ class Islands:
         draw = chance(state)
         island = state.requests % self.count
         kept = state.archive.of(island)
-        if not kept or draw.random() < FRESH:
+        if not kept or state.barren >= STALE or draw.random() < FRESH:
             return request(state, Operator.fresh, island=island)
         parent = choose(state, kept, draw)
         if self._migrating(state):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -49,15 +50,26 @@ def judge_quickly(judge: Judging, task: str, candidate: Candidate, terms: Terms,
     return Judged(verdict, _names(verdict), 1)
 
 
-def judge_fully(judge: Judging, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
+def judge_fully(
+    judge: Judging,
+    task: str,
+    candidate: Candidate,
+    terms: Terms,
+    progress: Progress,
+    may_repeat: Callable[[], bool] = lambda: True,
+) -> Judged:
     """In fresh processes, on public and hidden workloads, with sanitizers; again while some speed is undecided."""
     verdict = judge.judge(task, candidate, terms.final, progress, terms.deadline)
     names, judgings = _names(verdict), 1
-    while judgings < terms.attempts and verdict.verdict is Outcome.accepted and not all_measured(verdict.workloads):
+    while judgings < terms.attempts and _undecided(verdict) and may_repeat():
         again = judge.judge(task, candidate, terms.final, progress, terms.deadline)
         names, judgings = names + _names(again), judgings + 1
         verdict = pooled(verdict, again)
     return Judged(verdict, names, judgings)
+
+
+def _undecided(verdict: Verdict) -> bool:
+    return verdict.verdict is Outcome.accepted and not all_measured(verdict.workloads)
 
 
 def _names(verdict: Verdict) -> tuple[str, ...]:

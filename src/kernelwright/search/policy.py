@@ -16,7 +16,8 @@ from kernelwright.search.state import Entry, State
 from kernelwright.search.tunables import TunableError, declared
 
 BATCH = 4  # proposals asked for at a time
-BARREN = 4  # answers without anything new after which nothing is left
+BARREN = 6  # answers without anything new after which nothing is left
+STALE = 2  # and after which a policy asks for something fresh
 CONTEST_EVERY = 8  # evaluations between finals, unless the search has nothing else to do
 CONTESTS_PER_CANDIDATE = 2  # a second one where noise left the first undecided
 CLOSING = 0.9  # the part of a time budget after which only finals are begun
