@@ -74,53 +74,37 @@ def test_two_drivers_cannot_write_one_run(tmp_path: Path) -> None:
     assert toy.resume(folder, "10evals").stopped is not None
 
 
-def _killed_until_done(folder: Path, kills: int, draw: random.Random) -> int:
-    """Kills a driver at random points; the last one may finish. Says how many were killed before they had finished."""
-    command = [sys.executable, "-m", "tests.search.toy", str(folder), "60evals", "0.02"]
-    killed = 0
-    for _ in range(kills):
-        driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
-        seen = _wait_for_work(folder, driver)
-        time.sleep(draw.uniform(0, 0.08))
-        if driver.poll() is None:
-            os.kill(driver.pid, signal.SIGKILL)
-        killed += driver.wait() == -signal.SIGKILL
-        assert len(list(read(folder))) >= seen
-        if look(folder).stopped is not None:
-            break
-    return killed
-
-
-def _wait_for_work(folder: Path, driver: subprocess.Popen[bytes]) -> int:
-    """Until the driver has written something, so that the kill meets it at work and not while it starts."""
+def _kill(folder: Path, budget: str, draw: random.Random) -> None:
+    """Starts a driver and kills it at a random point of its work."""
+    command = [sys.executable, "-m", "tests.search.toy", str(folder), budget, "0.02"]
+    driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
     before = len(list(read(folder)))
-    while driver.poll() is None and (now := len(list(read(folder)))) <= before:
-        time.sleep(0.005)
-    return now if driver.poll() is None else before
+    while driver.poll() is None and len(list(read(folder))) <= before:
+        time.sleep(0.002)  # the kill is to meet it at work, and not while it starts
+    seen = len(list(read(folder)))
+    time.sleep(draw.uniform(0, 0.08))
+    os.kill(driver.pid, signal.SIGKILL)
+    assert driver.wait() == -signal.SIGKILL and len(list(read(folder))) >= seen
+    driver.communicate()
 
 
-def _survives(tmp_path: Path, kills: int, least: int) -> None:
-    unbroken = toy.search(tmp_path / "unbroken", policy="islands", judge=toy.ToyJudge())
+def _survives(tmp_path: Path, kills: int, budget: str) -> None:
+    unbroken = toy.search(tmp_path / "unbroken", policy="islands", budget=budget)
     folder = create(tmp_path / "killed", toy.started("islands"))
-    killed = _killed_until_done(folder, kills, random.Random(kills))
-    assert killed >= least
-    state = look(folder) if look(folder).stopped else toy.resume(folder, "60evals")
+    draw = random.Random(kills)
+    for _ in range(kills):
+        _kill(folder, budget, draw)
+        assert look(folder).stopped is None
+    state = toy.resume(folder, budget)
+    assert state.sessions == kills + 1
     assert toy.essence(state) == toy.essence(unbroken)
     assert state == fold(read(folder))
 
 
 def test_a_few_kills_change_nothing(tmp_path: Path) -> None:
-    toy.search(tmp_path / "warm")
-    _survives(tmp_path, kills=4, least=3)
+    _survives(tmp_path, kills=4, budget="60evals")
 
 
 @pytest.mark.slow
 def test_fifty_kills_change_nothing(tmp_path: Path) -> None:
-    killed = 0
-    for attempt in range(10):
-        folder = tmp_path / str(attempt)
-        _survives(folder, kills=13, least=5)
-        killed += 5
-        if killed >= 50:
-            return
-    raise AssertionError(f"only {killed} drivers were killed at work")
+    _survives(tmp_path, kills=50, budget="400evals")

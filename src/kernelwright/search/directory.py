@@ -48,7 +48,9 @@ class Directory:
                 self._summary(state)
 
     def restore(self, state: State) -> None:
-        """What a crash left unwritten is written now."""
+        """What a crash left unwritten is written now, and what it left half-written is taken away."""
+        for half in self.folder.glob(".best-*"):
+            shutil.rmtree(half)
         for entry in state.entries.values():
             self._proposed(entry)
             self._judged(entry)

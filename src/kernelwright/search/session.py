@@ -83,6 +83,7 @@ def begin(wishes: Wishes, starts: Sequence[Path], root: Path) -> Path:
         lockstep=proposing.LOCKSTEP[wishes.proposer],
         bounds=_bounds(task),
     )
+    proposing.make(started, task, root, lambda text: None)  # what it cannot do it says before a run is made
     return create(root, started, given)
 
 
