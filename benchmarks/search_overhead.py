@@ -39,18 +39,18 @@ class Watch:
     """Notes, after every event, when it was and how many judgings there had been."""
 
     def __init__(self, wanted: int) -> None:
-        self.wanted, self.notes = wanted, [(time.perf_counter(), 0)]
+        self.wanted, self.notes = wanted, [(time.perf_counter(), time.process_time(), 0)]
 
     def __call__(self, event: Event, state: State) -> None:
-        self.notes.append((time.perf_counter(), state.spent.evaluations))
+        self.notes.append((time.perf_counter(), time.process_time(), state.spent.evaluations))
         if len(self.notes) > self.wanted and not isinstance(event, Stopped):
             raise KeyboardInterrupt  # a driver stops cleanly on it
 
-    def laps(self) -> list[float]:
-        """Milliseconds per evaluation, lap by lap."""
+    def laps(self, clock: int = 0) -> list[float]:
+        """Milliseconds per evaluation, lap by lap, by wall (0) or processor (1) time."""
         marks = self.notes[:: max(1, len(self.notes) // LAPS)][: LAPS + 1]
         return [
-            1e3 * (later[0] - earlier[0]) / max(1, later[1] - earlier[1])
+            1e3 * (later[clock] - earlier[clock]) / max(1, later[2] - earlier[2])
             for earlier, later in itertools.pairwise(marks)
         ]
 
@@ -74,6 +74,7 @@ def measure(policy: str, events: int, folder: Path) -> dict[str, Any]:
         "candidates": len(state.entries),
         "ms_per_evaluation_by_lap": laps,
         "ms_per_evaluation": median(laps),
+        "processor_ms_per_evaluation": median(watch.laps(1)),
         "last_over_first": laps[-1] / laps[0],
         "replay_seconds": replay,
         "journal_bytes": (made / "journal.db").stat().st_size,

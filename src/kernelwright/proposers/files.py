@@ -22,6 +22,7 @@ SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = 0.3  # a file that has not changed for so long is finished
 _BLOCK = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[ \t]*$", re.M | re.S)
+TUNABLES = "A line `// tunable: BLOCK = 32, 64, 128` defines BLOCK, and has the other values tried as well."
 WANTED = {
     Operator.fresh: "Write a new candidate.",
     Operator.mutate: "Write a faster variation of the parent below.",
@@ -76,7 +77,10 @@ class Files:
         )
 
     def _prompt(self, request: Request) -> str:
-        parts = [self.brief, f"# What is asked\n\n{WANTED[request.operator]} (request {request.seed:x})\n"]
+        parts = [
+            self.brief,
+            f"# What is asked\n\n{WANTED[request.operator]} (request {request.seed:x})\n\n{TUNABLES}\n",
+        ]
         for title, parents in (("Parent", request.parents), ("Accepted before", request.inspirations)):
             parts += [f"## {title}: {_described(parent, self.contract)}" for parent in parents]
         return "\n".join(parts)

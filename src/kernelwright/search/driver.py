@@ -78,6 +78,8 @@ class Driver:
                 if stop is not None:
                     self._stop(stop.reason, stop.detail)
                     return
+                if not actions and not self.state.pending:
+                    raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
                 if actions:
                     self._run.append(Planned(at=self._clock(), actions=actions))
             pending = tuple(self.state.pending.values())

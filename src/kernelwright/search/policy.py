@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from dataclasses import replace
 from typing import Protocol
 
 from kernelwright.proposers.model import Operator
@@ -55,7 +56,7 @@ def closing(state: State) -> tuple[StopReason, str] | None:
     if limit.used(spent) >= 1:
         return StopReason.budget, limit.exceeded(spent) or ""
     reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
-    timed = type(limit)(None, limit.wall, limit.device)
+    timed = replace(limit, evaluations=None)
     if limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING:
         return StopReason.budget, str(limit)
     if state.evaluated - state.moved_at >= run.plateau and not _unswept(state):
@@ -69,7 +70,7 @@ def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action |
     if state.budget.exceeded(state.spent) is not None:
         return None
     due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
-    idle = not state.queue and not state.asking and state.barren > 0
+    idle = not state.queue and not state.asking and state.barren > 0 and _unswept(state) is None
     start = _uncontested_start(state)
     if start is not None:
         return Contest(challenger=start, incumbent=state.best)

@@ -34,6 +34,10 @@ class Address:
     def log(self) -> Path:
         return self.folder / f"{self.name}.log"
 
+    @property
+    def lock(self) -> Path:
+        return self.folder / f"{self.name}.lock"
+
 
 def folder() -> Path:
     return state_dir("oracle")
@@ -98,7 +102,7 @@ def same_user(connection: socket.socket) -> bool:
 @contextmanager
 def starting(where: Address) -> Iterator[None]:
     """Held while an oracle is looked for and started, so that two callers do not start two."""
-    handle = os.open(where.folder / f"{where.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -169,10 +169,11 @@ def _start(where: address.Address) -> None:
 def _end(where: address.Address) -> None:
     """Kills an oracle of our own, with everything that it started."""
     status = _asked(where, "stop")
-    where.socket.unlink(missing_ok=True)
     if status is not None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(status.pid, signal.SIGKILL)
+    for path in (where.socket, where.log, where.lock):
+        path.unlink(missing_ok=True)
 
 
 def _last_line(log: Path) -> str:
