@@ -66,18 +66,38 @@ def test_once_rejected_is_rejected() -> None:
     assert pooled(good, lost) is good and pooled(lost, good) is good and pooled(lost, wrong) is wrong
 
 
-def test_a_final_is_judged_again_while_it_is_noisy_but_not_for_ever() -> None:
-    class Noisy(toy.ToyJudge):
-        def judge(self, *arguments: object) -> Verdict:  # type: ignore[override]
-            self.calls.append(("", False))
-            return verdict(2.0, status=SpeedStatus.measured if len(self.calls) > 1 else SpeedStatus.noisy)
+class Noisy:
+    """Says these one after the other: for each workload, whether its speed was measured."""
 
-    judge = Noisy()
-    judged = judge_fully(judge, "toy", CANDIDATE, Terms(), lambda text: None)
-    assert judged.judgings == 2 and score(judged.verdict) is not None
-    always = toy.ToyJudge()
-    always.judge = lambda *_: verdict(2.0, status=SpeedStatus.noisy)  # type: ignore[method-assign]
-    assert judge_fully(always, "toy", CANDIDATE, Terms(attempts=3), lambda text: None).judgings == 3
+    def __init__(self, *measured: tuple[bool, ...]) -> None:
+        self._measured = list(measured)
+
+    def judge(self, *_: object) -> Verdict:
+        found = verdict(2.0, 3.0)
+        statuses = [SpeedStatus.measured if one else SpeedStatus.noisy for one in self._measured.pop(0)]
+        rows = zip(found.workloads, statuses, strict=True)
+        return found.model_copy(update={"workloads": tuple(r.model_copy(update={"speed": s}) for r, s in rows)})
+
+
+@pytest.mark.parametrize(
+    ("measured", "judgings", "scored"),
+    [
+        ([(True, True)], 1, True),
+        ([(True, False), (False, True)], 2, True),
+        ([(True, False), (True, False), (True, False)], 3, False),
+        ([(False, False)], 1, False),
+    ],
+)
+def test_a_final_is_judged_again_where_noise_left_gaps(
+    measured: list[tuple[bool, ...]], judgings: int, scored: bool
+) -> None:
+    judged = judge_fully(Noisy(*measured), "toy", CANDIDATE, Terms(attempts=3), lambda text: None)
+    assert judged.judgings == judgings and (score(judged.verdict) is not None) == scored
+
+
+def test_a_final_is_not_repeated_when_the_budget_is_used_up() -> None:
+    judge = Noisy((True, False), (False, True))
+    assert judge_fully(judge, "toy", CANDIDATE, Terms(), lambda text: None, lambda: False).judgings == 1
 
 
 factors = st.floats(0.1, 50.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright.contracts import Candidate, CandidateError
@@ -50,7 +50,7 @@ class Files:
         answer = self._wait(stem)
         if answer is None:
             raise Refusal(f"{stem.name}.md: no answer within {self.limit:g} s")
-        candidate = read_answer(answer, self.contract)
+        candidate = replace(read_answer(answer, self.contract), name=f"answer-{number:04d}")
         parents = tuple(parent.proposal.candidate.id for parent in request.parents)
         note = _first_comment(candidate.source)
         return [Proposal(candidate, f"files {number:04d}", note=note, parents=parents, prompt=prompt)]

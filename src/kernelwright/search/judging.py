@@ -10,8 +10,8 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
-from kernelwright.judge.verdict import Outcome, Verdict
-from kernelwright.search.score import all_measured, pooled
+from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
+from kernelwright.search.score import pooled
 
 
 class Judging(Protocol):
@@ -58,18 +58,22 @@ def judge_fully(
     progress: Progress,
     may_repeat: Callable[[], bool] = lambda: True,
 ) -> Judged:
-    """In fresh processes, on public and hidden workloads, with sanitizers; again while some speed is undecided."""
+    """In fresh processes, on public and hidden workloads, with sanitizers; again while some speeds are undecided.
+
+    A machine so noisy that no speed at all was measured is left alone for now.
+    """
     verdict = judge.judge(task, candidate, terms.final, progress, terms.deadline)
     names, judgings = _names(verdict), 1
-    while judgings < terms.attempts and _undecided(verdict) and may_repeat():
+    while judgings < terms.attempts and _partly_undecided(verdict) and may_repeat():
         again = judge.judge(task, candidate, terms.final, progress, terms.deadline)
         names, judgings = names + _names(again), judgings + 1
         verdict = pooled(verdict, again)
     return Judged(verdict, names, judgings)
 
 
-def _undecided(verdict: Verdict) -> bool:
-    return verdict.verdict is Outcome.accepted and not all_measured(verdict.workloads)
+def _partly_undecided(verdict: Verdict) -> bool:
+    measured = [result.speed is SpeedStatus.measured for result in verdict.workloads]
+    return verdict.verdict is Outcome.accepted and any(measured) and not all(measured)
 
 
 def _names(verdict: Verdict) -> tuple[str, ...]:
