@@ -114,6 +114,18 @@ def test_more_than_was_asked_for_is_not_taken(tmp_path: Path) -> None:
     assert len(state.entries) == 4
 
 
+def test_a_proposer_is_told_what_was_tried(tmp_path: Path) -> None:
+    """So that one that always begins with its best ideas gets past them."""
+
+    def in_order(request: Request) -> Sequence[Proposal]:
+        all_of_them = (toy.candidate_of(tuple(int(digit) for digit in f"{n:08o}")) for n in range(1000))
+        fresh = (candidate for candidate in all_of_them if candidate.id not in request.known)
+        return [Proposal(next(fresh), "in order") for _ in range(request.count)]
+
+    state = drive(create(tmp_path, toy.started()), "30evals", Answers(in_order))
+    assert state.refused == 0 and state.stopped is not None and state.stopped.reason is StopReason.budget
+
+
 def test_a_slow_proposer_does_not_keep_the_device_waiting(tmp_path: Path) -> None:
     """Not in lockstep, evaluations go on while an answer is awaited, and the answer is taken when it comes."""
     gate = threading.Event()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -54,6 +54,7 @@ class Request:
     seed: int
     parents: tuple[Parent, ...] = ()
     inspirations: tuple[Parent, ...] = ()  # accepted ones, slowest first
+    known: Container[str] = frozenset()  # ids of all candidates of the run: what is proposed again is refused
 
 
 class Proposer(Protocol):

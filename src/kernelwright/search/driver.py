@@ -148,6 +148,7 @@ class Driver:
                 seed=action.seed,
                 parents=tuple(entries[number].parent for number in action.parents),
                 inspirations=tuple(entries[number].parent for number in action.inspirations),
+                known=self.state.by_id.keys(),
             )
         return self._proposer.propose(request)[: action.count]
 
