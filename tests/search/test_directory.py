@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
@@ -69,6 +70,13 @@ def test_it_can_be_made_again_from_the_journal(finished: tuple[Path, State], tmp
     made, there = tree(tmp_path), tree(folder)
     assert made.keys() == there.keys()
     assert all(made[name] == there[name] for name in made if not name.startswith("best/"))
+
+
+def test_one_line_where_nothing_can_be_written(tmp_path: Path) -> None:
+    folder = create(tmp_path, toy.started(), [Proposal(toy.candidate_of((1,) * 8), "start")])
+    (folder / "candidates").write_text("in the way")
+    with pytest.raises(KernelwrightError, match=r"candidates.*go on with --resume .*toy-1"):
+        Directory(folder).restore(look(folder))
 
 
 def test_a_cuda_candidate_has_two_files(tmp_path: Path) -> None:

@@ -15,11 +15,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.cuda.source import KERNEL_NAME, PLAN_NAME, split
+from kernelwright.errors import KernelwrightError
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Proposed, Stopped
 from kernelwright.search.state import Entry, State
 from kernelwright.search.summary import summary
@@ -34,6 +36,15 @@ class Directory:
         self.folder = folder
 
     def __call__(self, event: Event, state: State) -> None:
+        with _one_line(self.folder):
+            self._saw(event, state)
+
+    def restore(self, state: State) -> None:
+        """What a crash left unwritten is written now, and what it left half-written is taken away."""
+        with _one_line(self.folder):
+            self._restore(state)
+
+    def _saw(self, event: Event, state: State) -> None:
         match event:
             case Proposed():
                 self._proposed(state.entries[event.number])
@@ -47,8 +58,7 @@ class Directory:
             case Stopped():
                 self._summary(state)
 
-    def restore(self, state: State) -> None:
-        """What a crash left unwritten is written now, and what it left half-written is taken away."""
+    def _restore(self, state: State) -> None:
         for half in self.folder.glob(".best-*"):
             shutil.rmtree(half)
         for entry in state.entries.values():
@@ -109,6 +119,17 @@ class Directory:
 
     def _summary(self, state: State) -> None:
         _write(self.folder / SUMMARY, summary(state))
+
+
+@contextmanager
+def _one_line(folder: Path) -> Iterator[None]:
+    """A full disk is the user's to put right; the journal has what could not be written here."""
+    try:
+        yield
+    except OSError as error:
+        raise KernelwrightError(
+            f"{error.filename or folder}: {error.strerror}; put that right, and go on with --resume {folder}"
+        ) from error
 
 
 def files(candidate: Candidate) -> Iterable[tuple[str, str]]:
