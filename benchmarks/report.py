@@ -120,6 +120,57 @@ def soak(report: dict[str, Any]) -> list[str]:
     ]
 
 
+def overhead(report: dict[str, Any]) -> list[str]:
+    if not report:
+        return []
+    rows = [
+        (name, f"{found['events']:,}", str(found["evaluations"]), f"{found['ms_per_evaluation']:.2f}",
+         f"{found['processor_ms_per_evaluation']:.2f}",
+         f"{found['ms_per_evaluation_by_lap'][0]:.2f}", f"{found['ms_per_evaluation_by_lap'][-1]:.2f}",
+         f"{found['replay_seconds']:.2f}")
+        for name, found in report["policies"].items()
+    ]  # fmt: skip
+    head = (
+        "policy",
+        "events",
+        "evaluations",
+        "ms per evaluation",
+        "of the processor",
+        "first lap",
+        "last lap",
+        "replay, s",
+    )
+    return [
+        "\n## What a search costs beside judging\n\nJournal, policy, driver and run directory with a judge that takes "
+        f"no time (`{report['command']}`). A lap is a tenth of the events.\n",
+        table(head, rows),
+    ]
+
+
+def policies() -> list[str]:
+    parts = []
+    for path in sorted(RESULTS.glob("search_policies_*.json")):
+        report = load(path.stem)
+        rows = [
+            (task, name, str(len(found["seeds"])), f"{median(found['final']):.2f}", reached(found))
+            for task, compared in report["tasks"].items()
+            for name, found in compared["policies"].items()
+        ]
+        parts.append(
+            f"\n## Policies: {path.stem.removeprefix('search_policies_')}\n\nEvaluations until {report['near']:.0%} "
+            f"of the best that any policy found, median over seeds (`{report['command']}`).\n"
+        )
+        parts.append(table(("task", "policy", "seeds", "median of the fastest", "reached after"), rows))
+    return parts
+
+
+def reached(found: dict[str, Any]) -> str:
+    counts = found["reached_after"]
+    there = sum(count is not None for count in counts)
+    middle = found["median_reached_after"]
+    return f"{middle:g}, {there} of {len(counts)} seeds" if middle is not None else f"{there} of {len(counts)} seeds"
+
+
 def taken(report: dict[str, Any]) -> str:
     sections = report.get("taken", {})
     return "; ".join(f"{name} at {where['commit']}" for name, where in sections.items())
@@ -139,6 +190,8 @@ def main() -> None:
         *honest(load("honest_kernels")),
         *exploits(load("exploits_under_load")),
         *soak(load("soak")),
+        *overhead(load("search_overhead")),
+        *policies(),
     ]
     PAGE.write_text("\n".join([head, *parts]) + "\n")
     print(f"written: {PAGE.relative_to(ROOT)}")

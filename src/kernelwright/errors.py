@@ -13,3 +13,7 @@ class CannotDecide(KernelwrightError):  # noqa: N818 - it names an outcome, as t
     """The judge could not do its work (no compiler, no room, no device), so there is no verdict."""
 
     exit_code = 3
+
+
+class DeadlinePassed(CannotDecide):
+    """A judging that did not end in time. Whoever raises this has ended it, or made sure that it ends."""

@@ -15,9 +15,11 @@ import typer
 from kernelwright.cli.contract import contract
 from kernelwright.cli.doctor import doctor
 from kernelwright.cli.judge import judge
+from kernelwright.cli.optimize import optimize
 from kernelwright.cli.oracle import oracle
 from kernelwright.cli.output import complain
 from kernelwright.cli.replay import replay
+from kernelwright.cli.runs import runs
 from kernelwright.cli.tasks import tasks
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
@@ -46,6 +48,8 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+app.command()(_stoppable(optimize))
+app.add_typer(runs, name="runs")
 app.command()(_stoppable(judge))
 app.command()(_stoppable(replay))
 app.add_typer(tasks, name="tasks")

@@ -26,6 +26,10 @@ class Channel:
     def fd(self) -> int:
         return self._socket.fileno()
 
+    def limit(self, seconds: float | None) -> None:
+        """How long sending or receiving may take before TimeoutError is raised; None: for ever."""
+        self._socket.settimeout(seconds)
+
     def send(self, message: Message, descriptors: list[int] | None = None) -> None:
         body = json.dumps(message).encode()
         try:

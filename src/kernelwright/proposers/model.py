@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import AuthorVerdict
 
 Gene = int | float | str | bool
+
+
+class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
+    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on."""
 
 
 class Operator(StrEnum):
@@ -30,6 +35,7 @@ class Proposal:
     genes: Mapping[str, Gene] = field(default_factory=dict)
     note: str = ""  # what the kernel does, in a sentence
     parents: tuple[str, ...] = ()  # ids of candidates
+    prompt: str = ""  # what was asked, where somebody was asked in words
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class Request:
     seed: int
     parents: tuple[Parent, ...] = ()
     inspirations: tuple[Parent, ...] = ()  # accepted ones, slowest first
+    known: Container[str] = frozenset()  # ids of all candidates of the run: what is proposed again is refused
 
 
 class Proposer(Protocol):

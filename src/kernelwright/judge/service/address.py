@@ -36,6 +36,10 @@ class Address:
     def log(self) -> Path:
         return self.folder / f"{self.name}.log"
 
+    @property
+    def lock(self) -> Path:
+        return self.folder / f"{self.name}.lock"
+
 
 def folder() -> Path:
     return state_dir("oracle")
@@ -47,6 +51,11 @@ def address(device: Device = CPU) -> Address:
     parts.append(f"device={device}")
     parts.append(f"cores={sorted(os.sched_getaffinity(0))}")
     return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])
+
+
+def of_this_process(device: Device = CPU) -> Address:
+    """One that nobody else looks for."""
+    return Address(folder(), f"own-{os.getpid()}-{device.kind}{device.index}")
 
 
 def addresses() -> list[Address]:
@@ -96,7 +105,7 @@ def same_user(connection: socket.socket) -> bool:
 @contextmanager
 def starting(where: Address) -> Iterator[None]:
     """Held while an oracle is looked for and started, so that two callers do not start two."""
-    handle = os.open(where.folder / f"{where.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +14,7 @@ from types import TracebackType
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import Device
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
 from kernelwright.judge import sandbox
 from kernelwright.judge.channel import Channel, ChannelClosed
 from kernelwright.judge.fingerprint import fingerprint
@@ -24,11 +27,12 @@ STOP_SECONDS = 60.0
 
 
 class WarmJudge:
-    """Judges like `Judge`, in a process that was there before and will be there after."""
+    """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
-    def __init__(self, settings: Settings, require_sandbox: sandbox.Level | None = None) -> None:
+    def __init__(self, settings: Settings, require_sandbox: sandbox.Level | None = None, *, own: bool = False) -> None:
         self._wanted, self._require = Wanted.of(settings), require_sandbox
-        self._where = address.address(settings.device)
+        self._where = address.of_this_process(settings.device) if own else address.address(settings.device)
+        self._own = own
         self._channel = _find_or_start(self._where, settings.device)
 
     def __enter__(self) -> WarmJudge:
@@ -36,33 +40,61 @@ class WarmJudge:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._channel.close()
+        if self._own:
+            _end(self._where)
 
     def open(self, task: str, progress: Progress = quiet) -> None:
-        self._ask(Open(task=_portable(task), wanted=self._wanted), progress)
+        self._ask(Open(task=portable(task), wanted=self._wanted), progress)
 
-    def judge(self, task: str, candidate: Candidate, progress: Progress = quiet) -> Verdict:
+    def judge(
+        self,
+        task: str,
+        candidate: Candidate,
+        progress: Progress = quiet,
+        settings: Settings | None = None,
+        deadline: float | None = None,
+    ) -> Verdict:
+        """The verdict, or DeadlinePassed after so many seconds."""
         request = protocol.Judge(
-            task=_portable(task), candidate=candidate, wanted=self._wanted, require_sandbox=self._require
+            task=portable(task),
+            candidate=candidate,
+            wanted=self._wanted if settings is None else Wanted.of(settings),
+            require_sandbox=self._require,
         )
-        verdict = self._ask(request, progress).verdict
+        verdict = self._ask(request, progress, deadline).verdict
         assert verdict is not None
         return verdict
 
-    def _ask(self, request: Request, progress: Progress) -> Reply:
+    def _ask(self, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
         """Asks once more if the oracle is lost on the way: it may have been stopped, or killed."""
+        until = None if deadline is None else time.monotonic() + deadline
         try:
-            return _ask(self._channel, request, progress)
+            return _ask(self._channel, request, progress, until)
+        except TimeoutError:
+            raise self._left(deadline) from None
         except ChannelClosed:
             progress("the oracle is gone; starting another")
-            self._channel.close()
-            self._channel = _find_or_start(self._where, self._wanted.device)
+            self._again()
         try:
-            return _ask(self._channel, request, progress)
+            return _ask(self._channel, request, progress, until)
+        except TimeoutError:
+            raise self._left(deadline) from None
         except ChannelClosed:
             raise CannotDecide(f"the oracle ended twice while it judged; see {self._where.log}") from None
 
+    def _left(self, deadline: float | None) -> DeadlinePassed:
+        """Leaves a judging that takes too long: an oracle stops it once it notices, one of our own is ended."""
+        if self._own:
+            _end(self._where)
+        self._again()
+        return DeadlinePassed(f"the judging did not end within {deadline:g} s")
 
-def _portable(task: str) -> str:
+    def _again(self) -> None:
+        self._channel.close()
+        self._channel = _find_or_start(self._where, self._wanted.device)
+
+
+def portable(task: str) -> str:
     """A task's name as another process understands it, which may be in another directory."""
     name, colon, direction = task.rpartition(":")
     if not colon:
@@ -71,9 +103,12 @@ def _portable(task: str) -> str:
     return f"{Path(name).absolute() if is_file else name}{colon}{direction}"
 
 
-def _ask(channel: Channel, request: Request, progress: Progress) -> Reply:
+def _ask(channel: Channel, request: Request, progress: Progress, until: float | None = None) -> Reply:
+    channel.limit(None)
     channel.send(request.model_dump(mode="json"))
     while True:
+        if until is not None:
+            channel.limit(max(0.001, until - time.monotonic()))
         message, _ = channel.receive()
         reply = Reply.model_validate(message)
         if reply.error is not None:
@@ -133,6 +168,16 @@ def _start(where: address.Address, device: Device) -> None:
             cwd="/",
             start_new_session=True,
         )
+
+
+def _end(where: address.Address) -> None:
+    """Kills an oracle of our own, with everything that it started."""
+    status = _asked(where, "stop")
+    if status is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(status.pid, signal.SIGKILL)
+    for path in (where.socket, where.log, where.lock):
+        path.unlink(missing_ok=True)
 
 
 def _last_line(log: Path) -> str:

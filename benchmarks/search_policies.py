@@ -1,0 +1,115 @@
+"""How many evaluations a policy takes to reach 95% of the best that any policy found, against random sampling.
+
+    python benchmarks/search_policies.py [--seeds 5] [--budget 300evals]      on a toy landscape
+    python benchmarks/search_policies.py --runs DIR [--name templates_cpu]    from the journals of real runs
+
+For real runs, make one for each policy and seed first: `kernelwright optimize TASK --policy P --seed S --runs DIR`.
+Writes benchmarks/results/search_policies_NAME.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+sys.path.insert(0, str(ROOT))
+
+from tests.search import toy  # noqa: E402
+
+from kernelwright.search.events import Evaluated, Started  # noqa: E402
+from kernelwright.search.journal import read  # noqa: E402
+from kernelwright.search.policies import POLICIES  # noqa: E402
+from kernelwright.search.session import runs_in  # noqa: E402
+
+NEAR = 0.95
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The fastest so far, after each quick evaluation of a run."""
+
+    task: str
+    policy: str
+    seed: int
+    fastest: tuple[float, ...]
+
+    def reaches(self, value: float) -> int | None:
+        return next((count for count, best in enumerate(self.fastest, 1) if best >= value), None)
+
+
+def curve(folder: Path) -> Curve:
+    """By provisional values, which every evaluation has; finals are left out, as all policies have the same."""
+    started: Started | None = None
+    fastest: list[float] = []
+    for event in read(folder):
+        if isinstance(event, Started):
+            started = event
+        elif isinstance(event, Evaluated):
+            fastest.append(max(event.provisional or 0.0, fastest[-1] if fastest else 0.0))
+    assert started is not None
+    return Curve(started.task_name, started.policy, started.seed, tuple(fastest))
+
+
+def compared(curves: list[Curve]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for task in sorted({one.task for one in curves}):
+        mine = [one for one in curves if one.task == task and one.fastest]
+        best = max(one.fastest[-1] for one in mine)
+        by_policy: dict[str, list[Curve]] = defaultdict(list)
+        for one in sorted(mine, key=lambda one: one.seed):
+            by_policy[one.policy].append(one)
+        found[task] = {"best": best, "policies": {name: _row(runs, best) for name, runs in by_policy.items()}}
+    return found
+
+
+def _row(runs: list[Curve], best: float) -> dict[str, Any]:
+    counts = [one.reaches(NEAR * best) for one in runs]
+    middle = median(math.inf if count is None else count for count in counts)
+    return {
+        "seeds": [one.seed for one in runs],
+        "evaluations": [len(one.fastest) for one in runs],
+        "final": [one.fastest[-1] for one in runs],
+        "reached_after": counts,  # null: not within the run
+        "median_reached_after": None if math.isinf(middle) else middle,
+    }
+
+
+def toy_runs(seeds: int, budget: str, root: Path) -> list[Path]:
+    for policy in POLICIES:
+        for seed in range(seeds):
+            toy.search(root / f"{policy}-{seed}", policy=policy, seed=seed, budget=budget)
+    return [found for folder in sorted(root.iterdir()) for found in runs_in(folder)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--budget", default="300evals")
+    parser.add_argument("--runs", type=Path, default=None, help="journals of real runs instead of the toy")
+    parser.add_argument("--name", default="")
+    options = parser.parse_args()
+    name = options.name or ("toy" if options.runs is None else "runs")
+    with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as folder:
+        if options.runs is None:
+            command = f"python benchmarks/search_policies.py --seeds {options.seeds} --budget {options.budget}"
+            folders = toy_runs(options.seeds, options.budget, Path(folder))
+        else:
+            command = f"python benchmarks/search_policies.py --runs DIR --name {name}"
+            folders = runs_in(options.runs)
+        report = {"command": command, "near": NEAR, "tasks": compared([curve(one) for one in folders])}
+    (RESULTS / f"search_policies_{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

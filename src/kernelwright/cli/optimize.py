@@ -1,0 +1,99 @@
+"""`kernelwright optimize`: searches for a faster kernel, and proves what it found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.cli.judge import baselines_named
+from kernelwright.cli.output import complain, console, print_json
+from kernelwright.cli.search_report import report, show
+from kernelwright.cli.search_view import view_for
+from kernelwright.errors import KernelwrightError
+from kernelwright.search import budget as budgets
+from kernelwright.search.actions import StopReason
+from kernelwright.search.run import look
+from kernelwright.search.session import (
+    DEFAULT_BUDGET,
+    DEFAULT_PLATEAU,
+    DEFAULT_ROOT,
+    Wishes,
+    begin,
+    carry_on,
+    find,
+    placed,
+)
+from kernelwright.search.state import State
+
+Root = Annotated[Path, typer.Option("--runs", envvar="KERNELWRIGHT_RUNS", help="Where runs are kept.")]
+
+
+def optimize(
+    task: Annotated[
+        str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
+    ] = None,
+    proposer: Annotated[str, typer.Option(help="Where candidates come from: templates, files.")] = "templates",
+    policy: Annotated[str, typer.Option(help="What to try next: greedy, islands, random.")] = "islands",
+    contract: Annotated[
+        str | None, typer.Option(help="The form that candidates take: cpp, cuda; by default that of the device.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N; by default where the contract does.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}.")
+    ] = None,
+    start: Annotated[list[Path] | None, typer.Option(help="Begin from this kernel; repeatable.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run: its directory, or its name.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="All the chance there is in a search.")] = 0,
+    plateau: Annotated[
+        int, typer.Option(min=1, help="Stop after so many evaluations that brought nothing faster.")
+    ] = DEFAULT_PLATEAU,
+    threads: Annotated[int, typer.Option(min=0, help="Threads for candidates and baselines; 0: all cores.")] = 0,
+    baseline: Annotated[
+        list[str] | None, typer.Option(help="Compare with this baseline only (eager, compile); repeatable.")
+    ] = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds that `files` waits for an answer.")] = 3600.0,
+    runs: Root = DEFAULT_ROOT,
+    own_oracle: Annotated[
+        bool,
+        typer.Option(
+            "--own-oracle", envvar="KERNELWRIGHT_OWN_ORACLE", help="Use an oracle that ends with this command."
+        ),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
+    """Search for a faster kernel. Exit code 0: there is a best; 1: there is none; 3: interrupted."""
+    if budget is not None:
+        budgets.parse(budget)
+    if resume is not None:
+        if task is not None or start:
+            raise KernelwrightError("--resume goes on with what a run began with: leave TASK and --start out")
+        folder = find(resume, runs)
+    else:
+        if task is None:
+            raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
+        form, where = placed(contract, device)
+        chosen = baselines_named(baseline, where.kind)
+        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait)
+        folder = begin(wishes, start or (), runs)
+    limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
+    out = console()
+    if not json:
+        out.print(f"run {folder}", soft_wrap=True)
+    with view_for(out, quiet=json) as view:
+        state = carry_on(folder, limit, view, own_oracle=own_oracle)
+    _end(state, folder, json=json)
+
+
+def _end(state: State, folder: Path, *, json: bool) -> None:
+    if json:
+        print_json(report(state, folder, "optimize"))
+    else:
+        show(console(), state, folder)
+    if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
+        complain(f"interrupted; go on with: kernelwright optimize --resume {folder}")
+        raise typer.Exit(3)
+    raise typer.Exit(0 if state.best is not None else 1)

@@ -1,0 +1,96 @@
+"""`kernelwright runs`: searches of before, and those under way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+from rich.markup import escape
+from rich.table import Table
+
+from kernelwright.cli.optimize import Root
+from kernelwright.cli.output import console, print_json
+from kernelwright.cli.search_report import report, show
+from kernelwright.search.journal import JournalError, being_written
+from kernelwright.search.run import look
+from kernelwright.search.session import DEFAULT_ROOT, find, runs_in
+from kernelwright.search.state import State
+
+runs = typer.Typer(help="Show the runs of `optimize`.", no_args_is_help=True)
+SCHEMA_VERSION = 1
+Json = Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")]
+
+
+class ListedRun(BaseModel):
+    """`fault` says why a run cannot be read; the rest is null then."""
+
+    run: str
+    task: str | None = None
+    standing: str | None = None
+    evaluations: int | None = None
+    score: float | None = None
+    fault: str | None = None
+
+
+class RunsReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str = "runs list"
+    runs: list[ListedRun]
+
+
+@runs.command("list")
+def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
+    """The runs in a directory."""
+    found = [_listed(path) for path in runs_in(root)]
+    if json:
+        print_json(RunsReport(runs=found))
+        return
+    if not found:
+        console().print(f"no runs in {escape(str(root))}; `kernelwright optimize TASK` makes one")
+        return
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for title in ("run", "task", "standing", "evaluations", "best"):
+        table.add_column(title)
+    for one in found:
+        best = f"{one.score:.2f}×" if one.score is not None else ""
+        count = "" if one.evaluations is None else str(one.evaluations)
+        table.add_row(escape(one.run), escape(one.task or ""), escape(one.fault or one.standing or ""), count, best)
+    console().print(table)
+
+
+@runs.command("show")
+def show_run(
+    run: Annotated[str, typer.Argument(help="A run: its directory, or its name.")],
+    root: Root = DEFAULT_ROOT,
+    json: Json = False,
+) -> None:
+    """What a run came to, or where it stands."""
+    folder = find(run, root)
+    state = look(folder)
+    if json:
+        print_json(report(state, folder, "runs show"))
+    else:
+        show(console(), state, folder)
+
+
+def _listed(path: Path) -> ListedRun:
+    try:
+        state = look(path)
+    except JournalError as error:
+        return ListedRun(run=str(path), fault=str(error))
+    best = state.entries[state.best] if state.best is not None else None
+    return ListedRun(
+        run=str(path),
+        task=state.run.task_name,
+        standing=_standing(state, path),
+        evaluations=state.spent.evaluations,
+        score=best.score if best is not None else None,
+    )
+
+
+def _standing(state: State, path: Path) -> str:
+    if state.stopped is not None:
+        return f"stopped: {state.stopped.reason.replace('_', ' ')}"
+    return "under way" if being_written(path) else "killed; it can be resumed"

@@ -1,0 +1,153 @@
+"""What a search came to: for people at the end of `optimize` and in `runs show`, and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kernelwright.cli.verdicts import duration
+from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
+from kernelwright.search.directory import BEST
+from kernelwright.search.proof import proof_of
+from kernelwright.search.state import State
+from kernelwright.search.summary import gain_over_start, lineage, why_stopped
+
+SCHEMA_VERSION = 1
+
+
+class BestReport(BaseModel):
+    """`verdict` is the auditor's view, from the certificates, where they are here; else the author's."""
+
+    number: int
+    candidate: str
+    origin: str
+    note: str
+    score: float | None
+    lineage: tuple[int, ...]
+    certificates: tuple[str, ...]
+    verdict: Verdict | AuthorVerdict | None
+    gain_over_start: str | None
+
+
+class RunReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["optimize", "runs show"]
+    run: str
+    task: str
+    contract: str
+    device: str
+    proposer: str
+    policy: str
+    seed: int
+    stopped: str | None
+    detail: str
+    evaluations: int
+    wall_seconds: float
+    device_seconds: float
+    candidates: int
+    refused: int
+    leader: int | None
+    best: BestReport | None
+
+
+def report(state: State, folder: Path, command: Literal["optimize", "runs show"]) -> RunReport:
+    run, stopped = state.run, state.stopped
+    return RunReport(
+        command=command,
+        run=str(folder),
+        task=run.task_name,
+        contract=run.contract,
+        device=run.device,
+        proposer=run.proposer,
+        policy=run.policy,
+        seed=run.seed,
+        stopped=stopped.reason.value if stopped else None,
+        detail=stopped.detail if stopped else "",
+        evaluations=state.spent.evaluations,
+        wall_seconds=state.spent.wall,
+        device_seconds=state.spent.device,
+        candidates=len(state.entries),
+        refused=state.refused,
+        leader=state.leader,
+        best=_best(state),
+    )
+
+
+def _best(state: State) -> BestReport | None:
+    if state.best is None:
+        return None
+    entry = state.entries[state.best]
+    proof = proof_of(entry)
+    return BestReport(
+        number=entry.number,
+        candidate=entry.proposal.candidate.id,
+        origin=entry.proposal.origin,
+        note=entry.proposal.note,
+        score=entry.score,
+        lineage=tuple(one.number for one in lineage(state, entry)),
+        certificates=proof.names if proof else (),
+        verdict=proof.verdict if proof else entry.verdict,
+        gain_over_start=gain_over_start(state),
+    )
+
+
+def show(out: Console, state: State, folder: Path) -> None:
+    found = report(state, folder, "runs show")
+    out.print(f"[bold]{escape(found.task)}[/]  {escape(why_stopped(state))}", soft_wrap=True)
+    out.print(
+        f"  {found.evaluations} evaluations, {duration(max(found.wall_seconds, 1e-9))}, {found.candidates} candidates, "
+        f"{found.refused} refused before they cost anything"
+    )
+    if found.best is None:
+        _no_best(out, state)
+    else:
+        _show_best(out, found.best, folder)
+    out.print(f"  [dim]files[/]    {escape(str(folder))}", soft_wrap=True)
+    out.print(f"  [dim]resume[/]   kernelwright optimize --resume {escape(str(folder))} --budget …", soft_wrap=True)
+
+
+def _no_best(out: Console, state: State) -> None:
+    out.print("  [yellow]no best[/]: no candidate was right, safe and measured on every workload", soft_wrap=True)
+    if state.leader is not None:
+        entry = state.entries[state.leader]
+        why = f"; its final: {entry.why}" if entry.why else ""
+        out.print(
+            f"  the fastest is {entry.number:04d}, about {entry.provisional:.2f}× by medians, which claims nothing"
+            f"{escape(why)}",
+            soft_wrap=True,
+        )
+
+
+def _show_best(out: Console, best: BestReport, folder: Path) -> None:
+    out.print(f"  [bold green]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)")
+    if best.verdict is not None:
+        out.print(_table(best.verdict.workloads))
+    if best.gain_over_start:
+        out.print(f"  [dim]gain[/]     {escape(best.gain_over_start)}", soft_wrap=True)
+    out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
+    out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
+    out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
+    for name in best.certificates:
+        out.print(f"  [dim]replay[/]   kernelwright replay {escape(name)}", soft_wrap=True)
+
+
+def _table(results: tuple[WorkloadResult, ...]) -> Table:
+    names = [one.baseline for one in results[0].baselines] if results else []
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for title in ("", "workload", "kernel", *(f"over {name}" for name in names)):
+        table.add_column(title, justify="left" if title in ("", "workload") else "right")
+    for result in results:
+        speeds = {one.baseline: one.speedup for one in result.baselines}
+        cells = [
+            escape(f"{found.low:.2f}× [{found.low:.2f}, {found.high:.2f}]") if (found := speeds.get(name)) else ""
+            for name in names
+        ]
+        where = "hidden" if result.hidden else ""
+        mark = "" if result.speed is SpeedStatus.measured else f" ({result.speed})"
+        table.add_row(where, result.label + mark, duration(result.seconds) if result.seconds else "", *cells)
+    return table

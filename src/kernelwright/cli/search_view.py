@@ -1,0 +1,148 @@
+"""A search as it goes on: a changing table on a terminal, plain lines in a pipe.
+
+Drawn when something happened and never in the background: a drawing thread would run on the cores that are measured.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from kernelwright.cli.progress import Progress
+from kernelwright.cli.verdicts import SENTENCES
+from kernelwright.judge.verdict import Outcome, Reason
+from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Stopped
+from kernelwright.search.score import fraction_of_bound
+from kernelwright.search.state import State
+
+LAST = 6
+
+
+class SearchView(Protocol):
+    def __enter__(self) -> SearchView: ...
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None: ...
+
+    def __call__(self, event: Event, state: State) -> None: ...
+
+    def progress(self, text: str) -> None: ...
+
+
+def line(event: Event, state: State) -> str | None:
+    """What a person wants to know of an event, if anything."""
+    match event:
+        case Evaluated():
+            return f"{event.number:04d}  {_fared(event.verdict.verdict, event.verdict.reason, event.provisional)}"
+        case Contested():
+            outcome = "is the new best" if event.won else "is not the best"
+            return f"{event.challenger:04d}  final: {outcome}: {event.why}"
+        case Abandoned():
+            return f"{event.number:04d}  abandoned: {event.why}"
+        case Refused() if event.duplicate_of is None:
+            return f"refused: {event.name} {event.why}"
+        case Stopped():
+            return f"stopped: {event.reason.replace('_', ' ')} {event.detail}"
+    return None
+
+
+def _fared(verdict: Outcome, reason: Reason, provisional: float | None) -> str:
+    if provisional is not None:
+        return f"{verdict}, about {provisional:.2f}× (provisional)"
+    return f"{verdict}: {SENTENCES[reason]}"
+
+
+def status(state: State) -> list[tuple[str, str]]:
+    """Names and values: where the search stands."""
+    best = state.entries[state.best] if state.best is not None else None
+    if best is None:
+        said = "none yet"
+    else:
+        assert best.verdict is not None
+        found = [b.speedup for r in best.verdict.workloads if (b := r.best_baseline)]
+        low, high = min(s.low for s in found), max(s.high for s in found)
+        said = f"{best.number:04d}  {best.score:.2f}× over the best baseline, by workload {low:.2f} to {high:.2f}"
+    rows = [("best", said)]
+    if best is not None and best.verdict is not None:
+        reached = fraction_of_bound(best.verdict, state.run.bounds)
+        rows.append(("of the bound", f"{reached:.0%}" if reached is not None else "not known"))
+    if state.leader is not None and state.leader != state.best:
+        leader = state.entries[state.leader]
+        rows.append(("fastest", f"{leader.number:04d}  about {leader.provisional:.2f}× (provisional)"))
+    rows.append(("candidates", f"{len(state.entries)}, {len(state.queue)} in the queue, {state.refused} refused"))
+    rows.append(("budget left", state.budget.left(state.spent)))
+    return rows
+
+
+class Lines:
+    """For a pipe, a log, and nobody (`quiet`)."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._progress = Progress(quiet=quiet)
+        self._progress.start("judge")
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._progress.clear()
+
+    def __call__(self, event: Event, state: State) -> None:
+        said = line(event, state)
+        if said is not None and not self._quiet:
+            print(said, flush=True)
+
+    def progress(self, text: str) -> None:
+        if text.startswith(("waiting", "opening", "the oracle")):  # stages of every judging would drown the verdicts
+            self._progress(text)
+
+
+class Screen:
+    """For a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._last: list[str] = []
+        self._doing = ""
+        self._state: State | None = None
+
+    def __enter__(self) -> Screen:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._live.stop()
+
+    def __call__(self, event: Event, state: State) -> None:
+        self._state = state
+        said = line(event, state)
+        if said is not None:
+            self._last = [*self._last, said][-LAST:]
+        self._draw()
+
+    def progress(self, text: str) -> None:
+        """Stages only: a drawing after every trial would disturb the next."""
+        stage = text.split(": trial ")[0]
+        if stage != self._doing:
+            self._doing = stage
+            self._draw()
+
+    def _draw(self) -> None:
+        table = Table(box=None, padding=(0, 2), show_header=False)
+        table.add_column(style="dim")
+        table.add_column()
+        for name, value in status(self._state) if self._state is not None else []:
+            table.add_row(name, escape(value))
+        table.add_row("now", escape(self._doing))
+        for said in self._last:
+            table.add_row("", escape(said))
+        self._live.update(table, refresh=True)
+
+
+def view_for(console: Console, *, quiet: bool) -> SearchView:
+    return Screen(console) if console.is_terminal and not quiet else Lines(quiet=quiet)

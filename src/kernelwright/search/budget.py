@@ -1,0 +1,114 @@
+"""A budget: how many evaluations, how much wall time, how much device time a run may take.
+
+Written `200evals,30m,10m-device`, in any order; what is not named is not limited. What was spent is folded from the
+journal. Time during which no driver was at work does not count.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+from kernelwright.errors import KernelwrightError
+
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_EVALUATIONS = re.compile(r"([0-9]+)evals?")
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])(-device)?")
+EXAMPLE = "200evals,30m,10m-device"
+
+
+class BudgetError(KernelwrightError):
+    """A budget that cannot be understood."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    evaluations: int = 0
+    wall: float = 0.0
+    device: float = 0.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """None: without limit."""
+
+    evaluations: int | None = None
+    wall: float | None = None
+    device: float | None = None
+
+    def exceeded(self, spent: Spent) -> str | None:
+        """Which part of it is used up, in words."""
+        if self.evaluations is not None and spent.evaluations >= self.evaluations:
+            return f"{self.evaluations} evaluations"
+        if self.wall is not None and spent.wall >= self.wall:
+            return f"{_seconds(self.wall)} of wall time"
+        if self.device is not None and spent.device >= self.device:
+            return f"{_seconds(self.device)} of device time"
+        return None
+
+    def used(self, spent: Spent) -> float:
+        """The largest part of it that is gone, from 0."""
+        parts = (
+            (spent.evaluations, self.evaluations),
+            (spent.wall, self.wall),
+            (spent.device, self.device),
+        )
+        return max((amount / limit for amount, limit in parts if limit is not None), default=0.0)
+
+    def evaluations_left(self, spent: Spent) -> float:
+        return math.inf if self.evaluations is None else self.evaluations - spent.evaluations
+
+    def wall_left(self, spent: Spent) -> float:
+        return math.inf if self.wall is None else self.wall - spent.wall
+
+    def left(self, spent: Spent) -> str:
+        """What remains, for people."""
+        parts = []
+        if self.evaluations is not None:
+            parts.append(f"{max(0, self.evaluations - spent.evaluations)} evaluations")
+        if self.wall is not None:
+            parts.append(_seconds(round(max(0.0, self.wall - spent.wall))))
+        if self.device is not None:
+            parts.append(f"{_seconds(round(max(0.0, self.device - spent.device)))} on the device")
+        return ", ".join(parts) or "no limit"
+
+    def __str__(self) -> str:
+        parts = []
+        if self.evaluations is not None:
+            parts.append(f"{self.evaluations}evals")
+        if self.wall is not None:
+            parts.append(_seconds(self.wall))
+        if self.device is not None:
+            parts.append(f"{_seconds(self.device)}-device")
+        return ",".join(parts)
+
+
+def parse(text: str) -> Budget:
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, amount = _part(part.strip(), text)
+        if name in found:
+            raise BudgetError(f"budget {text!r}: limits the same thing twice; write it once, as in {EXAMPLE}")
+        if not amount > 0 or not math.isfinite(amount):
+            raise BudgetError(f"budget {text!r}: {part.strip()} leaves nothing to do; write more than 0")
+        found[name] = amount
+    evaluations = found.get("evaluations")
+    return Budget(None if evaluations is None else int(evaluations), found.get("wall"), found.get("device"))
+
+
+def _part(part: str, whole: str) -> tuple[str, float]:
+    if match := _EVALUATIONS.fullmatch(part):
+        return "evaluations", int(match[1])
+    if match := _TIME.fullmatch(part):
+        return "device" if match[3] else "wall", float(match[1]) * UNITS[match[2]]
+    raise BudgetError(f"budget {whole!r}: cannot read {part!r}; write it as in {EXAMPLE}")
+
+
+def _seconds(seconds: float) -> str:
+    """In the largest unit that says it without a fraction."""
+    for unit in ("h", "m"):
+        if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
+            return f"{seconds / UNITS[unit]:.0f}{unit}"
+    return f"{seconds:.0f}s" if seconds == int(seconds) else f"{Decimal(repr(seconds)):f}s"

@@ -1,0 +1,150 @@
+"""A run's directory, for a person with ls and cat. Made from the journal, and made again from it when a run goes on.
+
+    journal.db                    everything that happened
+    candidates/0001-NAME/         kernel.cpp (or kernel.cu and plan.py), about.json, verdict.json, prompt.md if any
+    best/                         the same files of the reigning best; missing until somebody earned it
+    summary.md                    where the run stands
+
+Verdicts are the author's view, because a proposer may read all of this.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kernelwright.contracts import Candidate, CandidateError
+from kernelwright.contracts.cuda.source import KERNEL_NAME, PLAN_NAME, split
+from kernelwright.errors import KernelwrightError
+from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Proposed, Stopped
+from kernelwright.search.state import Entry, State
+from kernelwright.search.summary import summary
+
+BEST, CANDIDATES, SUMMARY = "best", "candidates", "summary.md"
+
+
+class Directory:
+    """A watcher of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, event: Event, state: State) -> None:
+        with _one_line(self.folder):
+            self._saw(event, state)
+
+    def restore(self, state: State) -> None:
+        """What a crash left unwritten is written now, and what it left half-written is taken away."""
+        with _one_line(self.folder):
+            self._restore(state)
+
+    def _saw(self, event: Event, state: State) -> None:
+        match event:
+            case Proposed():
+                self._proposed(state.entries[event.number])
+            case Evaluated() | Abandoned():
+                self._judged(state.entries[event.number])
+            case Contested():
+                self._judged(state.entries[event.challenger])
+                if event.won:
+                    self._crowned(state.entries[event.challenger])
+                    self._summary(state)
+            case Stopped():
+                self._summary(state)
+
+    def _restore(self, state: State) -> None:
+        for half in self.folder.glob(".best-*"):
+            shutil.rmtree(half)
+        for entry in state.entries.values():
+            self._proposed(entry)
+            self._judged(entry)
+        if state.best is not None:
+            self._crowned(state.entries[state.best])
+        self._summary(state)
+
+    def of(self, entry: Entry) -> Path:
+        words = re.sub(r"[^A-Za-z0-9_.]+", "-", entry.proposal.candidate.name).strip("-.")
+        name = re.sub(r"\.(cpp|cu|py)$", "", words)[:40]
+        return self.folder / CANDIDATES / (f"{entry.number:04d}-{name}" if name else f"{entry.number:04d}")
+
+    def _proposed(self, entry: Entry) -> None:
+        place = self.of(entry)
+        place.mkdir(parents=True, exist_ok=True)
+        for name, text in files(entry.proposal.candidate):
+            _write(place / name, text)
+        if entry.proposal.prompt:
+            _write(place / "prompt.md", entry.proposal.prompt)
+        self._about(entry)
+
+    def _judged(self, entry: Entry) -> None:
+        if entry.verdict is not None:
+            _write(self.of(entry) / "verdict.json", entry.verdict.model_dump_json(indent=1) + "\n")
+        self._about(entry)
+
+    def _about(self, entry: Entry) -> None:
+        proposal = entry.proposal
+        about = {
+            "number": entry.number,
+            "candidate": proposal.candidate.id,
+            "name": proposal.candidate.name,
+            "origin": proposal.origin,
+            "note": proposal.note,
+            "genes": dict(proposal.genes),
+            "parents": list(proposal.parents),
+            "island": entry.island,
+            "standing": entry.standing.value,
+            "score": entry.score,
+            "provisional": entry.provisional,
+            "why": entry.why,
+            "certificates": list(entry.certificates),
+        }
+        _write(self.of(entry) / "about.json", json.dumps(about, indent=1) + "\n")
+
+    def _crowned(self, entry: Entry) -> None:
+        """The old best gives way in one step, so that there is never half of one."""
+        new = Path(tempfile.mkdtemp(dir=self.folder, prefix=".best-"))
+        new.chmod(0o755)
+        for path in self.of(entry).iterdir():
+            shutil.copyfile(path, new / path.name)
+        old = self.folder / BEST
+        if old.exists():
+            shutil.rmtree(old)
+        new.rename(old)
+
+    def _summary(self, state: State) -> None:
+        _write(self.folder / SUMMARY, summary(state))
+
+
+@contextmanager
+def _one_line(folder: Path) -> Iterator[None]:
+    """A full disk is the user's to put right; the journal has what could not be written here."""
+    try:
+        yield
+    except OSError as error:
+        raise KernelwrightError(
+            f"{error.filename or folder}: {error.strerror}; put that right, and go on with --resume {folder}"
+        ) from error
+
+
+def files(candidate: Candidate) -> Iterable[tuple[str, str]]:
+    """A candidate's source as its author would keep it."""
+    if candidate.contract == "cuda":
+        try:
+            sources = split(candidate.source)
+        except CandidateError:
+            return [(KERNEL_NAME, candidate.source)]
+        return [(KERNEL_NAME, sources.kernel), (PLAN_NAME, sources.plan)]
+    return [("kernel.cpp", candidate.source)]
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all for a reader. Not brought to the disk: the journal is, and this can be made again."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

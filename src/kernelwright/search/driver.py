@@ -1,0 +1,228 @@
+"""The driver: does what was decided and writes down what came of it. It decides nothing but when money is out.
+
+What was planned and not done, whether just now or before a crash, is pending in the state and is done first. So a
+fresh start, normal operation and recovery are the same loop.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from kernelwright.errors import DeadlinePassed, KernelwrightError
+from kernelwright.judge.settings import Progress, quiet
+from kernelwright.judge.verdict import AuthorVerdict, Verdict, author_view
+from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
+from kernelwright.search import contest as contests
+from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.budget import Spent
+from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Stopped
+from kernelwright.search.judging import Judging, Terms, judge_quickly
+from kernelwright.search.policy import Policy, decide
+from kernelwright.search.run import Run
+from kernelwright.search.score import provisional
+from kernelwright.search.state import State
+from kernelwright.search.take import refusal, sweep, take
+
+PATIENCE = 1.0  # seconds between looks at the budget while only the proposer is at work
+
+
+class Driver:
+    def __init__(
+        self,
+        run: Run,
+        proposer: Proposer,
+        judge: Judging,
+        policy: Policy,
+        terms: Terms | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        progress: Progress = quiet,
+    ) -> None:
+        self._run, self._proposer, self._judge, self._policy = run, proposer, judge, policy
+        self._terms, self._clock, self._progress = terms or Terms(), clock, progress
+        self._answered = threading.Condition(run.lock)
+        self._asked: int | None = None  # the request that a thread is at work on
+        self._failure: BaseException | None = None
+        self._over = False
+
+    @property
+    def state(self) -> State:
+        return self._run.state
+
+    def go(self) -> State:
+        """Until the run stops. Whatever raises leaves a journal that a later driver goes on with."""
+        try:
+            while self.state.stopped is None:
+                self._step()
+        except KeyboardInterrupt:
+            self._stop(StopReason.interrupted, "by hand")
+        finally:
+            with self._run.lock:
+                self._over = True
+        return self.state
+
+    def _step(self) -> None:
+        with self._run.lock:
+            if self._failure is not None:
+                raise self._failure
+            spent = self._spent()
+            used_up = self.state.budget.exceeded(spent)
+            if used_up is not None:
+                self._stop(StopReason.budget, used_up)
+                return
+            if self._may_plan():
+                actions = decide(self.state, self._policy)
+                stop = next((action for action in actions if isinstance(action, Stop)), None)
+                if stop is not None:
+                    self._stop(stop.reason, stop.detail)
+                    return
+                if not actions and not self.state.pending:
+                    raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
+                if actions:
+                    self._run.append(Planned(at=self._clock(), actions=actions))
+            pending = tuple(self.state.pending.values())
+        for action in pending:
+            if isinstance(action, Ask | Sweep):
+                self._begin(action)
+        device = next((action for action in pending if isinstance(action, Evaluate | Contest)), None)
+        if device is None:
+            self._wait()
+        elif isinstance(device, Evaluate):
+            self._evaluate(device)
+        else:
+            self._contest(device)
+
+    def _may_plan(self) -> bool:
+        """In lockstep only when everything planned is done, so that chance and timing do not change what is decided."""
+        return not self.state.pending if self.state.run.lockstep else not self.state.judging
+
+    def _stop(self, reason: StopReason, detail: str) -> None:
+        self._run.append(Stopped(at=self._clock(), reason=reason, detail=detail))
+
+    def _spent(self) -> Spent:
+        spent = self.state.spent
+        return Spent(spent.evaluations, spent.wall + max(0.0, self._clock() - self.state.last_at), spent.device)
+
+    # --- the proposer's side: a thread of its own, so that the device need not wait --------------------------------
+
+    def _begin(self, action: Ask | Sweep) -> None:
+        with self._run.lock:
+            if self._asked is not None:
+                return
+            self._asked = action.request
+        threading.Thread(target=self._ask, args=[action], name="proposer", daemon=True).start()
+
+    def _ask(self, action: Ask | Sweep) -> None:
+        begin = time.monotonic()
+        try:
+            events = self._events(action, begin)
+            with self._answered:
+                if not self._over:
+                    self._run.append(*events(self._clock()))
+        except BaseException as error:  # raised again by the main thread, which can tell the user
+            self._failure = error
+        finally:
+            with self._answered:
+                self._asked = None
+                self._answered.notify_all()
+
+    def _events(self, action: Ask | Sweep, begin: float) -> Callable[[float], tuple[Event, ...]]:
+        try:
+            proposals = self._propose(action)
+        except Refusal as error:
+            refused = error
+            return lambda at: refusal(action.request, refused, at, time.monotonic() - begin)
+        island = action.island if isinstance(action, Ask) else self.state.entries[action.number].island
+        return lambda at: take(self.state, action.request, island, proposals, at, time.monotonic() - begin)
+
+    def _propose(self, action: Ask | Sweep) -> Sequence[Proposal]:
+        with self._run.lock:
+            entries = self.state.entries
+            if isinstance(action, Sweep):
+                return sweep(entries[action.number], action.seed)
+            request = Request(
+                operator=action.operator,
+                count=action.count,
+                seed=action.seed,
+                parents=tuple(entries[number].parent for number in action.parents),
+                inspirations=tuple(entries[number].parent for number in action.inspirations),
+                known=self.state.by_id.keys(),
+            )
+        return self._proposer.propose(request)[: action.count]
+
+    def _wait(self) -> None:
+        with self._answered:
+            if self._asked is not None:
+                self._answered.wait(PATIENCE)
+
+    # --- the device's side --------------------------------------------------------------------------------------------
+
+    def _evaluate(self, action: Evaluate) -> None:
+        candidate = self.state.entries[action.number].proposal.candidate
+        begin = time.monotonic()
+        try:
+            judged = judge_quickly(self._judge, self.state.run.task, candidate, self._terms, self._progress)
+        except DeadlinePassed as error:
+            self._abandon(action.number, error, begin)
+            return
+        self._run.append(
+            Evaluated(
+                at=self._clock(),
+                number=action.number,
+                verdict=for_journal(judged.verdict),
+                provisional=provisional(judged.verdict),
+                certificates=judged.certificates,
+                judgings=judged.judgings,
+                seconds=time.monotonic() - begin,
+            )
+        )
+
+    def _contest(self, action: Contest) -> None:
+        entries = self.state.entries
+        challenger = entries[action.challenger].proposal.candidate
+        incumbent = None if action.incumbent is None else entries[action.incumbent].proposal.candidate
+        begin = time.monotonic()
+        try:
+            final = contests.contest(
+                self._judge,
+                self.state.run.task,
+                challenger,
+                incumbent,
+                self._terms,
+                self._progress,
+                may_repeat=lambda: self.state.budget.exceeded(self._spent()) is None,
+            )
+        except DeadlinePassed as error:
+            self._abandon(action.challenger, error, begin)
+            return
+        decision = final.decision
+        self._run.append(
+            Contested(
+                at=self._clock(),
+                challenger=action.challenger,
+                incumbent=action.incumbent,
+                verdict=for_journal(final.challenger.verdict),
+                provisional=provisional(final.challenger.verdict),
+                score=decision.score,
+                incumbent_score=decision.incumbent_score,
+                ratio=decision.ratio,
+                won=decision.won,
+                why=decision.why,
+                certificates=final.challenger.certificates,
+                judgings=final.judgings,
+                seconds=time.monotonic() - begin,
+            )
+        )
+
+    def _abandon(self, number: int, error: KernelwrightError, begin: float) -> None:
+        self._run.append(Abandoned(at=self._clock(), number=number, why=str(error), seconds=time.monotonic() - begin))
+
+
+def for_journal(verdict: Verdict) -> AuthorVerdict:
+    """What an author may see, without every single time, which the certificate has."""
+    seen = author_view(verdict)
+    return seen.model_copy(
+        update={"workloads": tuple(result.model_copy(update={"raw_seconds": {}}) for result in seen.workloads)}
+    )

@@ -1,0 +1,145 @@
+"""What happened in a run, as its journal keeps it. Everything else about a run is folded from these.
+
+A proposer may read the directory in which the journal lies, so that an event holds only what an author may see. A
+score is one number over all workloads, hidden ones included; a certificate is named and lies elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from kernelwright.contracts import Candidate
+from kernelwright.judge.baselines import BASELINES
+from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Value
+from kernelwright.proposers.model import Gene, Proposal
+from kernelwright.search.actions import Action, StopReason
+
+VERSION = 1
+
+
+class Happened(Value):
+    at: float  # seconds since 1970
+
+
+class Started(Happened):
+    """The first event of every run: what it is about, and all that its policy depends on."""
+
+    kind: Literal["started"] = "started"
+    task: str  # as the judge finds it
+    task_name: str
+    contract: str
+    device: str
+    proposer: str
+    policy: str
+    seed: int
+    plateau: int = Field(ge=1)
+    threads: int = Field(default=0, ge=0)
+    baselines: tuple[str, ...] = BASELINES
+    wait: float = 3600.0  # for a proposer that is a person
+    lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
+    bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
+
+
+class Continued(Happened):
+    """A driver took up the run: once at its start, and again after every stop or crash."""
+
+    kind: Literal["continued"] = "continued"
+    budget: str
+
+
+class Planned(Happened):
+    kind: Literal["planned"] = "planned"
+    actions: tuple[Action, ...]
+
+
+class Proposed(Happened):
+    """`request` is None for a candidate that the user began with."""
+
+    kind: Literal["proposed"] = "proposed"
+    number: int
+    request: int | None
+    contract: str
+    source: str
+    name: str
+    origin: str
+    genes: dict[str, Gene] = Field(default_factory=dict)
+    note: str = ""
+    parents: tuple[str, ...] = ()
+    prompt: str = ""
+    island: int = 0
+    fingerprint: str  # of the source without comments and layout
+
+    @property
+    def proposal(self) -> Proposal:
+        candidate = Candidate(self.contract, self.source, self.name)
+        return Proposal(candidate, self.origin, self.genes, self.note, self.parents, self.prompt)
+
+
+class Refused(Happened):
+    """A proposal that cost no evaluation: a duplicate, or an answer that is no source."""
+
+    kind: Literal["refused"] = "refused"
+    request: int
+    name: str
+    why: str
+    duplicate_of: int | None = None
+
+
+class Answered(Happened):
+    kind: Literal["answered"] = "answered"
+    request: int
+    taken: int
+    seconds: float
+
+
+class Evaluated(Happened):
+    kind: Literal["evaluated"] = "evaluated"
+    number: int
+    verdict: AuthorVerdict
+    provisional: float | None
+    certificates: tuple[str, ...] = ()
+    judgings: int = 1
+    seconds: float
+
+
+class Abandoned(Happened):
+    """An evaluation that came to no verdict: it passed its deadline."""
+
+    kind: Literal["abandoned"] = "abandoned"
+    number: int
+    why: str
+    judgings: int = 1
+    seconds: float
+
+
+class Contested(Happened):
+    """A finalist, judged with all that a claim needs. `ratio` is how much faster than the reigning best it is."""
+
+    kind: Literal["contested"] = "contested"
+    challenger: int
+    incumbent: int | None
+    verdict: AuthorVerdict
+    provisional: float | None
+    score: float | None
+    incumbent_score: float | None = None
+    ratio: IntervalValue | None = None
+    won: bool
+    why: str
+    certificates: tuple[str, ...] = ()
+    judgings: int
+    seconds: float
+
+
+class Stopped(Happened):
+    kind: Literal["stopped"] = "stopped"
+    reason: StopReason
+    detail: str = ""
+
+
+Event = Annotated[
+    Started | Continued | Planned | Proposed | Refused | Answered | Evaluated | Abandoned | Contested | Stopped,
+    Field(discriminator="kind"),
+]
+event_of: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,159 @@
+"""A run's journal: an SQLite file that is only ever appended to, by one process at a time.
+
+Who writes holds a lock on a file beside it, which ends with the process however it ends. Every append is one
+transaction that a killed process does not lose. A thread brings it to the disk at once, without keeping the search
+waiting: a machine that loses power loses the last few milliseconds at most, and never the order. Others may read at
+any time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.search.events import VERSION, Event, event_of
+
+NAME, LOCK_NAME = "journal.db", "journal.lock"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS events (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, version INTEGER NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL
+);
+CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
+CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
+"""
+READ_WAIT_SECONDS = 30.0
+
+
+class JournalError(KernelwrightError):
+    """A journal that is not there, is written by somebody else, or cannot be understood."""
+
+
+class Journal:
+    """The one writer of a run. Its lock is held until `close`, or until the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = _locked(folder)
+        try:
+            self._database = sqlite3.connect(folder / NAME, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=NORMAL")
+            self._database.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            os.close(self._lock)
+            raise JournalError(f"{folder / NAME}: is not a journal ({error})") from None
+        self._syncing = _Syncing(folder / f"{NAME}-wal")
+
+    def append(self, events: Sequence[Event]) -> None:
+        """All of them or none."""
+        rows = [(VERSION, event.kind, event.model_dump_json()) for event in events]
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany("INSERT INTO events (version, kind, body) VALUES (?, ?, ?)", rows)
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise JournalError(f"{self.folder / NAME}: cannot be written ({error})") from error
+        self._syncing.wanted.set()
+
+    def events(self) -> Iterator[Event]:
+        return _events(self._database, self.folder)
+
+    def close(self) -> None:
+        self._syncing.close()
+        self._database.close()
+        os.close(self._lock)
+
+
+class _Syncing:
+    """Brings what was appended to the disk. The log keeps no locks of SQLite's that closing it here could end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.wanted = threading.Event()
+        self._over = False
+        self._thread = threading.Thread(target=self._work, name="journal", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._over:
+            self.wanted.wait()
+            self.wanted.clear()
+            try:
+                handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:  # nothing was written yet, or all of it is in the database by now
+                continue
+            try:
+                os.fdatasync(handle)
+            finally:
+                os.close(handle)
+
+    def close(self) -> None:
+        self._over = True
+        self.wanted.set()
+        self._thread.join()
+
+
+def read(folder: Path) -> Iterator[Event]:
+    """The events of a run that may be under way, without being in its way."""
+    if not (folder / NAME).is_file():
+        raise JournalError(f"{folder}: is not a run, since it has no {NAME}")
+    try:
+        database = sqlite3.connect(
+            f"{(folder / NAME).absolute().as_uri()}?mode=ro", uri=True, timeout=READ_WAIT_SECONDS
+        )
+    except sqlite3.Error as error:
+        raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
+    try:
+        yield from _events(database, folder)
+    finally:
+        database.close()
+
+
+def being_written(folder: Path) -> bool:
+    """Whether some process is at work on this run now."""
+    try:
+        os.close(_locked(folder))
+    except JournalError:
+        return True
+    return False
+
+
+def _locked(folder: Path) -> int:
+    try:
+        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise JournalError(f"{folder}: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise JournalError(f"{folder}: another process is at work on this run; wait for it, or stop it") from None
+    return handle
+
+
+def _events(database: sqlite3.Connection, folder: Path) -> Iterator[Event]:
+    try:
+        for number, version, body in database.execute("SELECT number, version, body FROM events ORDER BY number"):
+            yield _event(folder, number, version, body)
+    except sqlite3.Error as error:
+        raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
+
+
+def _event(folder: Path, number: int, version: int, body: str) -> Event:
+    if version != VERSION:
+        raise JournalError(f"{folder / NAME}: was written by another version (events of kind {version}, not {VERSION})")
+    try:
+        return event_of.validate_json(body)
+    except ValidationError as error:
+        raise JournalError(
+            f"{folder / NAME}: event {number} cannot be understood: {error.errors()[0]['msg']}"
+        ) from None

@@ -1,0 +1,96 @@
+"""What a driver asks of a judge, and how it asks: quickly while it searches, with all that a claim needs in a final."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from kernelwright.contracts import Candidate
+from kernelwright.devices.names import CPU, Device
+from kernelwright.judge.measure import Effort
+from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
+from kernelwright.search.score import pooled
+
+
+class Judging(Protocol):
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        """The verdict, or DeadlinePassed after so many seconds."""
+
+
+QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How candidates of a run are judged. A final is repeated while the machine is too noisy to tell."""
+
+    quick: Settings = field(default_factory=lambda: Settings(effort=QUICK, public_only=True, safety=False))
+    final: Settings = field(default_factory=lambda: Settings(certify=True))
+    attempts: int = 3
+    deadline: float = 600.0
+
+    def using(self, threads: int, baselines: tuple[str, ...], device: Device = CPU) -> Terms:
+        quick, final = (
+            replace(settings, threads=threads, baselines=baselines, device=device)
+            for settings in (self.quick, self.final)
+        )
+        return replace(self, quick=quick, final=final)
+
+
+@dataclass(frozen=True)
+class Judged:
+    verdict: Verdict
+    certificates: tuple[str, ...]
+    judgings: int
+
+
+def judge_quickly(judge: Judging, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
+    verdict = judge.judge(task, candidate, terms.quick, progress, terms.deadline)
+    return Judged(verdict, _names(verdict), 1)
+
+
+def judge_fully(
+    judge: Judging,
+    task: str,
+    candidate: Candidate,
+    terms: Terms,
+    progress: Progress,
+    may_repeat: Callable[[], bool] = lambda: True,
+) -> Judged:
+    """In fresh processes, on public and hidden workloads, with sanitizers; again while some speeds are undecided.
+
+    A machine so noisy that no speed at all was measured is left alone for now.
+    """
+    verdict = judge.judge(task, candidate, terms.final, progress, terms.deadline)
+    names, judgings = _names(verdict), 1
+    while judgings < terms.attempts and _partly_undecided(verdict) and may_repeat():
+        again = judge.judge(task, candidate, terms.final, progress, terms.deadline)
+        names, judgings = names + _names(again), judgings + 1
+        verdict = pooled(verdict, again)
+    return Judged(verdict, names, judgings)
+
+
+def _partly_undecided(verdict: Verdict) -> bool:
+    measured = [result.speed is SpeedStatus.measured for result in verdict.workloads]
+    return verdict.verdict is Outcome.accepted and any(measured) and not all(measured)
+
+
+def _names(verdict: Verdict) -> tuple[str, ...]:
+    return (verdict.certificate,) if verdict.certificate else ()
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A judge in another process, warm or of our own: what a driver uses, since it can be left at a deadline."""
+
+    warm: WarmJudge
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        return self.warm.judge(task, candidate, progress, settings, deadline)

@@ -1,0 +1,170 @@
+"""What every policy shares: when to ask, evaluate, contest and stop. What to ask for is the policy's own.
+
+All of it is a pure function of the state. Chance comes from the run's seed and the number of the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import replace
+from typing import Protocol
+
+from kernelwright.proposers.model import Operator
+from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.score import fraction_of_bound
+from kernelwright.search.state import Entry, State
+from kernelwright.search.tunables import TunableError, declared
+
+BATCH = 4  # proposals asked for at a time
+BARREN = 6  # answers without anything new after which nothing is left
+STALE = 2  # and after which a policy asks for something fresh
+CONTEST_EVERY = 8  # evaluations between finals, unless the search has nothing else to do
+CONTESTS_PER_CANDIDATE = 2  # a second one where noise left the first undecided
+CLOSING = 0.9  # the part of a time budget after which only finals are begun
+RESERVE = 6  # evaluations kept for finals at the end
+RESERVE_PART = 0.3  # or this part of them, where there are few
+AT_BOUND = 0.97
+TAIL = 3  # how many of the fastest may be contested when a search ends
+
+
+class Policy(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def ask(self, state: State) -> Ask:
+        """What to ask the proposer next. Its number, its size and its seed come from `request`."""
+
+
+def decide(state: State, policy: Policy) -> tuple[Action, ...]:
+    """What to do now: at most one thing for the device and one for the proposer."""
+    ending = closing(state)
+    device: Action | None = None if state.judging else _for_device(state, ending)
+    if device is None and ending is not None and not state.judging:
+        return (Stop(reason=ending[0], detail=ending[1]),)
+    thinking = None if ending is not None or state.asking else _for_proposer(state, policy)
+    return tuple(action for action in (thinking, device) if action is not None)
+
+
+def closing(state: State) -> tuple[StopReason, str] | None:
+    """Why nothing new is begun any more; what is left are the finals."""
+    run, spent, limit = state.run, state.spent, state.budget
+    best = state.entries[state.best] if state.best is not None else None
+    reached = fraction_of_bound(best.verdict, run.bounds) if best is not None and best.verdict is not None else None
+    if reached is not None and reached >= AT_BOUND:
+        return StopReason.at_the_bound, f"{reached:.0%} of the bound's speed on every public workload"
+    if limit.used(spent) >= 1:
+        return StopReason.budget, limit.exceeded(spent) or ""
+    reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
+    timed = replace(limit, evaluations=None)
+    if limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING:
+        return StopReason.budget, str(limit)
+    if state.evaluated - state.moved_at >= run.plateau and not _unswept(state):
+        return StopReason.plateau, f"{run.plateau} evaluations in a row brought nothing faster"
+    if state.barren >= BARREN and not state.queue and not state.asking and _unswept(state) is None:
+        return StopReason.exhausted, f"{state.barren} answers in a row brought nothing new"
+    return None
+
+
+def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action | None:
+    if state.budget.exceeded(state.spent) is not None:
+        return None
+    due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
+    idle = not state.queue and not state.asking and state.barren > 0 and _unswept(state) is None
+    start = _uncontested_start(state)
+    if start is not None:
+        return Contest(challenger=start, incumbent=state.best)
+    if due or idle:
+        challenger = contender(state)
+        if challenger is not None:
+            return Contest(challenger=challenger, incumbent=state.best)
+    if ending is None or _starts_waiting(state):
+        for number in state.queue:
+            return Evaluate(number=number)
+    return None
+
+
+def contender(state: State) -> int | None:
+    """The fastest that has not had its final, if it may be faster than the reigning best."""
+    best = state.entries[state.best].provisional if state.best is not None else None
+    for place, (_, number) in enumerate(state.ranking):
+        entry = state.entries[number]
+        if number == state.best or place >= TAIL or (best is not None and (entry.provisional or 0.0) <= best):
+            return None
+        if _may_contest(entry):
+            return number
+    return None
+
+
+def _may_contest(entry: Entry) -> bool:
+    undecided = entry.score is None
+    return entry.contests == 0 or (undecided and entry.contests < CONTESTS_PER_CANDIDATE)
+
+
+def _uncontested_start(state: State) -> int | None:
+    """What the user began with is contested at once, so that there is something to be faster than."""
+    for number in state.starts:
+        entry = state.entries[number]
+        if entry.provisional is not None and entry.contests == 0:
+            return number
+    return None
+
+
+def _starts_waiting(state: State) -> bool:
+    return any(number in state.queue for number in state.starts)
+
+
+def _for_proposer(state: State, policy: Policy) -> Action | None:
+    unswept = _unswept(state)
+    if unswept is not None:
+        number = state.requests + 1
+        return Sweep(request=number, number=unswept, seed=request_seed(state.run.seed, number))
+    if len(state.queue) >= BATCH or state.barren >= BARREN:
+        return None
+    return policy.ask(state)
+
+
+def _unswept(state: State) -> int | None:
+    """The fastest, if it declares tunables that nobody has swept. What a sweep made is not swept again."""
+    leader = state.leader
+    if leader is None:
+        return None
+    entry = state.entries[leader]
+    if entry.swept or entry.proposal.origin.startswith(SWEPT):
+        return None
+    try:
+        return leader if declared(entry.proposal.candidate) else None
+    except TunableError:
+        return None
+
+
+SWEPT = "tunables"
+
+
+def request(
+    state: State,
+    operator: Operator,
+    parents: tuple[int, ...] = (),
+    inspirations: tuple[int, ...] = (),
+    island: int = 0,
+    count: int = BATCH,
+) -> Ask:
+    number = state.requests + 1
+    return Ask(
+        request=number,
+        operator=operator,
+        count=count,
+        seed=request_seed(state.run.seed, number),
+        parents=parents,
+        inspirations=inspirations,
+        island=island,
+    )
+
+
+def request_seed(seed: int, number: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:6], "big")
+
+
+def chance(state: State) -> random.Random:
+    """For the next request, and for no other."""
+    return random.Random(request_seed(state.run.seed, state.requests + 1) ^ 1)

@@ -1,0 +1,108 @@
+"""A run: one search, with its journal and the state folded from it. Starting and resuming are the same replay."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.model import Proposal
+from kernelwright.search import journal as journals
+from kernelwright.search.events import Continued, Event, Started
+from kernelwright.search.journal import Journal, JournalError
+from kernelwright.search.state import State, fold
+from kernelwright.search.take import as_event
+
+Watcher = Callable[[Event, State], None]
+
+
+class Run:
+    """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._journal = Journal(folder)
+        self.state = State()
+        self.lock = threading.RLock()
+        self._watchers: list[Watcher] = []
+        try:
+            for event in self._journal.events():
+                self.state.apply(event)
+            if self.state.started is None:
+                raise JournalError(f"{folder}: this run never began; remove it and start another")
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    def append(self, *events: Event) -> None:
+        with self.lock:
+            self._journal.append(events)
+            for event in events:
+                self.state.apply(event)
+            for event in events:
+                for watcher in self._watchers:
+                    watcher(event, self.state)
+
+    def close(self) -> None:
+        self._journal.close()
+
+
+def create(root: Path, started: Started, starts: Sequence[Proposal] = ()) -> Path:
+    """A new numbered directory with a journal that says what the run is about."""
+    state = fold([started])
+    events: list[Event] = [started]
+    for proposal in starts:
+        event = as_event(state, proposal, len(state.entries) + 1, None, 0, started.at)
+        if event.fingerprint in state.by_fingerprint:
+            raise KernelwrightError(f"{proposal.candidate.name}: is the same program as another that was given")
+        state.apply(event)
+        events.append(event)
+    folder = _numbered(root, started.task_name)
+    journal = Journal(folder)
+    try:
+        journal.append(events)
+    finally:
+        journal.close()
+    return folder
+
+
+def take_up(folder: Path, budget: str, at: float) -> Run:
+    """Begins, or goes on with, a run; nobody else can until it is closed."""
+    if not (folder / journals.NAME).is_file():
+        raise JournalError(f"{folder}: is not a run, since it has no {journals.NAME}")
+    run = Run(folder)
+    try:
+        run.append(Continued(at=at, budget=budget))
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def look(folder: Path) -> State:
+    """The state of a run, also while somebody is at work on it."""
+    state = fold(journals.read(folder))
+    if state.started is None:
+        raise JournalError(f"{folder}: this run never began")
+    return state
+
+
+def _numbered(root: Path, task_name: str) -> Path:
+    stem = re.sub(r"[^A-Za-z0-9_.]+", "-", task_name).strip("-.") or "task"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        taken = [int(m[1]) for path in root.iterdir() if (m := re.fullmatch(rf"{re.escape(stem)}-(\d+)", path.name))]
+        for number in range(max(taken, default=0) + 1, 1 << 30):
+            try:
+                (root / f"{stem}-{number}").mkdir()
+            except FileExistsError:
+                continue
+            return root / f"{stem}-{number}"
+    except OSError as error:
+        raise KernelwrightError(f"{root}: {error.strerror}; choose another place with --runs") from None
+    raise AssertionError("unreachable")

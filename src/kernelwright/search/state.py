@@ -1,0 +1,250 @@
+"""The state of a search: a fold of its journal, one event at a time, each in the same time however long the run.
+
+Nothing in here looks at a clock, a file or a process. The same events always give the same state, and events of an
+answer and of an evaluation that went on side by side may come in either order.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome
+from kernelwright.proposers.model import Parent, Proposal
+from kernelwright.search import budget as budgets
+from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, Sweep
+from kernelwright.search.archive import Archive, Kept, niche
+from kernelwright.search.budget import Budget, Spent
+from kernelwright.search.events import (
+    Abandoned,
+    Answered,
+    Contested,
+    Continued,
+    Evaluated,
+    Event,
+    Planned,
+    Proposed,
+    Refused,
+    Started,
+    Stopped,
+)
+
+RANKED = 64  # how many of the fastest are kept in order
+IMPROVEMENT = 1.01  # by how much the fastest must be beaten for a search to count as moving
+
+
+class Standing(StrEnum):
+    queued = "queued"
+    accepted = "accepted"
+    rejected = "rejected"
+    undecided = "undecided"
+    abandoned = "abandoned"
+
+
+@dataclass
+class Entry:
+    """A candidate of the run, and how it fared so far."""
+
+    number: int
+    proposal: Proposal
+    island: int
+    request: int | None
+    niche: str
+    standing: Standing = Standing.queued
+    verdict: AuthorVerdict | None = None
+    provisional: float | None = None
+    score: float | None = None
+    ratio: IntervalValue | None = None  # over the best of before
+    contests: int = 0
+    children: int = 0
+    swept: bool = False
+    why: str = ""
+    certificates: tuple[str, ...] = ()
+
+    @property
+    def parent(self) -> Parent:
+        assert self.verdict is not None
+        return Parent(self.proposal, self.verdict, self.score)
+
+
+@dataclass
+class State:
+    started: Started | None = None
+    budget: Budget = field(default_factory=Budget)
+    spent: Spent = field(default_factory=Spent)
+    entries: dict[int, Entry] = field(default_factory=dict)
+    by_id: dict[str, int] = field(default_factory=dict)
+    by_fingerprint: dict[str, int] = field(default_factory=dict)
+    queue: dict[int, None] = field(default_factory=dict)
+    pending: dict[str, Action] = field(default_factory=dict)
+    archive: Archive = field(default_factory=Archive)
+    ranking: list[tuple[float, int]] = field(default_factory=list)  # less is faster: (-provisional, number)
+    best: int | None = None
+    starts: tuple[int, ...] = ()
+    requests: int = 0
+    refused: int = 0
+    barren: int = 0  # answers in a row that brought nothing new
+    evaluated: int = 0
+    moved_at: int = 0  # how many had been evaluated when the search last moved
+    contested_at: int = 0
+    record: float = 0.0
+    stopped: Stopped | None = None
+    last_at: float = 0.0
+    sessions: int = 0
+
+    @property
+    def run(self) -> Started:
+        assert self.started is not None
+        return self.started
+
+    @property
+    def leader(self) -> int | None:
+        """The fastest by provisional value, which claims nothing."""
+        return self.ranking[0][1] if self.ranking else None
+
+    @property
+    def asking(self) -> bool:
+        return any(isinstance(action, Ask | Sweep) for action in self.pending.values())
+
+    @property
+    def judging(self) -> bool:
+        return any(isinstance(action, Evaluate | Contest) for action in self.pending.values())
+
+    def apply(self, event: Event) -> None:
+        if not isinstance(event, Started | Continued):
+            self.spent = _later(self.spent, event.at - self.last_at)
+        self.last_at = event.at
+        match event:
+            case Started():
+                self.started = event
+            case Continued():
+                self.budget = budgets.parse(event.budget) if event.budget else Budget()
+                self.stopped = None
+                self.sessions += 1
+            case Planned():
+                self._planned(event)
+            case Proposed():
+                self._proposed(event)
+            case Refused():
+                self.refused += 1
+            case Answered():
+                self.barren = 0 if event.taken else self.barren + 1
+                self._done(f"request {event.request}")
+            case Evaluated():
+                self._evaluated(event)
+            case Abandoned():
+                self._abandoned(event)
+            case Contested():
+                self._contested(event)
+            case Stopped():
+                self.stopped = event
+
+    def _planned(self, event: Planned) -> None:
+        for action in event.actions:
+            if isinstance(action, Stop):
+                continue
+            self.pending[key(action)] = action
+            if isinstance(action, Ask | Sweep):
+                self.requests = action.request
+            if isinstance(action, Ask):
+                for number in action.parents:
+                    self.entries[number].children += 1
+            elif isinstance(action, Sweep):
+                self.entries[action.number].swept = True
+            elif isinstance(action, Evaluate):
+                self.queue.pop(action.number, None)
+
+    def _proposed(self, event: Proposed) -> None:
+        proposal = event.proposal
+        self.entries[event.number] = Entry(event.number, proposal, event.island, event.request, niche(proposal))
+        self.by_id[proposal.candidate.id] = event.number
+        self.by_fingerprint[event.fingerprint] = event.number
+        self.queue[event.number] = None
+        if event.request is None:
+            self.starts += (event.number,)
+
+    def _evaluated(self, event: Evaluated) -> None:
+        entry = self.entries[event.number]
+        self.evaluated += 1
+        self._judged(entry, event.verdict, event.provisional, event.certificates)
+        self._paid(event.judgings, event.seconds)
+        self._done(f"evaluate {event.number}")
+
+    def _abandoned(self, event: Abandoned) -> None:
+        entry = self.entries[event.number]
+        entry.standing, entry.why = Standing.abandoned, event.why
+        entry.contests += 1
+        self.evaluated += 1
+        self._rank(entry, None)
+        self._paid(event.judgings, event.seconds)
+        self._done(f"evaluate {event.number}")
+        self._done(f"contest {event.number}")
+
+    def _contested(self, event: Contested) -> None:
+        entry = self.entries[event.challenger]
+        entry.contests += 1
+        entry.why = event.why
+        self.contested_at = self.evaluated
+        self._judged(entry, event.verdict, event.provisional, event.certificates)
+        entry.score, entry.ratio = event.score, event.ratio
+        if event.incumbent is not None and event.incumbent_score is not None:
+            self.entries[event.incumbent].score = event.incumbent_score
+        if event.won:
+            self.best = event.challenger
+        self._paid(event.judgings, event.seconds)
+        self._done(f"contest {event.challenger}")
+
+    def _judged(
+        self, entry: Entry, verdict: AuthorVerdict, provisional: float | None, certificates: tuple[str, ...]
+    ) -> None:
+        entry.verdict, entry.standing = verdict, Standing(verdict.verdict.value)
+        entry.certificates += certificates
+        self._rank(entry, provisional if verdict.verdict is Outcome.accepted else None)
+
+    def _rank(self, entry: Entry, provisional: float | None) -> None:
+        """A candidate's place among parents; it loses both places when it turns out to be wrong."""
+        if entry.provisional is not None:
+            place = bisect.bisect_left(self.ranking, (-entry.provisional, entry.number))
+            if place < len(self.ranking) and self.ranking[place][1] == entry.number:
+                del self.ranking[place]
+            self.archive.drop(entry.island, entry.niche, entry.number)
+        entry.provisional = provisional
+        if provisional is None:
+            return
+        bisect.insort(self.ranking, (-provisional, entry.number))
+        del self.ranking[RANKED:]
+        self.archive.add(entry.island, entry.niche, Kept(entry.number, provisional))
+        if provisional > self.record * IMPROVEMENT:
+            self.record, self.moved_at = provisional, self.evaluated
+
+    def _paid(self, judgings: int, seconds: float) -> None:
+        self.spent = Spent(self.spent.evaluations + judgings, self.spent.wall, self.spent.device + seconds)
+
+    def _done(self, name: str) -> None:
+        self.pending.pop(name, None)
+
+
+def _later(spent: Spent, seconds: float) -> Spent:
+    """A clock that was set back takes nothing off."""
+    return Spent(spent.evaluations, spent.wall + max(0.0, seconds), spent.device)
+
+
+def key(action: Action) -> str:
+    match action:
+        case Ask() | Sweep():
+            return f"request {action.request}"
+        case Evaluate():
+            return f"evaluate {action.number}"
+        case Contest():
+            return f"contest {action.challenger}"
+        case Stop():
+            return "stop"
+
+
+def fold(events: Iterable[Event]) -> State:
+    state = State()
+    for event in events:
+        state.apply(event)
+    return state

@@ -1,0 +1,111 @@
+"""Where a run stands, in Markdown and in words: for summary.md, `runs show` and the end of `optimize`."""
+
+from __future__ import annotations
+
+from kernelwright.judge.verdict import SpeedStatus
+from kernelwright.search.actions import StopReason
+from kernelwright.search.score import fraction_of_bound, ratio
+from kernelwright.search.state import Entry, Standing, State
+
+STOPPED = {
+    StopReason.budget: "the budget is used up",
+    StopReason.at_the_bound: "it is at the bound",
+    StopReason.plateau: "nothing got faster any more",
+    StopReason.exhausted: "nothing is left to propose",
+    StopReason.interrupted: "it was interrupted",
+}
+SHOWN = 10
+
+
+def why_stopped(state: State) -> str:
+    if state.stopped is None:
+        return "not stopped: it is under way, or was killed"
+    detail = f" ({state.stopped.detail})" if state.stopped.detail else ""
+    return f"{STOPPED[state.stopped.reason]}{detail}"
+
+
+def lineage(state: State, entry: Entry) -> list[Entry]:
+    """Its ancestors by first parents, the oldest first, and itself."""
+    line, seen = [entry], {entry.number}
+    while parents := line[-1].proposal.parents:
+        number = state.by_id.get(parents[0])
+        if number is None or number in seen:
+            break
+        seen.add(number)
+        line.append(state.entries[number])
+    return line[::-1]
+
+
+def gain_over_start(state: State) -> str | None:
+    """How much faster the best is than what the user began with, on public workloads."""
+    if state.best is None or not state.starts or state.best in state.starts:
+        return None
+    best = state.entries[state.best].verdict
+    lines = []
+    for number in state.starts:
+        start = state.entries[number]
+        if best is None or start.verdict is None or start.standing is not Standing.accepted:
+            continue
+        found = ratio(best, start.verdict)
+        if found is not None:
+            lines.append(f"{found.low:.2f}× over {start.proposal.candidate.name} [{found.low:.2f}, {found.high:.2f}]")
+    return "; ".join(lines) or None
+
+
+def summary(state: State) -> str:
+    run = state.run
+    lines = [
+        f"# {run.task_name}: {run.policy} with {run.proposer} ({run.contract} on {run.device}, seed {run.seed})",
+        "",
+        f"- stopped: {why_stopped(state)}",
+        f"- spent: {state.spent.evaluations} evaluations, {state.spent.wall:.0f} s, "
+        f"of which {state.spent.device:.0f} s with the judge; left: {state.budget.left(state.spent)}",
+        f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before they cost anything",
+        *_best(state),
+        "",
+        "## The fastest, by provisional value",
+        "",
+        "Medians of quick judgings on public workloads: by these parents are chosen, and nothing is claimed.",
+        "",
+        "| candidate | value | score | origin | what it does |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for _, number in state.ranking[:SHOWN]:
+        entry = state.entries[number]
+        scored = f"{entry.score:.3f}" if entry.score is not None else ""
+        origin, note = (_cell(text) for text in (entry.proposal.origin, entry.proposal.note))
+        lines.append(f"| {number:04d} | {entry.provisional:.3f} | {scored} | {origin} | {note} |")
+    return "\n".join(lines) + "\n"
+
+
+def _best(state: State) -> list[str]:
+    if state.best is None:
+        return ["- best: none yet; no candidate was right, safe and measured on every workload"]
+    entry = state.entries[state.best]
+    assert entry.verdict is not None
+    lines = [f"- best: {entry.number:04d} ({entry.proposal.candidate.id}), score {entry.score:.3f}: {entry.why}"]
+    reached = fraction_of_bound(entry.verdict, state.run.bounds)
+    if reached is not None:
+        lines.append(f"- bound: {reached:.0%} of its speed on the workload that is furthest from it")
+    gain = gain_over_start(state)
+    if gain:
+        lines.append(f"- gain over the start: {gain}")
+    for result in entry.verdict.workloads:
+        best = result.best_baseline
+        if best is not None and result.speed is SpeedStatus.measured:
+            lines.append(
+                f"- {result.label}: {best.speedup.low:.2f}× over {best.baseline} "
+                f"[{best.speedup.low:.2f}, {best.speedup.high:.2f}]"
+            )
+    lines.append(f"- certificates: {', '.join(entry.certificates) or 'none'}")
+    lines.append("- lineage: " + " → ".join(f"{one.number:04d}" for one in lineage(state, entry)))
+    return lines
+
+
+def _counts(state: State) -> str:
+    standings = [entry.standing for entry in state.entries.values()]
+    return ", ".join(f"{standings.count(one)} {one}" for one in Standing if standings.count(one))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")[:80]

@@ -1,0 +1,122 @@
+"""From what a proposer answered to events: new candidates are numbered, others refused in one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from kernelwright.contracts.candidate import MAX_BYTES
+from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.model import Proposal
+from kernelwright.search.events import Answered, Event, Proposed, Refused
+from kernelwright.search.normalise import fingerprint
+from kernelwright.search.policy import SWEPT
+from kernelwright.search.state import Entry, State
+from kernelwright.search.tunables import TunableError, render, variants
+
+MOST_VARIANTS = 12
+NAME_LENGTH = 60
+
+
+def take(
+    state: State, request: int, island: int, proposals: Sequence[Proposal], at: float, seconds: float
+) -> tuple[Event, ...]:
+    """Everything that follows from one answer, to be journalled together."""
+    events: list[Event] = []
+    seen: dict[str, int] = {}
+    number = len(state.entries)
+    for proposal in proposals:
+        try:
+            proposed = as_event(state, proposal, number + 1, request, island, at)
+        except KernelwrightError as error:
+            events.append(Refused(at=at, request=request, name=_name(proposal), why=_line(error)))
+            continue
+        there = state.by_fingerprint.get(proposed.fingerprint) or seen.get(proposed.fingerprint)
+        if there is not None:
+            why = f"the same program as candidate {there}"
+            events.append(Refused(at=at, request=request, name=_name(proposal), why=why, duplicate_of=there))
+            continue
+        number += 1
+        seen[proposed.fingerprint] = number
+        events.append(proposed)
+    return (*events, Answered(at=at, request=request, taken=len(seen), seconds=seconds))
+
+
+def refusal(request: int, error: KernelwrightError, at: float, seconds: float) -> tuple[Event, ...]:
+    return (
+        Refused(at=at, request=request, name="", why=_line(error)),
+        Answered(at=at, request=request, taken=0, seconds=seconds),
+    )
+
+
+def as_event(state: State, proposal: Proposal, number: int, request: int | None, island: int, at: float) -> Proposed:
+    candidate = proposal.candidate
+    if candidate.contract != state.run.contract:
+        raise KernelwrightError(f"a {candidate.contract} candidate was proposed; this run takes {state.run.contract}")
+    if not candidate.source.strip():
+        raise KernelwrightError("the source is empty")
+    if "\0" in candidate.source or not _is_text(candidate.source):
+        raise KernelwrightError("the source is not text")
+    if len(candidate.source.encode()) > MAX_BYTES:
+        raise KernelwrightError(f"the source has more than {MAX_BYTES:,} bytes")
+    rendered = render(candidate)
+    try:
+        return Proposed(
+            at=at,
+            number=number,
+            request=request,
+            contract=rendered.contract,
+            source=rendered.source,
+            name=_name(proposal),
+            origin=proposal.origin,
+            genes=dict(proposal.genes),
+            note=proposal.note,
+            parents=proposal.parents,
+            prompt=proposal.prompt,
+            island=island,
+            fingerprint=fingerprint(rendered),
+        )
+    except ValidationError as error:
+        raise KernelwrightError(f"the proposal cannot be kept: {error.errors()[0]['msg']}") from None
+
+
+def sweep(entry: Entry, seed: int) -> tuple[Proposal, ...]:
+    """The same candidate with other values of the tunables that it declares."""
+    proposal = entry.proposal
+    found = []
+    for values in variants(proposal.candidate, MOST_VARIANTS, seed):
+        try:
+            candidate = render(proposal.candidate, values)
+        except TunableError:
+            continue
+        said = ", ".join(f"{name}={value}" for name, value in values.items())
+        found.append(
+            replace(
+                proposal,
+                candidate=candidate,
+                origin=f"{SWEPT} of {entry.number}",
+                genes={**proposal.genes, **values},
+                note=f"{proposal.note} with {said}".strip(),
+                parents=(proposal.candidate.id,),
+                prompt="",
+            )
+        )
+    return tuple(found)
+
+
+def _name(proposal: Proposal) -> str:
+    return "".join(letter for letter in proposal.candidate.name if letter.isprintable())[:NAME_LENGTH]
+
+
+def _is_text(source: str) -> bool:
+    try:
+        source.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _line(error: KernelwrightError) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,221 @@
+"""From a PyTorch function or module and an example of its inputs to the text of a task file.
+
+The judge reads tasks in a process of its own, so the function itself cannot be handed over: torch.export writes down
+what it computes, parameters become inputs, and every size that may vary becomes a named one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.inputs import DTYPES, FLOATS
+
+if TYPE_CHECKING:
+    import torch
+
+Scalar = int | float | bool | None
+KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
+SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
+HEAD = '''"""{doc}"""
+
+import torch
+from math import inf, nan
+from torch import device
+from kernelwright.tasks import Task, integers, tensor, uniform
+
+NoneType = type(None)
+
+
+def reference({arguments}):
+{body}
+
+
+task = Task(
+    reference,
+    inputs={{
+{inputs}
+    }},
+    public=[{public}],
+    hidden={hidden},
+    outputs={outputs},
+    dtypes=({dtype!r},),
+)
+'''
+
+
+@dataclass(frozen=True)
+class _Argument:
+    name: str
+    dims: tuple[int | str, ...]
+    dtype: str
+    draw: str
+
+
+def task_text(function: Callable[..., Any], example: Sequence[Any], doc: str = "") -> str:
+    """The task file. One line says what cannot be taken."""
+    import torch
+
+    tensors = tuple(value for value in example if isinstance(value, torch.Tensor))
+    for value in example:
+        if not isinstance(value, torch.Tensor | int | float | bool | None):
+            raise TaskError(f"an example input is a {type(value).__name__}: give tensors and numbers")
+    if not tensors:
+        raise TaskError("no example input is a tensor: give at least one")
+    exported = _export(function, example, tensors)
+    changes = exported.run_decompositions({}).graph_signature  # the first form still has changes in place
+    if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
+        raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
+    return _text(exported, tensors, doc or f"{_name(function)}, captured by torch.export.")
+
+
+def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple[torch.Tensor, ...]) -> Any:
+    import torch
+
+    class Wrapped(torch.nn.Module):
+        """Numbers are part of what is computed; tensors are its inputs."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = function
+
+        def forward(self, *given: torch.Tensor) -> Any:
+            waiting = iter(given)
+            return self.inner(*(next(waiting) if isinstance(v, torch.Tensor) else v for v in example))
+
+    varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
+    try:
+        return torch.export.export(Wrapped(), tensors, dynamic_shapes=(varying,))
+    except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
+        first = " ".join(str(error).split())[:200]
+        raise TaskError(f"torch.export cannot write {_name(function)} down ({first}): write a task file") from None
+
+
+def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
+    code = exported.graph_module.graph.python_code("self")
+    unknown = set(code.globals) - KNOWN_NAMES
+    if unknown or "self." in code.src:
+        raise TaskError("it has control flow or calls that only its own process knows: write a task file")
+    sizes = _Sizes()
+    arguments = _arguments(exported, tensors, sizes)
+    if not sizes.values:
+        raise TaskError("all sizes are fixed by its code, so that nothing can be hidden: write a task file")
+    results, last = _results(exported)
+    lines = [re.sub(r";  .*= None$", "", line) for line in code.src.splitlines() if line.startswith("    ")]
+    body = [line for line in lines if line.strip() and not line.lstrip().startswith("return ")]
+    floats = [argument.dtype for argument in arguments if argument.dtype in FLOATS]
+    main = floats[0] if floats else "float32"
+    return HEAD.format(
+        doc=doc.replace("\\", " ").replace('"', "'"),
+        arguments=", ".join(argument.name for argument in arguments),
+        body="\n".join([*body, last]),
+        inputs="\n".join(f"        {_declared(argument, main)}," for argument in arguments),
+        public=repr(sizes.values),
+        hidden=repr(sizes.ranges(exported.range_constraints, _reach(tensors))),
+        outputs=repr(results),
+        dtype=main,
+    )
+
+
+class _Sizes:
+    """Names for the sizes that may vary, with the example's values."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self._names: dict[str, str] = {}
+
+    def dim(self, size: Any, value: int) -> int | str:
+        if isinstance(size, int):
+            return size
+        symbol = str(size)
+        if symbol.isdigit():
+            return int(symbol)
+        if not symbol.isidentifier():
+            raise TaskError(f"a size depends on another ({symbol}): write a task file")
+        if symbol not in self._names:
+            self._names[symbol] = f"n{len(self._names)}"
+            self.values[self._names[symbol]] = value
+        return self._names[symbol]
+
+    def ranges(self, constraints: Any, reach: int) -> dict[str, tuple[int, int]]:
+        """Within what torch.export allows. A whole number below `reach` may be an index into any size that has it."""
+        allowed = {str(symbol): (found.lower, found.upper) for symbol, found in constraints.items()}
+        found = {}
+        for symbol, name in self._names.items():
+            value = self.values[name]
+            low, high = max(1, value // SPREAD), value * SPREAD
+            if value >= reach:
+                low = max(low, reach)
+            least, most = allowed.get(symbol, (low, high))
+            found[name] = (max(low, int(least)), min(high, int(most)) if most < high else high)
+        return found
+
+
+def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: _Sizes) -> list[_Argument]:
+    from torch.export.graph_signature import InputKind
+
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    state = {**exported.state_dict, **exported.constants}
+    waiting = iter(tensors)
+    found = []
+    for spec in exported.graph_signature.input_specs:
+        given = spec.kind is InputKind.USER_INPUT
+        value = next(waiting) if given else state[spec.target]
+        node = nodes[spec.arg.name]
+        if not node.users:
+            continue
+        dtype = str(value.dtype).removeprefix("torch.")
+        if dtype not in DTYPES:
+            raise TaskError(f"{spec.arg.name} is {dtype}: a task takes {', '.join(DTYPES)}")
+        dims = tuple(sizes.dim(s, v) for s, v in zip(node.meta["val"].shape, value.shape, strict=True))
+        found.append(_Argument(spec.arg.name, dims, dtype, _draw(value, dtype, given=given)))
+    return found
+
+
+def _reach(tensors: tuple[torch.Tensor, ...]) -> int:
+    whole = [int(t.max()) + 1 for t in tensors if t.numel() and not t.is_floating_point() and not t.is_complex()]
+    return max(whole, default=0)
+
+
+def _draw(value: torch.Tensor, dtype: str, *, given: bool) -> str:
+    """Inputs are drawn from every family; parameters and whole numbers within the range that they have."""
+    value = value.detach()
+    if dtype in FLOATS and given:
+        return ""
+    low, high = (float(value.min()), float(value.max())) if value.numel() else (0.0, 1.0)
+    if dtype not in FLOATS:
+        return f"integers({int(low)}, {int(high) + 1})"
+    if low == high:
+        low, high = (-0.1, 0.1) if low == 0 else sorted((0.5 * low, 1.5 * low))
+    return f"uniform({low!r}, {high!r})"
+
+
+def _declared(argument: _Argument, main: str) -> str:
+    parts = [repr(dim) for dim in argument.dims]
+    if argument.draw:
+        parts.append(f"draw={argument.draw}")
+    if argument.dtype != main:
+        parts.append(f"dtype={argument.dtype!r}")
+    return f"{argument.name!r}: tensor({', '.join(parts)})"
+
+
+def _results(exported: Any) -> tuple[tuple[str, ...], str]:
+    """Names for the results, and the line that returns them."""
+    import torch
+
+    output = next(node for node in exported.graph.nodes if node.op == "output")
+    values = output.args[0]
+    for value in values:
+        if not isinstance(getattr(value, "meta", {}).get("val"), torch.Tensor) or value.op == "placeholder":
+            raise TaskError("it returns something other than new tensors: write a task file")
+    if len(values) == 1:
+        return ("out",), f"    return {values[0].name}"
+    returned = ", ".join(value.name for value in values)
+    return tuple(f"out{index}" for index in range(len(values))), f"    return ({returned})"
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)

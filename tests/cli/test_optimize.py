@@ -1,0 +1,129 @@
+"""`optimize` and `runs`: what they print, what they refuse, and how a run is gone on with. The judge is a toy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.search import toy
+from typer.testing import CliRunner
+
+from kernelwright.cli.main import app
+from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.verdict import Verdict
+from kernelwright.search import proposing, session
+
+runner = CliRunner()
+
+
+class Judge(toy.ToyJudge):
+    """In the place of the warm judge."""
+
+    stop_after = 10**9
+
+    def __init__(self, settings: Settings, *, own: bool = False) -> None:
+        super().__init__()
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def open(self, task: str, progress: Progress) -> None:
+        return None
+
+    def judge(  # type: ignore[override]
+        self, task: str, candidate: Candidate, progress: Progress, settings: Settings, deadline: float
+    ) -> Verdict:
+        if len(self.calls) >= self.stop_after:
+            raise KeyboardInterrupt
+        return super().judge(task, candidate, settings, progress, deadline)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(session, "WarmJudge", Judge)
+    monkeypatch.setattr(session, "_bounds", lambda task: {"a": 1e-9})
+    monkeypatch.setitem(proposing.PROPOSERS, "templates", lambda *_: toy.ToyProposer())
+    monkeypatch.setattr(Judge, "stop_after", 10**9)
+    monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path))
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = runner.invoke(app, [*arguments])
+    if isinstance(result.exception, KernelwrightError):
+        return result.exception.exit_code, str(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout + result.stderr
+
+
+def test_a_search_says_what_it_found_and_where(place: Path) -> None:
+    code, said = run("optimize", "rmsnorm", "--budget", "30evals", "--policy", "greedy")
+    assert code == 0
+    assert f"run {place / 'rmsnorm-1'}" in said and "is the new best" in said
+    for wanted in ("the budget is used up", "over the best baseline", "over eager", "kernel   a toy", "best 0"):
+        assert wanted in said
+    assert (place / "rmsnorm-1" / "best" / "kernel.cpp").exists()
+
+
+def test_json_has_nothing_else_on_standard_output(place: Path) -> None:
+    result = runner.invoke(app, ["optimize", "rmsnorm", "--budget", "20evals", "--json"])
+    report = json.loads(result.stdout)
+    assert report["schema_version"] == 1 and report["command"] == "optimize" and report["stopped"] == "budget"
+    assert report["best"]["score"] > 0 and report["best"]["verdict"]["view"] == "author"
+
+
+def test_a_start_is_reported_against(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.cpp").write_text(toy.source_of((0, 7, 0, 7, 0, 7, 0, 6)))
+    code, said = run("optimize", "rmsnorm", "--budget", "60evals", "--start", str(tmp_path / "mine.cpp"))
+    assert code == 0 and "over mine.cpp" in said
+
+
+def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Judge, "stop_after", 12)
+    code, said = run("optimize", "rmsnorm", "--budget", "40evals", "--seed", "3")
+    assert code == 3 and f"kernelwright optimize --resume {place / 'rmsnorm-1'}" in said
+    monkeypatch.setattr(Judge, "stop_after", 10**9)
+    code, said = run("optimize", "--resume", "rmsnorm-1")
+    assert code == 0 and "the budget is used up" in said
+    assert "stopped: budget" in run("runs", "list")[1]
+
+
+def test_runs_are_listed_and_shown(place: Path) -> None:
+    assert "no runs in" in run("runs", "list")[1]
+    run("optimize", "rmsnorm", "--budget", "10evals")
+    (place / "broken").mkdir()
+    (place / "broken" / "journal.db").write_text("no database at all\n" * 50)
+    listed = json.loads(run("runs", "list", "--json")[1])["runs"]
+    assert [one["task"] for one in listed] == [None, "rmsnorm"] and "cannot be read" in listed[0]["fault"]
+    assert "the budget is used up" in run("runs", "show", "rmsnorm-1")[1]
+    report = json.loads(run("runs", "show", str(place / "rmsnorm-1"), "--json")[1])
+    assert report["command"] == "runs show" and report["policy"] == "islands"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["optimize"], "name a task to optimize, or a run to go on with"),
+        (["optimize", "rmsnorm", "--budget", "soon"], "budget 'soon': cannot read 'soon'"),
+        (["optimize", "rmsnorm", "--policy", "lucky"], "unknown policy 'lucky'"),
+        (["optimize", "rmsnorm", "--proposer", "oracle"], "unknown proposer 'oracle'"),
+        (["optimize", "rmsnorm", "--contract", "fortran"], "unknown contract 'fortran'"),
+        (["optimize", "rmsnorm", "--device", "toaster"], "this version optimizes cpp on cpu"),
+        (["optimize", "rmsnorm", "--start", "nowhere.cpp"], "nowhere.cpp: no such file"),
+        (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
+        (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
+        (["optimize", "--resume", "nowhere-1"], "nowhere-1: there is no such run"),
+        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave TASK and --start out"),
+        (["runs", "show", "nowhere-1"], "nowhere-1: there is no such run"),
+    ],
+)
+def test_one_line_for_bad_input(place: Path, arguments: list[str], said: str) -> None:
+    code, text = run(*arguments)
+    assert code == 2 and said in text and len(text.strip().splitlines()) == 1
+    assert not list(place.iterdir())

@@ -1,0 +1,71 @@
+"""Budgets: what can be written, what it means, and one line for what cannot."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.search.budget import Budget, BudgetError, Spent, parse
+
+amounts = st.one_of(st.none(), st.integers(1, 10**6))
+
+
+def test_all_parts_in_any_order() -> None:
+    assert parse("200evals,30m,10m-device") == Budget(200, 1800.0, 600.0)
+    assert parse(" 10m-device , 1eval,1.5h") == Budget(1, 5400.0, 600.0)
+    assert parse("90s") == Budget(wall=90.0)
+
+
+@given(evaluations=amounts, wall=amounts, device=amounts)
+def test_what_is_said_reads_back_the_same(evaluations: int | None, wall: int | None, device: int | None) -> None:
+    budget = Budget(evaluations, None if wall is None else wall * 1.0, None if device is None else device * 1.0)
+    if str(budget):
+        assert parse(str(budget)) == budget
+
+
+@given(seconds=st.floats(0.001, 1e6))
+def test_fractions_of_seconds_read_back_the_same(seconds: float) -> None:
+    assert parse(str(Budget(wall=seconds))) == Budget(wall=seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "cannot read ''"),
+        ("fast", "cannot read 'fast'"),
+        ("200", "cannot read '200'"),
+        ("200 evals", "cannot read '200 evals'"),
+        ("-3evals", "cannot read '-3evals'"),
+        ("1e3evals", "cannot read"),
+        ("10m,20s", "limits the same thing twice"),
+        ("0evals", "leaves nothing to do"),
+        ("0.0m", "leaves nothing to do"),
+        ("nan", "cannot read 'nan'"),
+        ("5m,", "cannot read ''"),
+        (f"{'9' * 400}h", "leaves nothing to do"),
+    ],
+)
+def test_one_line_for_what_cannot_be_read(text: str, said: str) -> None:
+    with pytest.raises(BudgetError) as caught:
+        parse(text)
+    assert said in str(caught.value) and "\n" not in str(caught.value) and caught.value.exit_code == 2
+
+
+@given(text=st.text(max_size=30))
+def test_any_text_is_a_budget_or_a_one_line_error(text: str) -> None:
+    try:
+        budget = parse(text)
+    except BudgetError as error:
+        assert len(str(error).splitlines()) == 1
+    else:
+        assert parse(str(budget)).evaluations == budget.evaluations
+
+
+def test_what_is_used_up_is_named() -> None:
+    budget = parse("10evals,1m")
+    assert budget.exceeded(Spent(9, 59.0, 1e9)) is None
+    assert budget.exceeded(Spent(10, 0.0, 0.0)) == "10 evaluations"
+    assert budget.exceeded(Spent(0, 60.0, 0.0)) == "1m of wall time"
+    assert budget.used(Spent(5, 45.0, 0.0)) == 0.75
+    assert parse("5m-device").exceeded(Spent(0, 0, 300.0)) == "5m of device time"

@@ -1,0 +1,188 @@
+"""What a driver does when something is late, wrong or stopped."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import CannotDecide, DeadlinePassed
+from kernelwright.judge.settings import Settings
+from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
+from kernelwright.search.actions import StopReason
+from kernelwright.search.driver import Driver
+from kernelwright.search.events import Abandoned, Evaluated, Planned, Proposed, Refused
+from kernelwright.search.journal import read
+from kernelwright.search.policies import policy_named
+from kernelwright.search.run import Run, create, look, take_up
+from kernelwright.search.state import Standing, State
+from tests.search import toy
+
+
+def drive(folder: Path, budget: str, proposer: Proposer | None = None, judge: toy.ToyJudge | None = None) -> State:
+    run = take_up(folder, budget, time.time())
+    try:
+        return _driver(run, proposer, judge).go()
+    finally:
+        run.close()
+
+
+def _driver(run: Run, proposer: Proposer | None, judge: toy.ToyJudge | None) -> Driver:
+    return Driver(run, proposer or toy.ToyProposer(), judge or toy.ToyJudge(), policy_named(run.state.run.policy))
+
+
+class Answers:
+    """A proposer made of a function."""
+
+    name = "answers"
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    def propose(self, request: Request) -> Sequence[Proposal]:
+        return self._answer(request)  # type: ignore[operator, no-any-return]
+
+
+def test_a_judging_that_is_late_is_given_up_and_the_search_goes_on(tmp_path: Path) -> None:
+    late = 2
+
+    def asked(candidate: Candidate, settings: Settings) -> None:
+        if len(judge.calls) == late:
+            raise DeadlinePassed("the judging did not end within 600 s")
+
+    judge = toy.ToyJudge(asked=asked)
+    state = drive(create(tmp_path, toy.started()), "20evals", judge=judge)
+    (event,) = (event for event in read(tmp_path / "toy-1") if isinstance(event, Abandoned))
+    assert "did not end within" in event.why and state.entries[event.number].standing is Standing.abandoned
+    assert state.best is not None and state.best != event.number
+
+
+def test_ctrl_c_stops_cleanly_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    def asked(candidate: Candidate, settings: Settings) -> None:
+        if len(judge.calls) == 9:
+            raise KeyboardInterrupt
+
+    judge = toy.ToyJudge(asked=asked)
+    folder = create(tmp_path, toy.started())
+    state = drive(folder, "40evals", judge=judge)
+    assert state.stopped is not None and state.stopped.reason is StopReason.interrupted
+    after = drive(folder, "40evals")
+    assert toy.essence(after) == toy.essence(toy.search(tmp_path / "unbroken", budget="40evals"))
+
+
+def test_a_judge_that_cannot_work_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    def asked(candidate: Candidate, settings: Settings) -> None:
+        if len(judge.calls) == 5:
+            raise CannotDecide("no room on the disk")
+
+    judge = toy.ToyJudge(asked=asked)
+    folder = create(tmp_path, toy.started())
+    with pytest.raises(CannotDecide, match="no room on the disk"):
+        drive(folder, "40evals", judge=judge)
+    assert look(folder).evaluated == 4 and look(folder).stopped is None
+    assert toy.essence(drive(folder, "40evals")) == toy.essence(toy.search(tmp_path / "unbroken", budget="40evals"))
+
+
+def test_a_proposer_that_fails_is_not_silent(tmp_path: Path) -> None:
+    def broken(request: Request) -> Sequence[Proposal]:
+        raise ZeroDivisionError("a bug in a proposer")
+
+    with pytest.raises(ZeroDivisionError, match="a bug in a proposer"):
+        drive(create(tmp_path, toy.started()), "40evals", Answers(broken))
+
+
+def test_refusals_are_in_the_journal_and_end_a_search_that_gets_nothing_else(tmp_path: Path) -> None:
+    def garbled(request: Request) -> Sequence[Proposal]:
+        raise Refusal("0001.answer.md: has no block of code")
+
+    state = drive(create(tmp_path, toy.started()), "40evals", Answers(garbled))
+    assert state.stopped is not None and state.stopped.reason is StopReason.exhausted
+    refused = [event for event in read(tmp_path / "toy-1") if isinstance(event, Refused)]
+    assert refused and all(event.why == "0001.answer.md: has no block of code" for event in refused)
+
+
+def test_more_than_was_asked_for_is_not_taken(tmp_path: Path) -> None:
+    def genes(request: Request) -> Sequence[Proposal]:
+        numbers = range(1000)
+        return [Proposal(toy.candidate_of(tuple(int(d) for d in f"{n:08o}")), "flood") for n in numbers]
+
+    state = drive(create(tmp_path, toy.started()), "3evals", Answers(genes))
+    assert len(state.entries) == 4
+
+
+def test_a_proposer_is_told_what_was_tried(tmp_path: Path) -> None:
+    """So that one that always begins with its best ideas gets past them."""
+
+    def in_order(request: Request) -> Sequence[Proposal]:
+        all_of_them = (toy.candidate_of(tuple(int(digit) for digit in f"{n:08o}")) for n in range(1000))
+        fresh = (candidate for candidate in all_of_them if candidate.id not in request.known)
+        return [Proposal(next(fresh), "in order") for _ in range(request.count)]
+
+    state = drive(create(tmp_path, toy.started()), "30evals", Answers(in_order))
+    assert state.refused == 0 and state.stopped is not None and state.stopped.reason is StopReason.budget
+
+
+def test_a_slow_proposer_does_not_keep_the_device_waiting(tmp_path: Path) -> None:
+    """Not in lockstep, evaluations go on while an answer is awaited, and the answer is taken when it comes."""
+    gate = threading.Event()
+
+    def slow(request: Request) -> Sequence[Proposal]:
+        found = toy.ToyProposer().propose(request)
+        if len(asked) and not gate.wait(20):
+            raise AssertionError("the device waited for the proposer")
+        asked.append(request)
+        return found
+
+    asked: list[Request] = []
+
+    def judged(candidate: Candidate, settings: Settings) -> None:
+        if len(judge.calls) == 3:
+            gate.set()
+
+    judge = toy.ToyJudge(asked=judged)
+    state = drive(create(tmp_path, toy.started(lockstep=False)), "12evals", Answers(slow), judge)
+    assert state.stopped is not None and state.stopped.reason is StopReason.budget
+    kinds = [type(event) for event in read(tmp_path / "toy-1")]
+    first_evaluated = kinds.index(Evaluated)
+    assert Proposed in kinds[first_evaluated:] and Planned in kinds
+
+
+def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None:
+    def never(request: Request) -> Sequence[Proposal]:
+        time.sleep(30)
+        return []
+
+    begin = time.monotonic()
+    state = drive(create(tmp_path, toy.started(lockstep=False)), "0.3s", Answers(never))
+    assert time.monotonic() - begin < 10
+    assert state.stopped is not None and state.stopped.reason is StopReason.budget
+    assert state.pending  # asked again when the run goes on
+
+
+def test_declared_tunables_are_swept(tmp_path: Path) -> None:
+    source = f"// tunable: BLOCK = 1, 2, 3\n{toy.source_of((5,) * 8)}"
+
+    def one(request: Request) -> Sequence[Proposal]:
+        return [Proposal(Candidate("cpp", source, "mine"), "toy")]
+
+    state = drive(create(tmp_path, toy.started()), "40evals", Answers(one))
+    origins = [entry.proposal.origin for entry in state.entries.values()]
+    assert origins == ["toy", "tunables of 1", "tunables of 1"] and state.evaluated == 3
+    assert state.stopped is not None and state.stopped.reason is StopReason.exhausted
+
+
+def test_a_start_is_the_first_best_and_what_follows_is_measured_against_it(tmp_path: Path) -> None:
+    start = Proposal(toy.candidate_of((0, 7, 0, 7, 0, 7, 0, 6)), "start")
+    folder = create(tmp_path, toy.started(), [start])
+    state = drive(folder, "80evals")
+    assert state.starts == (1,) and state.entries[1].contests == 1 and state.entries[1].score is not None
+    assert state.best is not None and state.best != 1
+
+
+def test_runs_are_numbered(tmp_path: Path) -> None:
+    folders = [create(tmp_path, toy.started(task_name="rmsnorm:backward")) for _ in range(3)]
+    assert [folder.name for folder in folders] == [f"rmsnorm-backward-{n}" for n in (1, 2, 3)]

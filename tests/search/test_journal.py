@@ -1,0 +1,89 @@
+"""The journal: one writer, many readers, append only, and one line for what cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from kernelwright.search.events import Continued
+from kernelwright.search.journal import NAME, Journal, JournalError, being_written, read
+from kernelwright.search.run import look, take_up
+from tests.search import toy
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    journal = Journal(tmp_path)
+    journal.append([toy.started(), Continued(at=1.0, budget="5evals")])
+    journal.close()
+    return tmp_path
+
+
+def test_a_second_writer_is_refused_and_a_reader_is_not(folder: Path) -> None:
+    writer = Journal(folder)
+    assert being_written(folder)
+    with pytest.raises(JournalError, match="another process is at work on this run"):
+        Journal(folder)
+    writer.append([Continued(at=2.0, budget="6evals")])
+    assert len(list(read(folder))) == 3
+    writer.close()
+    assert not being_written(folder)
+
+
+def test_a_reader_in_the_middle_sees_whole_appends(folder: Path) -> None:
+    writer = Journal(folder)
+    reading = read(folder)
+    next(reading)
+    writer.append([Continued(at=2.0, budget="6evals"), Continued(at=3.0, budget="7evals")])
+    assert len(list(reading)) in (1, 3)
+    writer.close()
+
+
+def test_all_of_an_append_or_nothing(folder: Path) -> None:
+    writer = Journal(folder)
+    with pytest.raises(AttributeError):
+        writer.append([Continued(at=2.0, budget="6evals"), "no event"])  # type: ignore[list-item]
+    assert len(list(writer.events())) == 2
+    writer.close()
+
+
+def test_nothing_can_be_changed_or_taken_away(folder: Path) -> None:
+    database = sqlite3.connect(folder / NAME)
+    for statement in ("UPDATE events SET kind = 'x'", "DELETE FROM events"):
+        with pytest.raises(sqlite3.DatabaseError, match="append only"):
+            database.execute(statement)
+    database.close()
+
+
+def test_one_line_for_what_is_no_journal(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(JournalError, match=r"is not a run, since it has no journal\.db"):
+        look(tmp_path / "nowhere")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / NAME).write_text("this is no database, however long it is\n" * 100)
+    with pytest.raises(JournalError, match=r"journal\.db: cannot be read"):
+        look(other)
+    with pytest.raises(JournalError, match="is not a journal"):
+        take_up(other, "5evals", 1.0)
+    assert not being_written(other)
+
+
+def test_one_line_for_events_of_another_version(folder: Path) -> None:
+    database = sqlite3.connect(folder / NAME)
+    database.execute("INSERT INTO events (version, kind, body) VALUES (99, 'dream', '{}')")
+    database.commit()
+    with pytest.raises(JournalError, match="was written by another version"):
+        look(folder)
+    database.execute("INSERT INTO events (version, kind, body) VALUES (1, 'dream', '{\"kind\": \"dream\"}')")
+    database.close()
+
+
+def test_one_line_for_an_event_that_is_not_one(folder: Path) -> None:
+    database = sqlite3.connect(folder / NAME)
+    database.execute("INSERT INTO events (version, kind, body) VALUES (1, 'dream', '{\"kind\": \"dream\"}')")
+    database.commit()
+    database.close()
+    with pytest.raises(JournalError, match="event 3 cannot be understood"):
+        look(folder)

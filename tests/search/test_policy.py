@@ -1,0 +1,218 @@
+"""What is decided in which state: pure functions, looked at without a driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.model import Operator, Proposal
+from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.archive import CAPACITY, Archive, Kept, niche
+from kernelwright.search.driver import for_journal
+from kernelwright.search.events import Answered, Contested, Continued, Event, Planned, Proposed
+from kernelwright.search.greedy import Greedy
+from kernelwright.search.islands import Islands, weights
+from kernelwright.search.policies import POLICIES, policy_named
+from kernelwright.search.policy import BARREN, BATCH, CONTEST_EVERY, decide
+from kernelwright.search.state import State, fold
+from kernelwright.search.uniform import Uniform
+from tests.search import toy
+from tests.search.test_state import evaluated, proposed
+
+
+def genes(number: int) -> toy.Genes:
+    return tuple((number >> (3 * place)) % 8 for place in range(8))
+
+
+def state_with(
+    *factors: float, budget: str = "1000evals", waiting: int = 0, events: tuple[Event, ...] = (), **others: object
+) -> State:
+    """So many candidates evaluated with these speeds, and some more in the queue."""
+    history: list[Event] = [toy.started(**others), Continued(at=1000.0, budget=budget)]
+    for number, factor in enumerate(factors, 1):
+        history.append(proposed(number, genes(number), 1000.0))
+        history.append(Planned(at=1000.0, actions=(Evaluate(number=number),)))
+        history.append(evaluated(number, genes(number), factor).model_copy(update={"at": 1000.0}))
+    for number in range(len(factors) + 1, len(factors) + 1 + waiting):
+        history.append(proposed(number, genes(number), 1000.0))
+    return fold([*history, *events])
+
+
+def contested(number: int, score: float | None, *, won: bool, incumbent: int | None = None) -> Contested:
+    verdict = toy.verdict_of(toy.candidate_of(genes(number)), [("a", score or 1.0, False)])
+    return Contested(
+        at=1000.0, challenger=number, incumbent=incumbent, verdict=for_journal(verdict), provisional=score or 2.0,
+        score=score, won=won, why="", judgings=1, seconds=1,
+    )  # fmt: skip
+
+
+def barren(request: int) -> Answered:
+    return Answered(at=1000.0, request=request, taken=0, seconds=0)
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_it_begins_by_asking_for_something_new(policy: Greedy | Islands | Uniform) -> None:
+    (ask,) = decide(state_with(), policy)
+    assert isinstance(ask, Ask) and ask.operator is Operator.fresh and ask.request == 1
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_the_same_state_gives_the_same_decision_and_another_seed_another(policy: Greedy | Islands | Uniform) -> None:
+    def asked(seed: int) -> list[object]:
+        return [decide(state_with(*[1.0 + n / 10 for n in range(count)], seed=seed), policy) for count in range(5, 8)]
+
+    assert asked(1) == asked(1) and asked(1) != asked(2)
+
+
+def test_device_and_proposer_work_side_by_side() -> None:
+    ask, evaluate = decide(state_with(1.0, waiting=1), Greedy())
+    assert isinstance(ask, Ask) and evaluate == Evaluate(number=2)
+
+
+def test_a_full_queue_is_worked_off_before_more_is_asked_for() -> None:
+    assert decide(state_with(1.0, waiting=BATCH + 1), Greedy()) == (Evaluate(number=2),)
+
+
+def test_finals_come_now_and_then_and_the_fastest_first() -> None:
+    speeds = [1.0 + n / 10 for n in range(CONTEST_EVERY)]
+    assert Contest(challenger=CONTEST_EVERY, incumbent=None) in decide(state_with(*speeds, waiting=1), Greedy())
+    assert not any(isinstance(a, Contest) for a in decide(state_with(*speeds[:-1], waiting=1), Greedy()))
+
+
+def test_a_final_is_only_for_who_may_be_faster_than_the_best() -> None:
+    speeds = [1.0] * (CONTEST_EVERY - 1) + [2.0]
+    best = contested(CONTEST_EVERY, 2.0, won=True)
+    state = state_with(*speeds, events=(best, *(barren(n) for n in range(1, 9))))
+    assert decide(state, Greedy()) == (
+        Stop(reason=StopReason.exhausted, detail=f"{8} answers in a row brought nothing new"),
+    )
+
+
+def test_a_final_that_noise_left_undecided_is_repeated_once() -> None:
+    ending = tuple(barren(n) for n in range(BARREN))
+    once = contested(1, None, won=False)
+    assert decide(state_with(2.0, events=(once, *ending)), Greedy()) == (Contest(challenger=1, incumbent=None),)
+    (stop,) = decide(state_with(2.0, events=(once, once, *ending)), Greedy())
+    assert isinstance(stop, Stop) and stop.reason is StopReason.exhausted
+    decided = contested(1, 2.0, won=False)
+    assert isinstance(decide(state_with(2.0, events=(decided, *ending)), Greedy())[0], Stop)
+
+
+def test_what_the_user_began_with_is_contested_first() -> None:
+    start = proposed(1, genes(1), 1000.0, request=None)
+    history: list[Event] = [toy.started(), Continued(at=1000.0, budget="99evals"), start]
+    assert Evaluate(number=1) in decide(fold(history), Greedy())
+    assert Contest(challenger=1, incumbent=None) in decide(fold([*history, evaluated(1, genes(1), 0.5)]), Greedy())
+
+
+def test_it_stops_at_the_bound_and_says_so() -> None:
+    best = contested(1, 2.0, won=True)
+    (stop,) = decide(state_with(2.0, events=(best,), bounds={"a": 0.49e-3}), Greedy())
+    assert isinstance(stop, Stop) and stop.reason is StopReason.at_the_bound
+    assert not any(isinstance(a, Stop) for a in decide(state_with(2.0, events=(best,), bounds={"a": 0.3e-3}), Greedy()))
+    # a provisional value does not stop anything
+    assert not any(isinstance(a, Stop) for a in decide(state_with(2.0, bounds={"a": 0.49e-3}), Greedy()))
+
+
+def test_it_stops_on_a_plateau_once_the_finals_are_over() -> None:
+    state = state_with(2.0, *[1.0] * 10, plateau=10, waiting=2)
+    assert decide(state, Greedy()) == (Contest(challenger=1, incumbent=None),)
+    state.apply(contested(1, 2.0, won=True))
+    (stop,) = decide(state, Greedy())
+    assert isinstance(stop, Stop) and stop.reason is StopReason.plateau
+
+
+def test_the_end_of_a_budget_is_kept_for_finals() -> None:
+    assert decide(state_with(1.0, 2.0, 3.0, budget="4evals", waiting=3), Greedy()) == (
+        Contest(challenger=3, incumbent=None),
+    )
+    assert decide(state_with(1.0, 2.0, budget="2evals", waiting=3), Greedy()) == (
+        Stop(reason=StopReason.budget, detail="2 evaluations"),
+    )
+    assert Evaluate(number=2) in decide(state_with(1.0, budget="40evals", waiting=3), Greedy())
+
+
+def test_tunables_of_the_fastest_are_swept_once() -> None:
+    source = f"// tunable: BLOCK = 1, 2\n{toy.source_of(genes(1))}"
+    event = proposed(1, genes(1), 1000.0)
+    state = fold(
+        [
+            toy.started(),
+            Continued(at=1000.0, budget="99evals"),
+            Proposed(**(event.model_dump() | {"source": source})),
+            evaluated(1, genes(1), 2.0),
+        ]
+    )
+    sweep = decide(state, Greedy())[0]
+    assert isinstance(sweep, Sweep) and sweep.number == 1
+    state.apply(Planned(at=1000.0, actions=(sweep,)))
+    state.apply(Answered(at=1000.0, request=sweep.request, taken=1, seconds=0))
+    assert not any(isinstance(action, Sweep) for action in decide(state, Greedy()))
+
+
+def test_random_sampling_never_has_a_parent() -> None:
+    ask = Uniform().ask(state_with(1.0, 2.0, 3.0))
+    assert ask.operator is Operator.fresh and ask.parents == ()
+
+
+def test_greedy_varies_the_fastest_most() -> None:
+    asked = Counter()
+    for seed in range(200):
+        state = state_with(1.0, 3.0, 2.0, seed=seed)
+        state.requests = 10
+        ask = Greedy().ask(state)
+        asked[ask.operator] += 1
+        assert ask.operator is Operator.fresh or ask.parents[0] == 2
+    assert asked[Operator.mutate] > asked[Operator.crossover] > 0 and asked[Operator.fresh] > 0
+
+
+def test_fast_parents_weigh_more_and_used_ones_less() -> None:
+    slow, middle, fast = weights([1.0, 2.0, 4.0], [0, 0, 0])
+    assert slow < middle < fast
+    assert weights([1.0, 2.0, 4.0], [0, 0, 9])[2] == pytest.approx(fast / 10)
+    assert weights([2.0], [0]) == weights([2.0, 2.0], [0, 0])[:1]
+
+
+def test_islands_keep_to_their_own_but_mix_now_and_then() -> None:
+    foreign = 0
+    for requests in range(60):
+        state = state_with(1.0, 2.0, 3.0, seed=requests)
+        state.archive = Archive({island: {"n": Kept(island + 1, island + 1.0)} for island in range(3)})
+        state.requests = requests
+        ask = Islands().ask(state)
+        assert ask.island == requests % 3
+        assert ask.operator is Operator.fresh or ask.parents[0] == ask.island + 1
+        foreign += any(parent != ask.island + 1 for parent in ask.parents)
+    assert 3 <= foreign <= 15
+
+
+def test_an_archive_keeps_the_fastest_of_each_niche_and_not_too_many() -> None:
+    archive = Archive()
+    archive.add(0, "a", Kept(1, 1.0))
+    archive.add(0, "a", Kept(2, 2.0))
+    archive.add(0, "a", Kept(3, 1.5))
+    assert [kept.number for kept in archive.of(0)] == [2]
+    for number in range(100):
+        archive.add(1, f"n{number}", Kept(number, float(number)))
+    assert len(archive.of(1)) == CAPACITY and archive.of(1)[-1].value == 100 - CAPACITY
+    archive.drop(0, "a", 1)
+    assert archive.of(0)
+    archive.drop(0, "a", 2)
+    assert not archive.of(0)
+
+
+def test_a_niche_is_origin_words_and_features() -> None:
+    def of(origin: str, source: str = "int a;", **genes: int | str) -> str:
+        return niche(Proposal(toy.Candidate("cpp", source), origin, genes))
+
+    assert of("files 003") == of("files 004") != of("templates rows")
+    assert of("t", width=4) == of("t", width=8)
+    assert of("t", passes="one") != of("t", passes="two")
+    assert of("t", "#pragma omp simd") != of("t", "int b;") == of("t", "int c;")
+
+
+def test_an_unknown_policy_is_refused_in_a_line() -> None:
+    with pytest.raises(KernelwrightError, match="unknown policy 'lucky': choose from greedy, islands, random"):
+        policy_named("lucky")

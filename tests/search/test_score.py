@@ -1,0 +1,145 @@
+"""What a verdict is worth, and when one kernel may be said to be faster than another."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, author_view
+from kernelwright.search.contest import decide
+from kernelwright.search.judging import Terms, judge_fully
+from kernelwright.search.score import fraction_of_bound, pooled, provisional, ratio, score
+from tests.search import toy
+
+CANDIDATE = toy.candidate_of((5,) * 8)
+
+
+def verdict(*factors: float, hidden: float | None = None, **others: object) -> Verdict:
+    rows = [(f"w{index}", factor, False) for index, factor in enumerate(factors)]
+    if hidden is not None:
+        rows.append(("h", hidden, True))
+    return toy.verdict_of(CANDIDATE, rows, **others)  # type: ignore[arg-type]
+
+
+def test_a_score_is_the_mean_of_lower_ends_with_hidden_workloads() -> None:
+    assert score(verdict(2.0, 8.0, spread=0.0)) == pytest.approx(4.0)
+    assert score(verdict(2.0, spread=0.1)) == pytest.approx(1.8)
+    assert score(verdict(4.0, hidden=1.0, spread=0.0)) == pytest.approx(2.0)
+
+
+def test_there_is_no_score_without_a_claim() -> None:
+    assert score(verdict(2.0, outcome=Outcome.rejected)) is None
+    for status in (SpeedStatus.noisy, SpeedStatus.short, SpeedStatus.not_measured):
+        assert score(verdict(2.0, status=status)) is None
+    assert score(verdict()) is None
+    mixed = verdict(2.0, 3.0)
+    noisy = mixed.workloads[1].model_copy(update={"speed": SpeedStatus.noisy})
+    assert score(mixed.model_copy(update={"workloads": (mixed.workloads[0], noisy)})) is None
+
+
+def test_the_provisional_value_is_there_in_noise_and_knows_nothing_hidden() -> None:
+    noisy = verdict(2.0, 8.0, hidden=100.0, status=SpeedStatus.noisy, spread=0.5)
+    assert provisional(noisy) == pytest.approx(4.0) == provisional(author_view(noisy))
+    assert provisional(verdict(2.0, outcome=Outcome.rejected)) is None
+
+
+def test_the_bound_is_reached_when_the_slowest_workload_reaches_it() -> None:
+    seen = author_view(verdict(1.0, 2.0))  # 1 ms and 0.5 ms
+    assert fraction_of_bound(seen, {"w0": 0.9e-3, "w1": 0.1e-3}) == pytest.approx(0.2)
+    assert fraction_of_bound(seen, {}) is None
+
+
+def test_judged_twice_the_first_measured_time_counts_and_not_the_better() -> None:
+    noisy, good, better = verdict(1.0, status=SpeedStatus.noisy), verdict(2.0), verdict(9.0)
+    assert score(pooled(noisy, good)) == score(good)
+    assert score(pooled(good, better)) == score(good)
+    assert pooled(good, noisy).workloads == good.workloads
+
+
+def test_once_rejected_is_rejected() -> None:
+    wrong, good = verdict(2.0, outcome=Outcome.rejected), verdict(2.0)
+    lost = verdict(outcome=Outcome.undecided)
+    assert pooled(wrong, good) is wrong and pooled(good, wrong) is wrong
+    assert pooled(good, lost) is good and pooled(lost, good) is good and pooled(lost, wrong) is wrong
+
+
+class Noisy:
+    """Says these one after the other: for each workload, whether its speed was measured."""
+
+    def __init__(self, *measured: tuple[bool, ...]) -> None:
+        self._measured = list(measured)
+
+    def judge(self, *_: object) -> Verdict:
+        found = verdict(2.0, 3.0)
+        statuses = [SpeedStatus.measured if one else SpeedStatus.noisy for one in self._measured.pop(0)]
+        rows = zip(found.workloads, statuses, strict=True)
+        return found.model_copy(update={"workloads": tuple(r.model_copy(update={"speed": s}) for r, s in rows)})
+
+
+@pytest.mark.parametrize(
+    ("measured", "judgings", "scored"),
+    [
+        ([(True, True)], 1, True),
+        ([(True, False), (False, True)], 2, True),
+        ([(True, False), (True, False), (True, False)], 3, False),
+        ([(False, False)], 1, False),
+    ],
+)
+def test_a_final_is_judged_again_where_noise_left_gaps(
+    measured: list[tuple[bool, ...]], judgings: int, scored: bool
+) -> None:
+    judged = judge_fully(Noisy(*measured), "toy", CANDIDATE, Terms(attempts=3), lambda text: None)
+    assert judged.judgings == judgings and (score(judged.verdict) is not None) == scored
+
+
+def test_a_final_is_not_repeated_when_the_budget_is_used_up() -> None:
+    judge = Noisy((True, False), (False, True))
+    assert judge_fully(judge, "toy", CANDIDATE, Terms(), lambda text: None, lambda: False).judgings == 1
+
+
+factors = st.floats(0.1, 50.0)
+spreads = st.floats(0.0, 0.4)
+
+
+@given(ours=factors, theirs=factors, spread=spreads, other=spreads)
+def test_swapping_the_two_turns_the_ratio_round(ours: float, theirs: float, spread: float, other: float) -> None:
+    one = ratio(verdict(ours, spread=spread), verdict(theirs, spread=other))
+    back = ratio(verdict(theirs, spread=other), verdict(ours, spread=spread))
+    assert one is not None and back is not None
+    assert one.low <= one.mid <= one.high and one.mid == pytest.approx(ours / theirs)
+    assert math.isclose(one.low, 1 / back.high) and math.isclose(one.high, 1 / back.low)
+
+
+def test_a_ratio_needs_workloads_that_both_met_and_measured() -> None:
+    assert ratio(verdict(2.0, hidden=9.0), verdict(1.0)) == ratio(verdict(2.0), verdict(1.0))
+    assert ratio(verdict(2.0), verdict(1.0, status=SpeedStatus.noisy)) is None
+    assert ratio(verdict(2.0), verdict()) is None
+
+
+def test_a_lucky_timing_is_not_a_win() -> None:
+    assert not decide(verdict(2.02, spread=0.03), verdict(2.0, spread=0.03)).won
+    assert decide(verdict(2.5, spread=0.03), verdict(2.0, spread=0.03)).won
+
+
+def test_public_speed_does_not_win_where_hidden_workloads_lose() -> None:
+    reigning = toy.verdict_of(CANDIDATE, [("w0", 2.0, False), ("another", 2.0, True)])
+    lost = decide(verdict(3.0, hidden=0.5), reigning)
+    assert not lost.won and "hidden" in lost.why
+
+
+def test_noise_and_faults_never_win() -> None:
+    good = verdict(1.0)
+    assert not decide(verdict(9.0, status=SpeedStatus.noisy), None).won
+    assert not decide(verdict(9.0, outcome=Outcome.rejected), good).won
+    assert not decide(verdict(9.0), verdict(1.0, status=SpeedStatus.noisy)).won
+    assert decide(verdict(9.0), verdict(1.0, outcome=Outcome.rejected)).won
+    assert decide(verdict(0.5), None).won
+
+
+def test_a_fault_on_a_hidden_workload_is_told_in_general() -> None:
+    wrong = verdict(2.0, outcome=Outcome.rejected)
+    exact = wrong.model_copy(update={"failed_on_hidden": True, "reason": "imprecise"})
+    assert "imprecise" not in decide(exact, None).why and "wrong" in decide(exact, None).why
