@@ -19,17 +19,17 @@ task = Task(
         "eps": 1e-5,
     },
     public=[
-        {"batch": 1, "channels": 16, "height": 200, "width": 256},
+        {"batch": 2, "channels": 16, "height": 192, "width": 192},
         {"batch": 16, "channels": 8, "height": 128, "width": 128},
         {"batch": 64, "channels": 4, "height": 96, "width": 96},
     ],
-    hidden={"batch": (1, 70), "channels": (2, 40), "height": (16, 300), "width": (16, 300)},
+    hidden={"batch": (2, 70), "channels": (2, 40), "height": (16, 300), "width": (16, 300)},
     cuda=Workloads(
         public=[
             {"batch": 1, "channels": 64, "height": 256, "width": 256},
             {"batch": 32, "channels": 64, "height": 256, "width": 256},
             {"batch": 8, "channels": 64, "height": 256, "width": 256},
         ],
-        hidden={"batch": (1, 40), "channels": (2, 100), "height": (30, 500), "width": (30, 500)},
+        hidden={"batch": (2, 40), "channels": (2, 100), "height": (30, 500), "width": (30, 500)},
     ),
 )
