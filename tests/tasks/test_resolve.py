@@ -124,12 +124,19 @@ def test_the_built_ins_are_the_files_of_the_folder() -> None:
     assert builtin_names() == (
         "adamw",
         "argmax",
+        "conv_relu_pool",
         "cross_entropy",
         "layernorm",
+        "layernorm3d",
+        "linear",
         "linear_relu",
+        "llama_ffw",
         "maxpool2d",
+        "resnet_block",
         "rmsnorm",
         "softmax",
+        "unet_conv2d",
+        "unet_linear",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from rich.table import Table
 
 from kernelwright.cli.lint import lint_tasks
 from kernelwright.cli.output import console, print_json
-from kernelwright.tasks.catalogue import catalogue
+from kernelwright.tasks.catalogue import catalogue, of_suite
 from kernelwright.tasks.describe import TaskInfo, describe
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
@@ -29,19 +30,36 @@ class TaskReport(BaseModel):
 
 @tasks.command("list")
 def list_tasks(
+    suite: Annotated[
+        str | None, typer.Option(help="Only the tasks of a suite, with their public workloads on each kind of device.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """The built-in tasks."""
-    found = catalogue()
+    found = catalogue() if suite is None else of_suite(suite)
     if json:
         print_json(TaskReport(command="tasks list", tasks=[asdict(info) for info in found]))
         return
+    console().print(_overview(found) if suite is None else _workloads(found))
+
+
+def _overview(found: Sequence[TaskInfo]) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for title in ("task", "what it computes", "public workloads"):
         table.add_column(title)
     for info in found:
         table.add_row(info.name, escape(info.doc.strip().splitlines()[0] if info.doc else ""), str(len(info.public)))
-    console().print(table)
+    return table
+
+
+def _workloads(found: Sequence[TaskInfo]) -> Table:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for title in ("task", "public workloads on a CPU", "on a GPU"):
+        table.add_column(title)
+    for info in found:
+        on_gpu = info.cuda_public or info.public
+        table.add_row(info.name, escape("\n".join(info.public)), escape("\n".join(on_gpu)))
+    return table
 
 
 @tasks.command("show")
@@ -73,6 +91,9 @@ def _show(out: Console, info: TaskInfo) -> None:
     out.print(table)
     out.print(f"\npublic workloads: {'; '.join(info.public)}")
     out.print(f"hidden ranges:    {', '.join(f'{name} {low} to {high}' for name, low, high in info.hidden)}")
+    if info.cuda_public:
+        out.print(f"public on a GPU:  {'; '.join(info.cuda_public)}")
+        out.print(f"hidden on a GPU:  {', '.join(f'{name} {low} to {high}' for name, low, high in info.cuda_hidden)}")
     out.print(f"input families:   {', '.join(info.families)}")
     for result, comparator in info.comparators:
         out.print(f"comparison:       {result}: {comparator}")

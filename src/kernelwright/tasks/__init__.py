@@ -2,7 +2,7 @@
 
 from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.draws import Family, custom, integers, normal, of_family, uniform
-from kernelwright.tasks.model import Precision, Task, TaskError, tensor
+from kernelwright.tasks.model import Precision, Task, TaskError, Workloads, tensor
 
 __all__ = [
     "Chosen",
@@ -13,6 +13,7 @@ __all__ = [
     "Rounded",
     "Task",
     "TaskError",
+    "Workloads",
     "custom",
     "integers",
     "normal",

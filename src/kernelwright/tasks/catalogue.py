@@ -15,6 +15,7 @@ from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.describe import TaskInfo, describe
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.resolve import BACKWARD, builtin_names, declared
+from kernelwright.tasks.suites import suite
 
 PACKAGE = Path(__file__).parent
 KEPT: TypeAdapter[tuple[TaskInfo, ...]] = TypeAdapter(tuple[TaskInfo, ...])
@@ -29,6 +30,11 @@ def catalogue() -> tuple[TaskInfo, ...]:
         found = tuple(info for name in builtin_names() for info in _both_directions(name))
     write_whole(kept, KEPT.dump_json(found))
     return found
+
+
+def of_suite(name: str) -> tuple[TaskInfo, ...]:
+    known = {info.name: info for info in catalogue()}
+    return tuple(known[ref] for ref in suite(name))
 
 
 def _both_directions(name: str) -> tuple[TaskInfo, ...]:

@@ -23,6 +23,8 @@ class ArgumentInfo:
 
 @dataclass(frozen=True)
 class TaskInfo:
+    """`cuda_public` and `cuda_hidden` are empty where a GPU has the same workloads."""
+
     name: str
     doc: str
     direction: str
@@ -36,9 +38,12 @@ class TaskInfo:
     hidden: tuple[tuple[str, int, int], ...]
     dtypes: tuple[str, ...]
     families: tuple[str, ...]
+    cuda_public: tuple[str, ...] = ()
+    cuda_hidden: tuple[tuple[str, int, int], ...] = ()
 
 
 def describe(task: Task) -> TaskInfo:
+    on_cuda = task.on("cuda") if task.cuda is not None else None
     return TaskInfo(
         name=task.name,
         doc=task.doc,
@@ -49,11 +54,21 @@ def describe(task: Task) -> TaskInfo:
         inout=task.inout,
         constant=task.constant,
         comparators=tuple((name, str(comparator)) for name, comparator in task.comparators.items()),
-        public=tuple(workload.label for workload in task.public_workloads()),
-        hidden=tuple((name, low, high) for name, (low, high) in task.hidden.items()),
+        public=_public(task),
+        hidden=_hidden(task),
         dtypes=task.dtypes,
         families=tuple(str(family) for family in task.families),
+        cuda_public=_public(on_cuda) if on_cuda else (),
+        cuda_hidden=_hidden(on_cuda) if on_cuda else (),
     )
+
+
+def _public(task: Task) -> tuple[str, ...]:
+    return tuple(workload.label for workload in task.public_workloads())
+
+
+def _hidden(task: Task) -> tuple[tuple[str, int, int], ...]:
+    return tuple((name, low, high) for name, (low, high) in task.hidden.items())
 
 
 def _argument(task: Task, name: str, declared: Input) -> ArgumentInfo:

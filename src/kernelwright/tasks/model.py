@@ -33,6 +33,7 @@ __all__ = [
     "TensorSpec",
     "Upstream",
     "Workload",
+    "Workloads",
     "evaluate",
     "tensor",
 ]
@@ -77,6 +78,14 @@ class Workload:
     def shown(self) -> str:
         """What an error may say to anybody: the label, unless the sizes are secret."""
         return "a hidden workload" if self.hidden else self.label
+
+
+@dataclass(frozen=True)
+class Workloads:
+    """Where a task has to hold on one kind of device, in place of the task's own `public` and `hidden`."""
+
+    public: Sequence[Mapping[str, int]]
+    hidden: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -134,11 +143,17 @@ class Task:
     saved: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     vjp: Callable[..., Any] | None = None
     work: Dim | None = None
+    cuda: Workloads | None = None
     direction: str = "forward"
     origin: str = ""
 
     def __post_init__(self) -> None:
         check_structure(self)
+        if self.cuda is not None:
+            try:
+                self.on("cuda")
+            except TaskError as error:
+                raise TaskError(f"cuda=Workloads(...): {error}") from error
 
     @property
     def result_names(self) -> tuple[str, ...]:
@@ -151,6 +166,15 @@ class Task:
 
     def named(self, name: str, origin: str = "", doc: str = "") -> Task:
         return replace(self, name=self.name or name, origin=origin, doc=self.doc or doc)
+
+    def on(self, device: str) -> Task:
+        """The task on a kind of device, or on one such device: "cpu", "cuda" or "cuda:1"."""
+        kind, _, number = device.partition(":")
+        if kind not in ("cpu", "cuda") or not (number.isdecimal() or device == kind):
+            raise TaskError(f"device {device!r} is not known: write cpu, cuda or cuda:N")
+        if kind == "cpu" or self.cuda is None:
+            return self
+        return replace(self, public=self.cuda.public, hidden=self.cuda.hidden, cuda=None)
 
     def public_workloads(self) -> tuple[Workload, ...]:
         return tuple(Workload(tuple(sizes.items()), dtype) for dtype in self.dtypes for sizes in self.public)

@@ -21,16 +21,23 @@ Resolver = Callable[[str], Task | None]
 
 
 def resolve(ref: str, device: str = "cpu") -> Task:
-    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`."""
+    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`.
+
+    It has the workloads for `device`: "cpu", "cuda" or "cuda:1". It is tried out on those of a CPU in any case: where
+    others are declared they are too large for that, and only their shapes are followed.
+    """
     task, direction = _named(ref)
 
-    from kernelwright.tasks.validate import validate
+    from kernelwright.tasks.validate import validate, validate_sizes
 
     validate(task)
     if direction == BACKWARD:
         task = _gradient(task)
         validate(task)
-    return task
+    placed = task.on(device)
+    if placed is not task:
+        validate_sizes(placed)
+    return placed
 
 
 def declared(ref: str) -> Task:

@@ -70,6 +70,35 @@ def _layer_norm(
     return (result if bias is None else result + bias), mean, scale
 
 
+def _batch_norm_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    mean: torch.Tensor | None,
+    scale: torch.Tensor | None,
+    train: bool,
+    eps: float,
+    _: list[bool],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def along(values: torch.Tensor) -> torch.Tensor:
+        return values.view(-1, *(1 for _ in x.shape[2:]))
+
+    axes = (0, *range(2, x.dim()))
+    if not train:
+        assert running_mean is not None and running_var is not None
+        mean, scale = running_mean, (running_var + eps).rsqrt()
+    assert mean is not None and scale is not None
+    normal = (x - along(mean)) * along(scale)
+    grad_weight, grad_bias = (grad * normal).sum(axes), grad.sum(axes)
+    factor = scale if weight is None else scale * weight
+    if train:
+        count = x.numel() // x.shape[1]
+        grad = grad - along(grad_bias / count) - normal * along(grad_weight / count)
+    return grad * along(factor), grad_weight, grad_bias
+
+
 PARTS: dict[Any, Callable[..., Any]] = {
     aten._softmax.default: _softmax,
     aten._log_softmax.default: _log_softmax,
@@ -77,6 +106,7 @@ PARTS: dict[Any, Callable[..., Any]] = {
     aten._log_softmax_backward_data.default: _log_softmax_backward,
     aten.logsumexp.default: _logsumexp,
     aten.native_layer_norm.default: _layer_norm,
+    aten.native_batch_norm_backward.default: _batch_norm_backward,
 }
 """Fused operations as the steps that a kernel takes for them, where a step may cancel or lose what the whole hides."""
 
@@ -88,6 +118,8 @@ def lost(name: str, args: tuple[Any, ...], result: torch.Tensor, unit: float) ->
     of the number of terms. It does not where terms are too small to change the sum, or so alike that all are rounded
     in the same direction: then it grows with their number.
     """
+    if name == "convolution_backward" and result.dim() == 1:  # of the bias: the upstream gradient, added up
+        return lost("sum", (args[0], (0, *range(2, args[0].dim()))), result, unit)
     if name not in ("sum", "mean") or args[0].numel() == result.numel():
         return None
     axes = tuple(args[1]) if len(args) > 1 and args[1] else tuple(range(args[0].dim()))

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from kernelwright.tasks import Task, integers, tensor
+from kernelwright.tasks import Task, Workloads, integers, tensor
 
 
 def cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -22,4 +22,12 @@ task = Task(
         {"rows": 30000, "classes": 100},
     ],
     hidden={"rows": (100, 20000), "classes": (50, 30000)},
+    cuda=Workloads(
+        public=[
+            {"rows": 64, "classes": 10},
+            {"rows": 4096, "classes": 100},
+            {"rows": 4096, "classes": 32000},
+        ],
+        hidden={"rows": (30, 20_000), "classes": (8, 4000)},
+    ),
 )

@@ -6,7 +6,7 @@ pre-activation lies, and deciding differently changes a whole row of the gradien
 
 import torch
 
-from kernelwright.tasks import Task, normal, tensor
+from kernelwright.tasks import Task, Workloads, normal, tensor
 
 
 def linear_relu(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
@@ -36,4 +36,12 @@ task = Task(
     saved={"saved_out": linear_relu},
     vjp=vjp,
     work="rows * features * units",
+    cuda=Workloads(
+        public=[
+            {"rows": 64, "features": 1600, "units": 128},
+            {"rows": 64, "features": 128, "units": 10},
+            {"rows": 4096, "features": 4096, "units": 4096},
+        ],
+        hidden={"rows": (4, 1000), "features": (60, 4000), "units": (8, 600)},
+    ),
 )

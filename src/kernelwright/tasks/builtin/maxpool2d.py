@@ -6,7 +6,7 @@ The backward sends each gradient to the first maximum of its window, in row-majo
 import torch
 import torch.nn.functional as F
 
-from kernelwright.tasks import Task, tensor
+from kernelwright.tasks import Task, Workloads, tensor
 
 
 def maxpool2d(x: torch.Tensor) -> torch.Tensor:
@@ -22,4 +22,12 @@ task = Task(
         {"batch": 64, "channels": 256, "height": 11, "width": 13},
     ],
     hidden={"batch": (1, 64), "channels": (3, 300), "height": (8, 600), "width": (8, 2000)},
+    cuda=Workloads(
+        public=[
+            {"batch": 64, "channels": 64, "height": 28, "width": 28},
+            {"batch": 64, "channels": 128, "height": 12, "width": 12},
+            {"batch": 32, "channels": 64, "height": 112, "width": 112},
+        ],
+        hidden={"batch": (1, 130), "channels": (3, 300), "height": (6, 300), "width": (6, 300)},
+    ),
 )

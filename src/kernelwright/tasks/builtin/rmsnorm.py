@@ -2,7 +2,7 @@
 
 import torch
 
-from kernelwright.tasks import Task, normal, tensor
+from kernelwright.tasks import Task, Workloads, normal, tensor
 
 
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -22,4 +22,12 @@ task = Task(
         {"rows": 8192, "cols": 256},
     ],
     hidden={"rows": (200, 9000), "cols": (300, 9000)},
+    cuda=Workloads(
+        public=[
+            {"rows": 16 * 1024, "cols": 4096},
+            {"rows": 64 * 1024, "cols": 2048},
+            {"rows": 2000, "cols": 16000},
+        ],
+        hidden={"rows": (1000, 70_000), "cols": (500, 20_000)},
+    ),
 )

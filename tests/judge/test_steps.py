@@ -1,0 +1,48 @@
+"""Fused operations taken apart give what the whole gives, and a sum inside of one is known to lose as any sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernelwright.judge.oracle.steps import PARTS, lost
+
+aten = torch.ops.aten
+UNIT = 2.0**-24
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64)
+
+
+def norm_arguments(train: bool, weight: torch.Tensor | None) -> tuple[Any, ...]:
+    x = drawn(4, 3, 5, 7)
+    mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)
+    kept = (mean, (var + 1e-5).rsqrt()) if train else (None, None)
+    running = (drawn(3) + 0.5, drawn(3).square() + 0.1)
+    return drawn(4, 3, 7, 5).transpose(2, 3).contiguous(), x, weight, *running, *kept, train, 1e-5, [True, True, True]
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("weight", [None, drawn(3)])
+def test_the_parts_of_a_batch_norms_backward(train: bool, weight: torch.Tensor | None) -> None:
+    arguments = norm_arguments(train, weight)
+    operation = aten.native_batch_norm_backward.default
+    for part, whole in zip(PARTS[operation](*arguments), operation(*arguments), strict=True):
+        torch.testing.assert_close(part, whole)
+
+
+def test_the_gradient_of_a_convolutions_bias_loses_what_the_same_sum_does() -> None:
+    grad = drawn(8, 3, 20, 20).float() + 4
+    bias = grad.sum((0, 2, 3))
+    of_sum = lost("sum", (grad, (0, 2, 3)), bias, UNIT)
+    of_bias = lost("convolution_backward", (grad, drawn(1), drawn(1)), bias, UNIT)
+    assert of_sum is not None and of_bias is not None
+    assert torch.equal(of_bias, of_sum) and bool((of_bias > 0).all())
+
+
+def test_other_gradients_of_a_convolution_are_no_such_sums() -> None:
+    grad = drawn(8, 3, 20, 20)
+    assert lost("convolution_backward", (grad, grad, grad), grad, UNIT) is None
