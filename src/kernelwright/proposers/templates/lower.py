@@ -205,7 +205,22 @@ def _permute(call: Call) -> Place:
         dims = list(range(rank))
         one, other = (call.args[1] % rank, call.args[2] % rank) if call.name == "transpose" else (0, 1)
         dims[one], dims[other] = dims[other], dims[one]
-    return call.builder.add(Permute(call.shape, call.dtype, (place.node,), tuple(dims)))
+    return _permuted(call, place, tuple(dims), call.shape)
+
+
+def _permuted(call: Call, place: Place, dims: tuple[int, ...], shape: Shape) -> Place:
+    """The transpose of a product is the product of the transposes, which templates can read as they lie."""
+    node = call.builder.nodes[place.node]
+    if dims == tuple(range(len(dims))):
+        return place
+    if isinstance(node, Matmul) and dims == (1, 0):
+        turned = [
+            _permuted(call, Place(operand), dims, call.builder.nodes[operand].shape[::-1]) for operand in node.inputs
+        ]
+        return call.builder.add(Matmul(shape, call.dtype, (turned[1].node, turned[0].node)))
+    if isinstance(node, Permute):
+        return _permuted(call, Place(node.inputs[0]), tuple(node.dims[dim] for dim in dims), shape)
+    return call.builder.add(Permute(shape, call.dtype, (place.node,), dims))
 
 
 def _dims(call: Call, place: Place, given: Any) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ A step reads tensors and writes tensors: arguments, results, or buffers for what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.proposers.templates.graph import (
     Argument,
@@ -17,8 +17,8 @@ from kernelwright.proposers.templates.graph import (
     View,
     total,
 )
-from kernelwright.proposers.templates.patterns.heavy import HEAVY, HeavyStep, recognise_heavy
-from kernelwright.proposers.templates.patterns.rows import RowProgram, recognise
+from kernelwright.proposers.templates.patterns.heavy import HEAVY, HeavyStep, MatmulStep, PoolBackwardStep, PoolStep, recognise_heavy
+from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
 Step = RowProgram | HeavyStep
 
@@ -56,7 +56,7 @@ class _Planner:
         left = [r.node for r in self.graph.results if not self._written(r.name)]
         if left:
             self._rows(left)
-        return Plan(self.graph, tuple(self.steps), tuple(self.buffers))
+        return _fused(Plan(self.graph, tuple(self.steps), tuple(self.buffers)))
 
     def _alive(self) -> set[int]:
         alive = {result.node for result in self.graph.results}
@@ -137,3 +137,44 @@ def _outputs(step: Step) -> tuple[str, ...]:
     if isinstance(step, RowProgram):
         return tuple(store.tensor for store in step.stores)
     return (step.output,)
+
+
+def _fused(plan: Plan) -> Plan:
+    """A program that only goes over the elements of the product before it becomes that product's last step."""
+    steps: list[Step] = []
+    buffers = list(plan.buffers)
+    for number, step in enumerate(plan.steps):
+        before = steps[-1] if steps else None
+        if not isinstance(before, MatmulStep) or not isinstance(step, RowProgram) or not _follows(step, before):
+            steps.append(step)
+            continue
+        target = next((s.tensor for s in step.stores if step.instructions[s.place].span == Span.full), "")
+        lone = not any(before.output in _inputs(other) for other in plan.steps[number + 1 :])
+        buffer = next((b for b in buffers if b.name == before.output), None)
+        if target and lone and buffer and target not in _inputs(step):
+            # The product goes where its last step puts its result, element over element.
+            moved = tuple(replace(i, tensor=target) if i.tensor == before.output else i for i in step.instructions)
+            step = replace(step, instructions=moved)
+            before = replace(before, output=target)
+            buffers.remove(buffer)
+        steps[-1] = replace(before, last=step)
+    return replace(plan, steps=tuple(steps), buffers=tuple(buffers))
+
+
+def _follows(program: RowProgram, product: MatmulStep) -> bool:
+    simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
+    shapes = program.rows == product.m and program.cols == product.n
+    stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
+    return simple and shapes and stored and product.output in _inputs(program) and product.last is None
+
+
+def _inputs(step: Step) -> tuple[str, ...]:
+    match step:
+        case RowProgram():
+            return tuple(i.tensor for i in step.instructions if i.operation == "load")
+        case MatmulStep():
+            return (step.left, step.right)
+        case PoolStep():
+            return (step.input,)
+        case PoolBackwardStep():
+            return (step.gradient, step.input)

@@ -6,6 +6,8 @@ functions are polynomials at float32 accuracy, because the library's are scalar 
 
 from __future__ import annotations
 
+from kernelwright.proposers.templates.cpp.product import CORE
+
 _BASE = """\
 #include <kernelwright.h>
 
@@ -280,7 +282,34 @@ inline Found across(V best, I at) {
 }
 """
 
+_DEAL = """
+// Every second lane of two vectors, and two vectors woven into one another.
+template <class F>
+inline I numbered(F f) {
+  I at;
+  for (int i = 0; i < W; ++i) at[i] = f(i);
+  return at;
+}
+inline V evens(V a, V b) { return __builtin_shuffle(a, b, numbered([](int i) { return 2 * i; })); }
+inline V odds(V a, V b) { return __builtin_shuffle(a, b, numbered([](int i) { return 2 * i + 1; })); }
+inline V woven_low(V a, V b) { return __builtin_shuffle(a, b, numbered([](int i) { return i / 2 + i % 2 * W; })); }
+inline V woven_high(V a, V b) {
+  return __builtin_shuffle(a, b, numbered([](int i) { return W / 2 + i / 2 + i % 2 * W; }));
+}
+inline V load_to(const float* from, int64_t, All) { return load(from, All{}); }
+inline Some upto(int64_t count) { return {static_cast<int>(std::clamp<int64_t>(count, 0, W))}; }
+// As many lanes as there are elements left; the lanes of the result that do not count are never stored.
+inline V load_to(const float* from, int64_t left, Some) { return load(from, upto(left)); }
+inline All half0(All, int64_t) { return {}; }
+inline All half1(All, int64_t) { return {}; }
+inline Some half0(Some, int64_t left) { return upto(left); }
+inline Some half1(Some, int64_t left) { return upto(left - W); }
+"""
+
 _NEEDS = {
+    "products<": ("product",),
+    "evens(": ("deal",),
+    "upto(": ("deal",),
     "exponential": ("exp",),
     "logarithm": ("log",),
     "hyperbolic": ("exp", "tanh"),
@@ -292,7 +321,10 @@ _NEEDS = {
     "sine(": ("each",),
     "floored": ("each",),
 }
-_PARTS = {"exp": _EXP, "log": _LOG, "tanh": _TANH, "erf": _ERF, "place": _PLACE, "each": _LANEWISE}
+_PARTS = {
+    "product": CORE,
+    "deal": _DEAL,
+   "exp": _EXP, "log": _LOG, "tanh": _TANH, "erf": _ERF, "place": _PLACE, "each": _LANEWISE}
 
 
 def prelude(body: str, width: int) -> str:

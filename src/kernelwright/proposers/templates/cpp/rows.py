@@ -108,6 +108,11 @@ def render(program: RowProgram, genes: Genes, sizes: Sizes, pointers: Mapping[st
     return _Writer(program, genes, sizes, pointers).text()
 
 
+def render_last(program: RowProgram, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
+    """A lambda `last(row, from, to)` for a program that only goes over elements, for use on a finished block."""
+    return _Writer(program, {"prefetch": 0, "unroll": 2} | genes, sizes, pointers).last()
+
+
 class _Writer:
     def __init__(self, program: RowProgram, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> None:
         self.program, self.genes, self.sizes, self.pointers = program, genes, sizes, pointers
@@ -132,6 +137,22 @@ class _Writer:
             if stage.works:
                 self._rows(stage)
         self.emit("}", 1)
+        return "\n".join(self.lines) + "\n"
+
+    def last(self) -> str:
+        self.emit(f"const int64_t cols = {self.sizes.expression(self.program.cols)};", 0)
+        self._singles(0)
+        stage = self._stage(0)
+        row_values = self._definitions(stage)
+        self.emit(self._settle(stage, 0, row_values), 0)
+        writer = PassWriter(self.program, self.pointers, self.genes, [])
+        self.emit(writer.finishing(stage.stores, (), 1), 0)
+        self.emit("const auto last = [&](int64_t r, int64_t low, int64_t high) {", 0)
+        self.emit("Row row{r, true};", 1)
+        self.emit("Totals totals;", 1)
+        self.emit("settle0(row, totals);", 1)
+        self.emit("finish1(row, low, high);", 1)
+        self.emit("};", 0)
         return "\n".join(self.lines) + "\n"
 
     # What a stage holds.
@@ -211,12 +232,7 @@ class _Writer:
                 self.emit(f"columns{place}.resize(std::max<size_t>(columns{place}.size(), cols));", 2)
                 self.emit(f"float* const column{place} = columns{place}.data();", 2)
         self.emit(f"{{  // stage {stage.number}", 2)
-        row_values = sorted(p for p in stage.needed if self.instruction(p).span == Span.row)
-        fields = "".join(f" {scalar_type(self.instruction(p).dtype)} v{p};" for p in row_values)
-        keeps = "".join(f" float* k{p};" for p in self.kept)
-        self.emit(f"struct Row {{ int64_t r; bool mine;{keeps}{fields} }};", 3)
-        totals = "".join(f" {self._total_type(p)} v{p} = {self._identity(p)};" for p in stage.totals)
-        self.emit(f"struct Totals {{{totals} }};", 3)
+        row_values = self._definitions(stage)
         for number, reductions in enumerate(stage.passes):
             self.emit(writer.part(number, reductions), 3)
             self.emit(writer.reducing(number, reductions, self._pass_needs(reductions)), 3)
@@ -227,6 +243,16 @@ class _Writer:
                 self.emit(writer.finishing(stage.stores, stage.columns, joint), 3)
         self._region(stage)
         self.emit("}", 2)
+
+    def _definitions(self, stage: _Stage) -> list[int]:
+        """The struct of what a row holds and the one of what a thread sums up; returns the row's values."""
+        row_values = sorted(p for p in stage.needed if self.instruction(p).span == Span.row)
+        fields = "".join(f" {scalar_type(self.instruction(p).dtype)} v{p};" for p in row_values)
+        keeps = "".join(f" float* k{p};" for p in self.kept)
+        self.emit(f"struct Row {{ int64_t r; bool mine;{keeps}{fields} }};", 3)
+        totals = "".join(f" {self._total_type(p)} v{p} = {self._identity(p)};" for p in stage.totals)
+        self.emit(f"struct Totals {{{totals} }};", 3)
+        return row_values
 
     def _pass_needs(self, reductions: tuple[int, ...]) -> list[int]:
         return [self.instruction(p).operands[0] for p in reductions]
@@ -277,7 +303,8 @@ class _Writer:
         joint = self.joint if stage.columns else 1
         each = columns + kept * joint
         emit = self.emit
-        emit(f"const int most_threads = rows * cols < {self.genes['grain']} ? 1 : omp_get_max_threads();", 3)
+        work = "rows * cols" if stage.passes or stage.finishes else "rows"
+        emit(f"const int most_threads = {work} < {self.genes['grain']} ? 1 : omp_get_max_threads();", 3)
         few = f"rows < {self.genes.get('split', 1)} * most_threads"
         emit(f"const bool split = most_threads > 1 && {few};", 3)
         emit("const int64_t pitch = (cols + 31) / 16 * 16;", 3)
@@ -310,7 +337,7 @@ class _Writer:
         emit("found[me] = totals;", 4)
         if stage.columns:
             self._join_columns(stage)
-        if self.genes.get("stream"):
+        if self.genes.get("stream") and stage.stores:
             emit("streamed();", 4)
         emit("}", 3)
         # What later stages read must outlive this block.
