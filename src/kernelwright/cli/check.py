@@ -46,8 +46,8 @@ def check(
 
 
 def _show(out: Console, result: Check) -> None:
-    head = f"[bold {COLOURS[result.outcome]}]{result.outcome.upper()}[/]  {escape(result.name)}  [dim]{result.candidate}[/]"
-    out.print(f"{head}\n  {escape(_sentence(result))}")
+    head = f"[bold {COLOURS[result.outcome]}]{result.outcome.upper()}[/]  {escape(result.name)}"
+    out.print(f"{head}  [dim]{result.candidate}[/]\n  {escape(_sentence(result))}")
     if result.evidence is not None:
         for line in evidence_lines(result.evidence)[:MAX_LINES]:
             out.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)

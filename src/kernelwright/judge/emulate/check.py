@@ -44,6 +44,7 @@ class Checker:
 
     target: Target = HOPPER
     most_elements: int = MOST_ELEMENTS
+    small: int = SMALL
     _tasks: dict[str, OpenTask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,7 +67,8 @@ class Checker:
     def check(self, task: str, candidate: Candidate, progress: Progress = quiet) -> Check:
         opened = self.open(task)
         subkey = candidate_key(self._key, digest(opened.sources), task, candidate.id)
-        return _Checking(self._oracle, opened, candidate, self.target, subkey, self.most_elements).run(progress)
+        checking = _Checking(self._oracle, opened, candidate, self.target, subkey, self.most_elements, self.small)
+        return checking.run(progress)
 
 
 @dataclass
@@ -77,6 +79,7 @@ class _Checking:
     target: Target
     subkey: bytes
     most_elements: int
+    small: int
     done: list[CheckedWorkload] = field(default_factory=list)
     too_large: tuple[str, ...] = ()
 
@@ -88,7 +91,7 @@ class _Checking:
         if fault is None:
             return self._said(CheckOutcome.right, reason=Reason.right)
         if fault.reason is Reason.timed_out:
-            message = "a call did not end in time on the emulator: threads wait for each other, or there is too much work"
+            message = "a call did not end in time on the emulator: threads wait for each other, or it is too much work"
             return self._said(CheckOutcome.unchecked, fault, message=message)
         return self._said(CheckOutcome.faulty, fault)
 
@@ -112,15 +115,13 @@ class _Checking:
                 return fault
             workload = one.workload
             self.done.append(
-                CheckedWorkload(
-                    label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS
-                )
+                CheckedWorkload(label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS)
             )
         return None
 
     def _workloads(self) -> tuple[Posed, ...]:
         """Small awkward ones first, then the public ones that an emulator can do."""
-        posed = dict.fromkeys((*self.oracle.small(self.task, SMALL), *sorted(self.task.public, key=_elements)))
+        posed = dict.fromkeys((*self.oracle.small(self.task, self.small), *sorted(self.task.public, key=_elements)))
         fit = tuple(one for one in posed if _elements(one) <= self.most_elements)
         self.too_large = tuple(one.workload.label for one in posed if one not in fit)
         if not fit:
@@ -140,9 +141,7 @@ class _Checking:
             sanitized = sanitizers_available()
             runner = start_runner(built.library, posed.signature, descriptors, 1, (), sanitized=sanitized)
             with runner, lock.working():
-                fault = inspect(
-                    runner, posed, self.oracle, prepare=False, calls=TRIALS, expected=EXPECTED_SECONDS
-                )
+                fault = inspect(runner, posed, self.oracle, prepare=False, calls=TRIALS, expected=EXPECTED_SECONDS)
         finally:
             close_all(descriptors)
         if fault is None:

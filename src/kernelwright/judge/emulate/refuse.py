@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kernelwright.contracts.cuda.plan import Launch, Plan, TensorMap
+from kernelwright.contracts.cuda.plan import Plan, TensorMap
 from kernelwright.errors import KernelwrightError
 
 KNOWN_HEADERS = frozenset(
@@ -66,11 +66,3 @@ def refuse_plan(plan: Plan) -> None:
         raise NotEmulatedError("plan.py: the emulator has no tensor maps: judge this kernel on a GPU")
     if sum(block.bytes for block in plan.scratch) > MOST_MEMORY:
         raise NotEmulatedError(f"plan.py: the emulator gives at most {MOST_MEMORY:,} bytes of scratch")
-
-
-def threads(launch: Launch) -> int:
-    """How many threads a launch has in all."""
-    count = 1
-    for size in (*launch.grid, *launch.block):
-        count *= size
-    return count

@@ -1,4 +1,4 @@
-"""Turns CUDA source and one evaluated plan into C++ for the host: the same kernels, and a function that launches them."""
+"""Turns CUDA source and one evaluated plan into C++ for the host: the same kernels, and a function to launch them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ SHARED_SECTION = "kw_shared"
 FLAGS = ("-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1")
 # Steps are counted where the candidate branches, so that a thread that waits for memory can be interrupted.
 STEPS = ("-fsanitize-coverage=trace-pc",)
+# While a thread waits, others change variables that no function it calls is seen to change.
+THREADS = ("-fno-ipa-reference", "-fno-ipa-reference-addressable", "-fno-ipa-modref", "-fno-ipa-pure-const")
 PLAIN = ("-O2",)
 SANITIZED = (
     *("-O1", "-fno-omit-frame-pointer", f"-fsanitize-sections={SHARED_SECTION}"),
@@ -67,7 +69,15 @@ def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildP
     headers = tuple((path.name, path.read_text()) for path in sorted(HEADERS.glob("*.h")))
     files = ((KERNEL_NAME, source), ("glue.cpp", glue), ("abi.h", (CPP_HEADERS / "abi.h").read_text()), *headers)
     arguments = (
-        *(f"-std={plan.options.std}", *FLAGS, *STEPS, *WARNINGS, *QUIET, *(SANITIZED if sanitized else PLAIN)),
+        *(
+            f"-std={plan.options.std}",
+            *FLAGS,
+            *STEPS,
+            *THREADS,
+            *WARNINGS,
+            *QUIET,
+            *(SANITIZED if sanitized else PLAIN),
+        ),
         *("-I", "{source}", "{source}/glue.cpp", "-o", "{output}", *LINK),
     )
     return BuildPlan(files, arguments)
@@ -81,7 +91,7 @@ def _glue(program: Program, plan: Plan, signature: Signature, target: Target) ->
         f"#define KW_ARCHITECTURE {_architecture(target)}\n"
         f'#include "abi.h"\n#include "emulator.h"\n{definitions}'
         f'namespace {{\n#include "{KERNEL_NAME}"\n\n'
-        f"void kw_launches(const kw_argument* a) {{\n  (void)a;\n{_memory(program, signature)}{steps}}}\n}}  // namespace\n"
+        f"void kw_launches(const kw_argument* a) {{\n  (void)a;\n{_memory(program, signature)}{steps}}}\n}}\n"
         'extern "C" __attribute__((visibility("default"))) void kw_run(const kw_argument* a) {\n'
         "  kw::OneCall call;\n  kw_launches(a);\n}\n"
     )
