@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from typer.testing import CliRunner
 
@@ -23,6 +24,24 @@ def test_doctor_says_what_the_machine_offers() -> None:
 def test_doctor_for_people() -> None:
     result = runner.invoke(app, ["doctor"])
     assert "ready to judge" in result.stdout
+
+
+def test_a_check_on_the_emulator_has_no_time(tmp_path: Path) -> None:
+    task = tmp_path / "double.py"
+    task.write_text(
+        "from kernelwright.tasks import Task, tensor\n\ndef reference(x):\n    return x * 2\n\n"
+        'task = Task(reference, inputs={"x": tensor("n")}, public=[{"n": 50}], hidden={"n": (40, 44)})\n'
+    )
+    kernel = tmp_path / "kernel.cu"
+    kernel.write_text(
+        "__global__ void f(const float* x, float* out) { out[threadIdx.x] = 2 * x[threadIdx.x]; }\n"
+        "/* plan.py\nimport kw\n\ndef plan(x, out):\n"
+        '    return kw.plan(kw.launch("f", 1, x.numel(), x, out))\n*/\n'
+    )
+    result = runner.invoke(app, ["check", str(task), str(kernel), "--json"])
+    (checked,) = json.loads(result.stdout)["results"]
+    assert result.exit_code == 0 and checked["outcome"] == "right" and checked["checked_on"] == "emulator"
+    assert not any("second" in name or "speed" in name for name in checked)
 
 
 def test_tasks_are_listed_with_their_gradients() -> None:

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.tasks import TaskError, tensor
-from kernelwright.tasks.hidden import hidden_workloads, is_prime, sample_hidden, work
+from kernelwright.tasks.hidden import hidden_workloads, is_prime, sample_hidden, small_workloads, work
 from kernelwright.tasks.model import Task, Workload
 
 from .samples import small_task
@@ -131,3 +131,11 @@ def test_a_sample_is_never_larger_than_the_pool() -> None:
 
 def test_primes() -> None:
     assert [n for n in range(30) if is_prime(n)] == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+
+
+def test_small_workloads_are_awkward_and_of_little_work() -> None:
+    found = small_workloads(row_task(), 3)
+    assert len(set(found)) == 3 and not any(workload.hidden for workload in found)
+    for workload in found:
+        assert all(is_awkward(size) for size in workload.size_map.values())
+        assert work(row_task(), workload.size_map) < work(row_task(), {"rows": 1024, "cols": 2048}) / 4

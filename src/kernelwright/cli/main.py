@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelwright.cli.check import check
 from kernelwright.cli.contract import contract
 from kernelwright.cli.doctor import doctor
 from kernelwright.cli.judge import judge
@@ -51,6 +52,7 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
 app.command()(_stoppable(optimize))
 app.add_typer(runs, name="runs")
 app.command()(_stoppable(judge))
+app.command()(_stoppable(check))
 app.command()(_stoppable(replay))
 app.add_typer(tasks, name="tasks")
 app.command()(_stoppable(contract))

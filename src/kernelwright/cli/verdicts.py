@@ -57,7 +57,7 @@ def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     head = f"[bold {colour}]{verdict.verdict.upper()}[/]  {escape(verdict.name)}  [dim]{verdict.candidate}[/]"
     console.print(f"{head}\n  {SENTENCES[verdict.reason]}{where}  [dim](stage: {verdict.stage})[/]")
     if verdict.evidence is not None:
-        for line in _evidence_lines(verdict.evidence)[:MAX_LINES]:
+        for line in evidence_lines(verdict.evidence)[:MAX_LINES]:
             console.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
     measured = [result for result in verdict.workloads if result.baselines]
     if measured:
@@ -154,7 +154,7 @@ def _kernel_lines(results: tuple[WorkloadResult, ...]) -> list[str]:
     ]
 
 
-def _evidence_lines(evidence: Evidence) -> list[str]:
+def evidence_lines(evidence: Evidence) -> list[str]:
     match evidence:
         case BuildEvidence():
             return [f"| {line}" for line in evidence.lines]

@@ -44,7 +44,11 @@ class BuildFailure:
 
 def build(candidate: Candidate, signature: Signature, *, sanitized: bool = False) -> Built | BuildFailure:
     """The library of a candidate for one signature, from the cache if it was built before."""
-    plan = HOST_CONTRACTS[candidate.contract].build_plan(candidate, signature, sanitized=sanitized)
+    return build_as(HOST_CONTRACTS[candidate.contract].build_plan(candidate, signature, sanitized=sanitized))
+
+
+def build_as(plan: BuildPlan) -> Built | BuildFailure:
+    """The library that a plan makes, from the cache if it was made before."""
     name = _digest(plan)
     library = cache_dir("builds", name[:2]) / f"{name}.so"
     begin = time.perf_counter()
@@ -135,7 +139,7 @@ def _run_compiler(folder: Path, plan: BuildPlan, log: warden.Log, product: int) 
     )
 
 
-_INTERNAL = re.compile(r"(?:/\S*/)?(kernel\.cpp|glue\.cpp|kernelwright\.h)(?=[:,])")
+_INTERNAL = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernel\.cu|glue\.cpp|kernelwright\.h)(?=[:,])")
 
 
 def _diagnostics(text: str, reply: warden.Reply) -> tuple[str, ...]:

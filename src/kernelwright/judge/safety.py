@@ -18,7 +18,8 @@ from kernelwright.judge.warden import Ending, Reply, Subject
 LINES = 24
 UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
 EXPECTED_SECONDS = 0.2  # fifty times that is its deadline
-_PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernelwright\.h)(?=:\d)")
+_PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernel\.cu|kernelwright\.h)(?=:\d)")
+_SOURCE = re.compile(r"\bkernel\.(?:cpp|cu)\b")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
 
 
@@ -32,17 +33,27 @@ def sanitizers_available() -> bool:
     return True
 
 
-def inspect(runner: Subject, posed: Posed, oracle: OracleClient, *, prepare: bool) -> Fault | None:
-    """One call under the sanitizers. Their report is evidence; a wrong result or an early end is one too."""
+def inspect(
+    runner: Subject,
+    posed: Posed,
+    oracle: OracleClient,
+    *,
+    prepare: bool,
+    calls: int = 1,
+    expected: float = EXPECTED_SECONDS,
+) -> Fault | None:
+    """Calls under the sanitizers. Their report is evidence; a wrong result or an early end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
         return _fault(runner, posed, ready, Stage.load)
-    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": EXPECTED_SECONDS}, UNTIMED, random.Random(0))
+    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": expected}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
         if prepare:
             measurement.call(family, op="p")
         measurement.call(family)
+        for _ in range(calls - 1):
+            measurement.call(oracle.load())
     except Rejected as rejected:
         if isinstance(rejected.fault.evidence, ProcessEvidence) and _report(runner):
             return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
@@ -68,5 +79,5 @@ def _report(runner: Subject) -> bool:
 def _evidence(runner: Subject, posed: Posed) -> SanitizerEvidence:
     """The report's own lines that name the fault and the candidate's code."""
     lines = [_PATHS.sub(r"\1", line.rstrip()) for line in runner.log.text().splitlines() if line.strip()]
-    telling = [line for line in lines if _REPORT.search(line) or "kernel.cpp" in line or "SUMMARY" in line]
+    telling = [line for line in lines if _REPORT.search(line) or _SOURCE.search(line) or "SUMMARY" in line]
     return SanitizerEvidence(workload=posed.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

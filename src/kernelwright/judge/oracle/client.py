@@ -87,6 +87,10 @@ class OracleClient:
         answer, _ = self._ask("hidden", task=task.reference, candidate=candidate, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
+    def small(self, task: OpenTask, count: int) -> tuple[Posed, ...]:
+        answer, _ = self._ask("small", task=task.reference, count=count)
+        return tuple(_posed(entry) for entry in answer["workloads"])
+
     def pose(self, task: OpenTask, workloads: tuple[Workload, ...]) -> tuple[Posed, ...]:
         answer, _ = self._ask("pose", task=task.reference, workloads=[_json(workload) for workload in workloads])
         return tuple(_posed(entry) for entry in answer["workloads"])

@@ -26,7 +26,7 @@ from kernelwright.judge.oracle.workplace import Trespass, Workplace, sentinel_wo
 from kernelwright.judge.sandbox import protect_this_process
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
-from kernelwright.tasks.hidden import hidden_workloads, sample_hidden
+from kernelwright.tasks.hidden import hidden_workloads, sample_hidden, small_workloads
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
 from kernelwright.tasks.sources import sources_of
@@ -52,6 +52,7 @@ class Oracle:
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
+            "small": self.small,
             "pose": self.pose,
             "arena": self.arena,
             "begin": self.begin,
@@ -84,6 +85,11 @@ class Oracle:
         found = self._tasks[task]
         pool = hidden_workloads(found, derive(self._key, "hidden"))
         chosen = sample_hidden(pool, derive(self._key, "choice"), candidate, count)
+        return {"workloads": [self._describe(task, workload) for workload in chosen]}
+
+    def small(self, task: str, count: int) -> Message:
+        """Workloads of little work, which are no secret."""
+        chosen = small_workloads(self._tasks[task], count)
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
 
     def pose(self, task: str, workloads: list[Message]) -> Message:

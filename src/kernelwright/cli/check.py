@@ -1,0 +1,74 @@
+"""`kernelwright check`: is CUDA source right, found out on an emulator. Never how fast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from kernelwright.cli.output import console, print_json
+from kernelwright.cli.progress import Progress
+from kernelwright.cli.verdicts import MAX_LINES, SENTENCES, evidence_lines
+from kernelwright.contracts.cuda.source import read_cuda_candidate
+from kernelwright.judge.emulate.check import Checker
+from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
+
+COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome.unchecked: "yellow"}
+
+
+def check(
+    task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="CUDA candidates: a .cu file with its plan, or a directory.", metavar="SOURCE..."),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
+    """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
+    candidates = [read_cuda_candidate(path) for path in sources]
+    results = []
+    with Checker() as checker, Progress(quiet=json) as progress:
+        progress.start(task)
+        progress("opening the task")
+        checker.open(task)
+        for candidate in candidates:
+            progress.start(candidate.name)
+            results.append(checker.check(task, candidate, progress))
+            progress.clear()
+            if not json:
+                _show(console(), results[-1])
+    if json:
+        print_json(CheckReport(task=task, results=tuple(results)))
+    raise typer.Exit(_exit_code(results))
+
+
+def _show(out: Console, result: Check) -> None:
+    head = f"[bold {COLOURS[result.outcome]}]{result.outcome.upper()}[/]  {escape(result.name)}"
+    out.print(f"{head}  [dim]{result.candidate}[/]\n  {escape(_sentence(result))}")
+    if result.evidence is not None:
+        for line in evidence_lines(result.evidence)[:MAX_LINES]:
+            out.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
+    remarks = [f"as for {result.target}", f"sandbox {result.sandbox}", f"sanitizers {result.sanitizers}"]
+    if result.too_large:
+        remarks.append(f"too large to emulate: {', '.join(result.too_large)}")
+    out.print(f"  [dim]{escape('; '.join(remarks))}[/]\n")
+
+
+def _sentence(result: Check) -> str:
+    if result.outcome is CheckOutcome.unchecked:
+        return result.message
+    if result.outcome is CheckOutcome.faulty:
+        assert result.reason is not None
+        return f"on an emulator {SENTENCES[result.reason]}"
+    count = len(result.workloads)
+    return f"checked on an emulator: right on {count} workload{'s' if count != 1 else ''}; never timed"
+
+
+def _exit_code(results: list[Check]) -> int:
+    outcomes = {result.outcome for result in results}
+    if CheckOutcome.faulty in outcomes:
+        return 1
+    return 3 if CheckOutcome.unchecked in outcomes else 0

@@ -1,0 +1,183 @@
+"""Takes one `cuda` candidate through the emulator: plans, builds, and calls that the oracle compares.
+
+The arena, the sandbox, the oracle and the sanitizers are those of the judge's own path for the CPU. Only the clock is
+not: what an emulated kernel takes says nothing about a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.plan import Plan
+from kernelwright.contracts.cuda.source import Sources, split
+from kernelwright.contracts.cuda.target import HOPPER, Target
+from kernelwright.devices import lock
+from kernelwright.judge import sandbox
+from kernelwright.judge.build import BuildFailure, Built, build_as
+from kernelwright.judge.emulate.model import Check, CheckedWorkload, CheckOutcome
+from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source, without_comments
+from kernelwright.judge.emulate.translate import build_plan, translate
+from kernelwright.judge.gpu.evaluate import evaluate_plans
+from kernelwright.judge.gpu.failure import GpuBuildFailure
+from kernelwright.judge.keys import candidate_key, derive, judge_key
+from kernelwright.judge.measure import Fault
+from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed, close_all
+from kernelwright.judge.runner import start_runner
+from kernelwright.judge.safety import inspect, sanitizers_available
+from kernelwright.judge.settings import Progress, quiet
+from kernelwright.judge.verdict import BuildEvidence, ProcessEvidence, Reason, SanitizerEvidence, Stage
+from kernelwright.tasks.sources import digest
+
+TRIALS = 3  # threads take their turns upwards, downwards, and at random; see include/kw_schedule.h
+SMALL = 3
+MOST_ELEMENTS = 3 << 20
+EXPECTED_SECONDS = 2.0  # fifty times that is the deadline of a call
+SAYS = "emulator: "
+
+
+@dataclass
+class Checker:
+    """Checks candidates one after another; the oracle stays up in between."""
+
+    target: Target = HOPPER
+    most_elements: int = MOST_ELEMENTS
+    small: int = SMALL
+    _tasks: dict[str, OpenTask] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        sandbox.protect_this_process()
+        sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
+        self._key = judge_key()
+        self._oracle = OracleClient(self._key, 1)
+
+    def __enter__(self) -> Checker:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._oracle.close()
+
+    def open(self, task: str) -> OpenTask:
+        if task not in self._tasks:
+            self._tasks[task] = self._oracle.open(task)
+        return self._tasks[task]
+
+    def check(self, task: str, candidate: Candidate, progress: Progress = quiet) -> Check:
+        opened = self.open(task)
+        subkey = candidate_key(self._key, digest(opened.sources), task, candidate.id)
+        checking = _Checking(self._oracle, opened, candidate, self.target, subkey, self.most_elements, self.small)
+        return checking.run(progress)
+
+
+@dataclass
+class _Checking:
+    oracle: OracleClient
+    task: OpenTask
+    candidate: Candidate
+    target: Target
+    subkey: bytes
+    most_elements: int
+    small: int
+    done: list[CheckedWorkload] = field(default_factory=list)
+    too_large: tuple[str, ...] = ()
+
+    def run(self, progress: Progress) -> Check:
+        try:
+            fault = self._all(progress)
+        except NotEmulatedError as error:
+            return self._said(CheckOutcome.unchecked, message=str(error))
+        if fault is None:
+            return self._said(CheckOutcome.right, reason=Reason.right)
+        if fault.reason is Reason.timed_out:
+            message = "a call did not end in time on the emulator: threads wait for each other, or it is too much work"
+            return self._said(CheckOutcome.unchecked, fault, message=message)
+        return self._said(CheckOutcome.faulty, fault)
+
+    def _all(self, progress: Progress) -> Fault | None:
+        sources = split(self.candidate.source)
+        refuse_source(without_comments(sources.kernel))
+        posed = self._workloads()
+        progress("evaluating the plan")
+        plans = evaluate_plans(sources.plan, tuple(one.signature for one in posed), self.target)
+        if isinstance(plans, GpuBuildFailure):
+            return Fault(Stage.build, Reason.does_not_build, BuildEvidence(lines=plans.lines))
+        for one, plan in zip(posed, plans, strict=True):
+            progress(f"building for {one.workload.label}")
+            built = self._build(sources, plan, one)
+            if isinstance(built, BuildFailure):
+                reason = Reason.build_took_too_long if built.timed_out else Reason.does_not_build
+                return Fault(Stage.build, reason, BuildEvidence(lines=built.lines))
+            progress(f"checking {one.workload.label}")
+            fault = self._calls(built, one)
+            if fault is not None:
+                return fault
+            workload = one.workload
+            self.done.append(
+                CheckedWorkload(label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS)
+            )
+        return None
+
+    def _workloads(self) -> tuple[Posed, ...]:
+        """Small awkward ones first, then the public ones that an emulator can do."""
+        posed = dict.fromkeys((*self.oracle.small(self.task, self.small), *sorted(self.task.public, key=_elements)))
+        fit = tuple(one for one in posed if _elements(one) <= self.most_elements)
+        self.too_large = tuple(one.workload.label for one in posed if one not in fit)
+        if not fit:
+            raise NotEmulatedError(f"{self.task.name}: every workload is too large for the emulator")
+        return fit
+
+    def _build(self, sources: Sources, plan: Plan, posed: Posed) -> Built | BuildFailure:
+        made = translate(sources.kernel, plan, posed.signature, self.target)
+        if isinstance(made, GpuBuildFailure):
+            return BuildFailure(made.lines, made.timed_out)
+        return build_as(build_plan(*made, plan, sanitized=sanitizers_available()))
+
+    def _calls(self, built: Built, posed: Posed) -> Fault | None:
+        _, descriptors = self.oracle.arena(self.task, posed.workload)
+        try:
+            self.oracle.begin(self.task, posed.workload, derive(self.subkey, "emulated", posed.workload.label).hex())
+            sanitized = sanitizers_available()
+            runner = start_runner(built.library, posed.signature, descriptors, 1, (), sanitized=sanitized)
+            with runner, lock.working():
+                fault = inspect(runner, posed, self.oracle, prepare=False, calls=TRIALS, expected=EXPECTED_SECONDS)
+        finally:
+            close_all(descriptors)
+        if fault is None:
+            return None
+        self.oracle.forget()
+        return _as_said(fault)
+
+    def _said(
+        self, outcome: CheckOutcome, fault: Fault | None = None, *, reason: Reason | None = None, message: str = ""
+    ) -> Check:
+        return Check(
+            candidate=self.candidate.id,
+            name=self.candidate.name,
+            task=self.task.name,
+            outcome=outcome,
+            stage=fault.stage if fault else Stage.complete,
+            reason=fault.reason if fault else reason,
+            evidence=fault.evidence if fault else None,
+            message=message,
+            workloads=tuple(self.done),
+            too_large=self.too_large,
+            target=f"{self.target.architecture}, {self.target.multiprocessors} multiprocessors",
+            sandbox=sandbox.capabilities().level,
+            sanitizers="asan+ubsan" if sanitizers_available() else "none",
+        )
+
+
+def _as_said(fault: Fault) -> Fault:
+    """A fault that the emulator itself found and named."""
+    evidence = fault.evidence
+    if isinstance(evidence, ProcessEvidence):
+        lines = tuple(line.removeprefix(SAYS) for line in evidence.output if line.startswith(SAYS))
+        if lines:
+            return Fault(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=evidence.workload, lines=lines))
+    return fault
+
+
+def _elements(posed: Posed) -> int:
+    return sum(math.prod(tensor.shape) for tensor in posed.signature.tensors)

@@ -1,0 +1,68 @@
+"""What the emulator does not have, found in the source before anything is compiled, and said in one line."""
+
+from __future__ import annotations
+
+import re
+
+from kernelwright.contracts.cuda.plan import Plan, TensorMap
+from kernelwright.errors import KernelwrightError
+
+KNOWN_HEADERS = frozenset(
+    {
+        *("cuda.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "device_launch_parameters.h", "vector_types.h"),
+        *("cooperative_groups.h", "cooperative_groups/reduce.h", "math_constants.h"),
+        *("assert.h", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib"),
+        *("float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h"),
+    }
+)
+MOST_MEMORY = 1 << 30
+_UNKNOWN = (
+    (r"\basm\b|__asm__", "inline PTX"),
+    (r"\bwmma\b|\bmma_sync\b|\bnvcuda\b|\bwgmma\b", "tensor cores"),
+    (r"\bCUtensorMap\b", "tensor maps"),
+    (r"\bcuda::(?!std\b)", "libcu++"),
+    (r"\b__activemask\b|\bcoalesced_threads\b|\bbinary_partition\b", "the mask of lanes that happen to be active"),
+    (r"\b__(?:pipeline_\w+)", "asynchronous copies"),
+    (r"<<<", "launches from the device"),
+)
+# They say how launches overlap, which they do not here.
+_DEPENDENT = re.compile(r"asm\s+volatile\s*\(\s*\"griddepcontrol\.\w+;\"[^;()]*(?:\"memory\")?\s*\)\s*;")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*", re.MULTILINE)
+
+
+class NotEmulatedError(KernelwrightError):
+    """The candidate may be right; this emulator cannot tell."""
+
+
+def without_comments(source: str) -> str:
+    """The same lines, with nothing where comments were."""
+    return _COMMENT.sub(lambda match: "\n" * match.group(0).count("\n"), source)
+
+
+def without_launch_control(source: str) -> str:
+    return _DEPENDENT.sub(";", source)
+
+
+def without_includes(source: str) -> str:
+    """Every header that the emulator knows is there already."""
+    return _INCLUDE.sub("", source)
+
+
+def refuse_source(source: str) -> None:
+    """`source` has no comments any more."""
+    for header in _INCLUDE.findall(source):
+        if header not in KNOWN_HEADERS:
+            raise NotEmulatedError(f"the emulator has no {header}: judge this kernel on a GPU")
+    text = without_launch_control(source)
+    for pattern, what in _UNKNOWN:
+        if found := re.search(pattern, text):
+            line = text.count("\n", 0, found.start()) + 1
+            raise NotEmulatedError(f"kernel.cu:{line}: the emulator has no {what}: judge this kernel on a GPU")
+
+
+def refuse_plan(plan: Plan) -> None:
+    if any(isinstance(argument, TensorMap) for launch in plan.launches for argument in launch.arguments):
+        raise NotEmulatedError("plan.py: the emulator has no tensor maps: judge this kernel on a GPU")
+    if sum(block.bytes for block in plan.scratch) > MOST_MEMORY:
+        raise NotEmulatedError(f"plan.py: the emulator gives at most {MOST_MEMORY:,} bytes of scratch")
