@@ -142,7 +142,8 @@ def overhead(report: dict[str, Any]) -> list[str]:
     )
     return [
         "\n## What a search costs beside judging\n\nJournal, policy, driver and run directory with a judge that takes "
-        f"no time (`{report['command']}`). A lap is a tenth of the events.\n",
+        f"no time (`{report['command']}`), while other work kept the machine at a load of "
+        f"{report['load_average']:.1f} on {report['machine']['cores']} cores. A lap is a tenth of the events.\n",
         table(head, rows),
     ]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import sys
 import tempfile
 import time
@@ -88,6 +89,7 @@ def main() -> None:
     report: dict[str, Any] = {
         "command": f"python benchmarks/search_overhead.py --events {options.events}",
         "machine": {"cpu": probe().model, "cores": len(probe().cores)},
+        "load_average": os.getloadavg()[0],  # of other work: wall times mean little where it exceeds the cores
         "policies": {},
     }
     with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as folder:

@@ -54,7 +54,7 @@ class Directory:
                 self._judged(state.entries[event.challenger])
                 if event.won:
                     self._crowned(state.entries[event.challenger])
-                    self._summary(state)
+                self._summary(state)
             case Stopped():
                 self._summary(state)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kernelwright.judge.verdict import SpeedStatus
 from kernelwright.search.actions import StopReason
 from kernelwright.search.score import fraction_of_bound, ratio
@@ -103,8 +105,8 @@ def _best(state: State) -> list[str]:
 
 
 def _counts(state: State) -> str:
-    standings = [entry.standing for entry in state.entries.values()]
-    return ", ".join(f"{standings.count(one)} {one}" for one in Standing if standings.count(one))
+    counts = Counter(entry.standing for entry in state.entries.values())
+    return ", ".join(f"{counts[one]} {one}" for one in Standing if counts[one]) or "none yet"
 
 
 def _cell(text: str) -> str:
