@@ -135,8 +135,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
         low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
         asked = ASKED_OF_GPU if conditions.device.startswith("cuda") else ASKED_OF_CPU
         console.print(
-            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where {asked} "
-            "is asked for; a quieter machine or more --trials would tell[/]"
+            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where "
+            f"{asked} is asked for; a quieter machine or more --trials would tell[/]"
         )
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
