@@ -233,4 +233,5 @@ def test_an_oracle_on_a_device_that_is_not_there_says_so(task: Path) -> None:
         with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA") as caught:
             judge.open(str(task))
         assert caught.value.exit_code == 2
-        assert [status.device for status in statuses()] == ["cuda:0"]
+        assert "cuda:0" in [status.device for status in statuses()]
+    stop_all()

@@ -78,7 +78,7 @@ def judge(
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(
-        baselines=_baselines(baseline, where.kind),
+        baselines=baselines_named(baseline, where.kind),
         threads=threads,
         effort=Effort() if trials is None else Effort(trials, trials),
         public_only=public_only,
@@ -131,7 +131,8 @@ def _device(candidates: list[Candidate], asked: str | None) -> Device:
     return device
 
 
-def _baselines(chosen: list[str] | None, kind: Kind) -> tuple[str, ...]:
+def baselines_named(chosen: list[str] | None, kind: Kind = "cpu") -> tuple[str, ...]:
+    """Those that were chosen, or the usual ones of this kind of device."""
     known = KNOWN_BASELINES[kind]
     for name in chosen or ():
         if name not in known:

@@ -25,8 +25,11 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Address:
+    """`device` is what an oracle that is started there works on."""
+
     folder: Path
     name: str
+    device: Device = CPU
 
     @property
     def socket(self) -> Path:
@@ -46,7 +49,7 @@ def address(device: Device = CPU) -> Address:
     parts = [f"{name}={os.environ.get(name)}" for name in VARIABLES]
     parts.append(f"device={device}")
     parts.append(f"cores={sorted(os.sched_getaffinity(0))}")
-    return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])
+    return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12], device)
 
 
 def addresses() -> list[Address]:
