@@ -60,6 +60,7 @@ HOSTILE = (
     *("illegal_null", "write_input", "past_end_far", "illegal_trap", "partial_half", "zeros", "hog_device_heap"),
     *("illegal_stack", "cache_workspace", "read_past_end", "launch_too_much_shared", "not_a_number"),
 )
+HARMLESS = ("hog_device_heap",)  # its results are right, and what it takes is given back with its process
 ENDLESS = ("endless", "endless_deadlock")
 OPERATIONS = (
     *("layernorm3d", "rmsnorm", "cross_entropy", "linear", "linear_relu", "maxpool2d", "conv_relu_pool"),
@@ -321,7 +322,11 @@ def hostile(run: Run) -> dict[str, Any]:
     return {
         "judged": len(outcomes),
         "outcomes": outcomes,
-        "accepted": [entry["name"] for entry in outcomes if entry["verdict"] is Outcome.accepted],
+        "accepted": [
+            entry["name"]
+            for entry in outcomes
+            if entry["verdict"] is Outcome.accepted and entry["name"] not in HARMLESS
+        ],
         "oracle_restarts": restarts,
         "before": told(before),
         "after": told(after),

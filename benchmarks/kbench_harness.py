@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 CORRECT = """
+import tempfile
 from robust_kbench.primitives.evaluate import correct_cuda_kernel
-found = correct_cuda_kernel(task_dir=TASK, cuda_code_path=SOURCE, forward=True)
+found = correct_cuda_kernel(task_dir=TASK, cuda_code_path=SOURCE, forward=True, ext_dir=tempfile.mkdtemp())
 print("summary", found["summary"])
 """
 TIME = """
+import tempfile
 from robust_kbench.primitives.evaluate import eval_cuda_kernel
-found = eval_cuda_kernel(task_dir=TASK, cuda_code_path=SOURCE, forward=True)
+found = eval_cuda_kernel(task_dir=TASK, cuda_code_path=SOURCE, forward=True, ext_dir=tempfile.mkdtemp())
 print("summary", found["summary"])
 """
 PREFERRED = ("llama_rmsnorm", "linear", "layernorm")

@@ -172,6 +172,52 @@ def reached(found: dict[str, Any]) -> str:
     return f"{middle:g}, {there} of {len(counts)} seeds" if middle is not None else f"{there} of {len(counts)} seeds"
 
 
+def gpu(report: dict[str, Any]) -> list[str]:
+    """Sections that are missing, or failed, are left out."""
+    if not report:
+        return []
+    name = report["machine"].get("gpu", {}).get("name", "a GPU")
+    parts = [f"\n## On a GPU\n\n{name}; `{report['command']}` ({taken(report)})."]
+    calls = {name: found for name, found in report.get("commands", {}).items() if "median_seconds" in found}
+    batches = {name: found for name, found in report.get("batch", {}).items() if "per_minute" in found}
+    if calls or batches:
+        rows = [(f"one call, {name}", f"{found['median_seconds']:.2f} s, median") for name, found in calls.items()]
+        rows += [(f"a session, {name}", f"{found['per_minute']:.0f} a minute") for name, found in batches.items()]
+        parts += ["\nWarm oracle, every candidate with a new source, hidden workloads included unless it says so.\n"]
+        parts.append(table(("judging rmsnorm", "result"), rows))
+    spread = report.get("repeats", {}).get("spread", {})
+    if spread:
+        rows = [(label, f"{100 * value:.2f}%") for label, value in spread.items()]
+        parts.append(f"\nOne kernel judged {report['repeats']['judged']} times: how far its medians spread.\n")
+        parts.append(table(("workload", "largest over smallest, less 1"), rows))
+    hostile = report.get("hostile", {})
+    if "inside_band" in hostile:
+        judged, accepted = hostile["judged"], len(hostile["accepted"])
+        inside, workloads = sum(hostile["inside_band"].values()), len(hostile["inside_band"])
+        parts.append(
+            f"\nAn honest kernel was {hostile['before']['verdict']}; then came {judged} hostile candidates, of "
+            f"which {accepted} were accepted; then it was {hostile['after']['verdict']}, with its time inside the band "
+            f"on {inside} of {workloads} workloads."
+        )
+    measured = [row for row in report.get("rows", {}).get("rows", []) if "us" in row]
+    if measured:
+        names = list(measured[0]["us"])
+        rows = [
+            (row["task"], *(f"{row['us'][name]:.1f}" if name in row["us"] else "" for name in names),
+             f"{row['bound_us']:.1f}")
+            for row in measured
+        ]  # fmt: skip
+        parts.append("\nBaselines and bounds, in µs; `compile` is the best of several max-autotune compiles.\n")
+        parts.append(table(("task and workload", *names, "bound"), rows))
+    ratio = report.get("kbench", {}).get("ratio")
+    if ratio:
+        parts.append(
+            f"\nThe correctness and timing steps of robust-kbench took {ratio:.0f} times as long as one judging here, "
+            "with no compiled baseline on either side."
+        )
+    return parts
+
+
 def taken(report: dict[str, Any]) -> str:
     sections = report.get("taken", {})
     return "; ".join(f"{name} at {where['commit']}" for name, where in sections.items())
@@ -193,6 +239,7 @@ def main() -> None:
         *soak(load("soak")),
         *overhead(load("search_overhead")),
         *policies(),
+        *gpu(load("judge_gpu")),
     ]
     PAGE.write_text("\n".join([head, *parts]) + "\n")
     print(f"written: {PAGE.relative_to(ROOT)}")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.devices import nvidia
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.measure import Effort
@@ -224,3 +225,13 @@ def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
     with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
         judge._wanted = wanted
         judge.open(str(task))
+
+
+@pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
+def test_an_oracle_on_a_device_that_is_not_there_says_so(task: Path) -> None:
+    with WarmJudge(replace(QUICK, device=Device("cuda", 0))) as judge:
+        with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA") as caught:
+            judge.open(str(task))
+        assert caught.value.exit_code == 2
+        assert "cuda:0" in [status.device for status in statuses()]
+    stop_all()

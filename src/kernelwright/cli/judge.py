@@ -131,7 +131,8 @@ def _device(candidates: list[Candidate], asked: str | None) -> Device:
     return device
 
 
-def baselines_named(chosen: list[str] | None, kind: Kind) -> tuple[str, ...]:
+def baselines_named(chosen: list[str] | None, kind: Kind = "cpu") -> tuple[str, ...]:
+    """Those that were chosen, or the usual ones of this kind of device."""
     known = KNOWN_BASELINES[kind]
     for name in chosen or ():
         if name not in known:

@@ -119,7 +119,6 @@ inline void enter_root(Policy& policy) {
   open_sources(policy);
   const std::string root = "/tmp";  // exists everywhere; what is there is reached through descriptors opened before
   if (mount("kernelwright", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=755") != 0) die("tmpfs");
-  for (const Mount& mount_point : policy.read_only) bind_read_only(mount_point, root);
   if (!policy.scratch.empty()) {
     std::string target = root + policy.scratch;
     make_parents(target);
@@ -127,6 +126,8 @@ inline void enter_root(Policy& policy) {
     std::string options = "mode=1777,size=" + std::to_string(policy.scratch_bytes);
     if (mount("scratch", target.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0) die("scratch");
   }
+  // Behind the scratch, which would hide those that lie below it: an environment or a checkout in /tmp.
+  for (const Mount& mount_point : policy.read_only) bind_read_only(mount_point, root);
   if (policy.procfs) {
     mkdir((root + "/proc").c_str(), 0755);
     if (mount("proc", (root + "/proc").c_str(), "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) die("proc");

@@ -25,8 +25,11 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Address:
+    """`device` is what an oracle that is started there works on."""
+
     folder: Path
     name: str
+    device: Device = CPU
 
     @property
     def socket(self) -> Path:
@@ -50,12 +53,12 @@ def address(device: Device = CPU) -> Address:
     parts = [f"{name}={os.environ.get(name)}" for name in VARIABLES]
     parts.append(f"device={device}")
     parts.append(f"cores={sorted(os.sched_getaffinity(0))}")
-    return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])
+    return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12], device)
 
 
 def of_this_process(device: Device = CPU) -> Address:
     """One that nobody else looks for."""
-    return Address(folder(), f"own-{os.getpid()}-{device.kind}{device.index}")
+    return Address(folder(), f"own-{os.getpid()}-{device.kind}{device.index}", device)
 
 
 def addresses() -> list[Address]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 
 from kernelwright.contracts import Candidate
-from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
 from kernelwright.judge import sandbox
 from kernelwright.judge.channel import Channel, ChannelClosed
@@ -33,7 +32,7 @@ class WarmJudge:
         self._wanted, self._require = Wanted.of(settings), require_sandbox
         self._where = address.of_this_process(settings.device) if own else address.address(settings.device)
         self._own = own
-        self._channel = _find_or_start(self._where, settings.device)
+        self._channel = _find_or_start(self._where)
 
     def __enter__(self) -> WarmJudge:
         return self
@@ -91,7 +90,7 @@ class WarmJudge:
 
     def _again(self) -> None:
         self._channel.close()
-        self._channel = _find_or_start(self._where, self._wanted.device)
+        self._channel = _find_or_start(self._where)
 
 
 def portable(task: str) -> str:
@@ -136,7 +135,7 @@ def _greeted(path: Path) -> tuple[Channel, Hello] | None:
         return None
 
 
-def _find_or_start(where: address.Address, device: Device) -> Channel:
+def _find_or_start(where: address.Address) -> Channel:
     with address.starting(where):
         found = _greeted(where.socket)
         if found is not None:
@@ -145,21 +144,21 @@ def _find_or_start(where: address.Address, device: Device) -> Channel:
                 return channel
             _ask(channel, Ask(request="stop"), quiet)  # it finishes what it does for others, and goes
             channel.close()
-        _start(where, device)
+        _start(where)
         found = _greeted(where.socket)
     if found is None:
         raise CannotDecide(f"the oracle did not start: {_last_line(where.log)}")
     return found[0]
 
 
-def _start(where: address.Address, device: Device) -> None:
+def _start(where: address.Address) -> None:
     """The listening socket is made here and handed over, so that a caller can connect at once."""
     listener = address.listen(where.socket)
     with listener, where.log.open("wb") as log:
         subprocess.Popen(
             [
                 *(sys.executable, "-m", "kernelwright.judge.service.server"),
-                *(str(listener.fileno()), where.name, str(device)),
+                *(str(listener.fileno()), where.name, str(where.device)),
             ],
             pass_fds=[listener.fileno()],
             stdin=subprocess.DEVNULL,

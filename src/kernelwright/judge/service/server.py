@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kernelwright.devices.names import CPU, Device, device_named
+from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge import controller, sandbox
 from kernelwright.judge.channel import Channel, ChannelClosed
@@ -55,10 +55,8 @@ class Order:
 
 
 class Service:
-    def __init__(
-        self, where: address.Address, listener: socket.socket, idle_limit: float, device: Device = CPU
-    ) -> None:
-        self._where, self._listener, self._idle_limit, self._device = where, listener, idle_limit, device
+    def __init__(self, where: address.Address, listener: socket.socket, idle_limit: float) -> None:
+        self._where, self._listener, self._idle_limit = where, listener, idle_limit
         self._inode = where.socket.stat().st_ino
         self._orders: queue.Queue[Order] = queue.Queue()
         self._judges: dict[int, controller.Judge] = {}
@@ -160,7 +158,7 @@ class Service:
         now = time.monotonic()
         return Status(
             pid=os.getpid(),
-            device=str(self._device),
+            device=str(self._where.device),
             version=__version__,
             code=fingerprint(),
             up_seconds=now - self._begin,
@@ -192,8 +190,8 @@ class Service:
 
     def _answer(self, request: Open | Judge, progress: Callable[[str], None]) -> Reply:
         settings = request.wanted.settings()
-        if settings.device != self._device:
-            raise CannotDecide(f"this oracle is on {self._device}, not on {settings.device}")
+        if settings.device != self._where.device:
+            raise CannotDecide(f"this oracle is on {self._where.device}, not on {settings.device}")
         judge = self._judge(settings)
         if isinstance(request, Open):
             judge.open(request.task)
@@ -236,9 +234,8 @@ def main() -> None:
     """Arguments: the listening socket's descriptor, its name, and the device."""
     fingerprint()  # of the code that this process has loaded, whatever becomes of the files
     listener = socket.socket(fileno=int(sys.argv[1]))
-    where = address.Address(address.folder(), sys.argv[2])
-    idle_limit = float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS)
-    service = Service(where, listener, idle_limit, device_named(sys.argv[3]))
+    where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
+    service = Service(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
     signal.signal(signal.SIGTERM, lambda *_: service.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     service.run()
