@@ -147,5 +147,7 @@ def _convolution(graph: Graph, node: Convolution | ConvolutionInput | Convolutio
             kind, image, made = "input", node.shape, first
         case _:
             kind, image, made = "weight", second, first
-    form = (*image, *made[1:], node.window)
+    batch, channels, height, width = image
+    _, filters, tall, broad = made
+    form = (batch, channels, height, width, filters, tall, broad, node.window)
     return Recognised(node.inputs, lambda names, home: ConvolutionStep(kind, names[0], names[1], home, *form))
