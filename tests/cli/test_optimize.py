@@ -114,7 +114,11 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--policy", "lucky"], "unknown policy 'lucky'"),
         (["optimize", "rmsnorm", "--proposer", "oracle"], "unknown proposer 'oracle'"),
         (["optimize", "rmsnorm", "--contract", "fortran"], "unknown contract 'fortran'"),
-        (["optimize", "rmsnorm", "--device", "toaster"], "this version optimizes cpp on cpu"),
+        (["optimize", "rmsnorm", "--device", "toaster"], "unknown device 'toaster'"),
+        (
+            ["optimize", "rmsnorm", "--contract", "cpp", "--device", "cuda"],
+            "a cpp candidate runs on cpu, not on cuda:0",
+        ),
         (["optimize", "rmsnorm", "--start", "nowhere.cpp"], "nowhere.cpp: no such file"),
         (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
         (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
