@@ -154,7 +154,7 @@ def test_tunables_of_the_fastest_are_swept_once() -> None:
 
 def test_random_sampling_never_has_a_parent() -> None:
     ask = Uniform().ask(state_with(1.0, 2.0, 3.0))
-    assert ask.operator is Operator.fresh and ask.parents == ()
+    assert ask.operator is Operator.sample and ask.parents == ()
 
 
 def test_greedy_varies_the_fastest_most() -> None:

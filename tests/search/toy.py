@@ -139,7 +139,7 @@ class ToyProposer:
         found = []
         for _ in range(request.count):
             match request.operator:
-                case Operator.fresh:
+                case Operator.fresh | Operator.sample:
                     genes = tuple(draw.randrange(LEVELS) for _ in range(GENES))
                 case Operator.mutate:
                     genes = _mutated(parents[0], draw)

@@ -25,6 +25,7 @@ _BLOCK = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[ \
 TUNABLES = "A line `// tunable: BLOCK = 32, 64, 128` defines BLOCK, and has the other values tried as well."
 WANTED = {
     Operator.fresh: "Write a new candidate.",
+    Operator.sample: "Write a new candidate, unlike any that you would think of first.",
     Operator.mutate: "Write a faster variation of the parent below.",
     Operator.crossover: "Write a candidate that joins what is good in the parents below.",
 }

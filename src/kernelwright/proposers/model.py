@@ -19,9 +19,13 @@ class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
 
 
 class Operator(StrEnum):
-    """What is wanted: something new, a variation of one parent, or a cross of several."""
+    """What is wanted: something new, a variation of one parent, or a cross of several.
+
+    `fresh` is the best that the proposer can think of, `sample` one drawn by chance alone, for comparison.
+    """
 
     fresh = "fresh"
+    sample = "sample"
     mutate = "mutate"
     crossover = "crossover"
 

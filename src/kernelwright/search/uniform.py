@@ -1,4 +1,4 @@
-"""Random sampling: always something fresh, never a parent. What other policies are compared with."""
+"""Random sampling: always drawn by chance, never from a parent. What other policies are compared with."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ class Uniform:
     name: str = "random"
 
     def ask(self, state: State) -> Ask:
-        return request(state, Operator.fresh)
+        return request(state, Operator.sample)

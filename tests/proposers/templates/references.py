@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from kernelwright.tasks import Task, normal, tensor
+from kernelwright.tasks import Task, custom, normal, tensor
 from kernelwright.tasks.backward import derive_backward
 
 
@@ -80,6 +80,24 @@ def wide_layernorm() -> Task:
     sizes = [{"n": 1, "c": 16, "h": 64, "w": 64}]
     ranges = {"n": (1, 8), "c": (2, 64), "h": (2, 99), "w": (2, 99)}
     return Task(reference=reference, inputs=inputs, public=sizes, hidden=ranges, name="wide_layernorm")
+
+
+def _distinct(
+    generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, sizes: dict[str, int]
+) -> torch.Tensor:
+    """No two places of a row are equal, or their order would decide."""
+    ranks = torch.rand(*shape[:-1], sizes["many"] * 2, generator=generator).argsort(-1)
+    return ranks[..., : shape[-1]].to(dtype).contiguous()
+
+
+def scatter() -> Task:
+    def reference(index: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(x.shape[0], 2 * x.shape[1]).scatter(1, index, x * 2)
+
+    inputs = {"index": tensor("rows", "many", draw=custom(_distinct), dtype="int64"), "x": tensor("rows", "many")}
+    sizes = [{"rows": 30, "many": 40}, {"rows": 11, "many": 70}]
+    ranges = {"rows": (1, 500), "many": (1, 500)}
+    return Task(reference=reference, inputs=inputs, public=sizes, hidden=ranges, name="scatter")
 
 
 def backward(task: Task) -> Task:

@@ -76,6 +76,11 @@ def test_what_users_write_agrees(task: Task, direction: str) -> None:
     check(task if direction == "forward" else references.backward(task), 40, 2, (Family.NORMAL,))
 
 
+@pytest.mark.slow
+def test_a_scatter_agrees() -> None:
+    check(references.scatter(), 8, 2, (Family.NORMAL,))
+
+
 def test_elementary_functions_are_right_everywhere() -> None:
     """All in one kernel, over the whole range and its ends."""
 

@@ -53,3 +53,11 @@ def test_a_used_up_pool_answers_with_fewer(proposer: TemplateProposer) -> None:
     first = proposer.propose(Request(Operator.fresh, 1, seed=1))[0]
     known = parent(first)
     assert len(proposer.propose(Request(Operator.crossover, 5, seed=1, parents=(known, known)))) == 0
+
+
+def test_samples_come_by_chance_alone_and_nothing_comes_twice(proposer: TemplateProposer) -> None:
+    first = proposer.propose(Request(Operator.fresh, 1, seed=1))[0].candidate.id
+    sampled = [proposer.propose(Request(Operator.sample, 1, seed=seed))[0].candidate.id for seed in range(6)]
+    assert len(set(sampled)) > 3 and first not in sampled[:1]
+    again = proposer.propose(Request(Operator.fresh, 4, seed=1, known=frozenset({first, *sampled})))
+    assert {first, *sampled}.isdisjoint(one.candidate.id for one in again)

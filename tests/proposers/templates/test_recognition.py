@@ -78,6 +78,7 @@ def test_bias_and_activation_become_the_last_step_of_the_product() -> None:
         (references.linear_gelu(), "product"),
         (references.convolution(), "convolution+pooling"),
         (references.wide_layernorm(), "row_reduction"),
+        (references.scatter(), "pointwise+scatter"),
         (references.matrix(lambda x: x.log_softmax(-1)), "row_reduction"),
         (references.matrix(lambda x: x.sum(0)), "column_reduction"),
         (references.matrix(lambda x: x.mean()), "row_reduction"),

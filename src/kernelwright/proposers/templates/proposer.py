@@ -47,8 +47,9 @@ class TemplateProposer:
         chance = random.Random(request.seed)
         pool = self.renderer.gene_pool(self.plan)
         parents = [dict(parent.proposal.genes) for parent in request.parents]
-        known = {parent.proposal.candidate.id for parent in (*request.parents, *request.inspirations)}
-        first = iter(pool.promising()) if request.operator == Operator.fresh or not parents else iter(())
+        inbred = request.operator in (Operator.mutate, Operator.crossover) and parents
+        first = iter(()) if inbred or request.operator is Operator.sample else iter(pool.promising())
+        shown = {one.proposal.candidate.id for one in (*request.parents, *request.inspirations)}
         made: dict[str, Proposal] = {}
         idle = 0
         while len(made) < request.count and idle < TRIES:
@@ -56,14 +57,15 @@ class TemplateProposer:
             if genes is None:
                 genes = self._drawn(pool, request.operator, parents, chance)
             proposal = self._proposal(genes, request)
-            new = proposal.candidate.id not in made and proposal.candidate.id not in known
+            name = proposal.candidate.id
+            new = name not in made and name not in shown and name not in request.known
             idle = 0 if new else idle + 1
             if new:
-                made[proposal.candidate.id] = proposal
+                made[name] = proposal
         return list(made.values())
 
     def _drawn(self, pool: GenePool, operator: Operator, parents: list[Genes], chance: random.Random) -> Genes:
-        if operator == Operator.fresh or not parents:
+        if operator in (Operator.fresh, Operator.sample) or not parents:
             return pool.drawn(chance)
         if operator == Operator.crossover and len(parents) > 1:
             return pool.crossed(parents, chance)
@@ -71,7 +73,7 @@ class TemplateProposer:
 
     def _proposal(self, genes: Genes, request: Request) -> Proposal:
         source = self.renderer.render(self.plan, genes, self.signatures)
-        parents = () if request.operator == Operator.fresh else request.parents
+        parents = () if request.operator in (Operator.fresh, Operator.sample) else request.parents
         return Proposal(
             Candidate(self.contract, source, f"templates {self.pattern}"),
             origin=f"templates {self.pattern}",
