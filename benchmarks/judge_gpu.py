@@ -19,9 +19,8 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,31 +28,26 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-KERNELS, EXPLOITS = ROOT / "tests" / "kernels_cuda", ROOT / "tests" / "gpu" / "exploits"
-EXAMPLE = KERNELS / "rmsnorm_vector"
 
-_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
-Path(_home.name).chmod(0o755)
-os.environ["KERNELWRIGHT_HOME"] = _home.name
-
+from benchmarks.gpu_rows import rows  # noqa: E402
+from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, row, settings, timed, told, variant  # noqa: E402
 from benchmarks.kbench_harness import harness  # noqa: E402
 
-from kernelwright.contracts import Candidate, read_source  # noqa: E402
+from kernelwright.contracts import read_source  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
-from kernelwright.devices.names import Device, require  # noqa: E402
+from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import statistics  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.gpu.workshop import GpuWorkshop  # noqa: E402
-from kernelwright.judge.keys import judge_key  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.service.client import stop_all  # noqa: E402
-from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.statistics import median  # noqa: E402
-from kernelwright.judge.verdict import Outcome, Verdict, WorkloadResult  # noqa: E402
+from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 
-CUDA = Device("cuda", 0)
-RANK = Effort(least=12, most=12)
+_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
+Path(_home.name).chmod(0o755)
+os.environ["KERNELWRIGHT_HOME"] = _home.name  # a cache and a key of its own
+
 SIZES = ((1024, 4096), (64, 128))
 BY_DURATION = ((64, 128), (256, 1024), (1024, 2048), (1024, 4096), (4096, 4096), (16384, 4096), (32768, 8192))
 HOSTILE = (
@@ -62,100 +56,6 @@ HOSTILE = (
 )
 HARMLESS = ("hog_device_heap",)  # its results are right, and what it takes is given back with its process
 ENDLESS = ("endless", "endless_deadlock")
-OPERATIONS = (
-    *("layernorm3d", "rmsnorm", "cross_entropy", "linear", "linear_relu", "maxpool2d", "conv_relu_pool"),
-    *("unet_linear", "unet_conv2d", "llama_ffw", "resnet_block"),
-)
-ROWS = tuple(f"{name}{direction}" for direction in ("", ":backward") for name in OPERATIONS)
-
-TASK = '''"""RMS normalisation on chosen workloads."""
-import torch
-from kernelwright.tasks import Task, normal, tensor
-
-def reference(x, weight, eps):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
-
-task = Task(
-    reference,
-    inputs={{"x": tensor("rows", "cols"), "weight": tensor("cols", draw=normal(1.0, 0.2)), "eps": 1e-6}},
-    public=[{public}],
-    hidden={{"rows": (30, 1200), "cols": (100, 5000)}},
-)
-'''
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a section is given: a folder of its own, until when it may go on, the command line, what it found the last
-    time, and a way to write down what it has so far."""
-
-    folder: Path
-    until: float
-    arguments: argparse.Namespace
-    before: dict[str, Any]
-    keep: Callable[[Any], None]
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() > self.until
-
-    def task(self, sizes: tuple[tuple[int, int], ...], name: str = "rows_task.py") -> str:
-        public = ", ".join(f'{{"rows": {rows}, "cols": {cols}}}' for rows, cols in sizes)
-        path = self.folder / name
-        path.write_text(TASK.format(public=public))
-        return str(path)
-
-
-def settings(*baselines: str, effort: Effort = RANK, safety: bool = False, public_only: bool = False) -> Settings:
-    return Settings(baselines=baselines, effort=effort, safety=safety, public_only=public_only, device=CUDA)
-
-
-_numbers = itertools.count()
-
-
-def variant(path: Path = EXAMPLE) -> Candidate:
-    """The source with a comment of its own, so that it is another candidate with another build."""
-    source = read_source(path)
-    return Candidate("cuda", f"// variant {next(_numbers)} {time.time_ns()}\n{source.source}", path.name)
-
-
-def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
-    value = function()
-    return time.perf_counter() - begin, value
-
-
-def told(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "name": verdict.name,
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "evidence": None if verdict.evidence is None else verdict.evidence.model_dump(),
-        "seconds": verdict.seconds,
-        "stages": verdict.stage_seconds,
-        "workloads": [row(result) for result in verdict.workloads],
-        "conditions": verdict.conditions.model_dump(),
-    }
-
-
-def row(result: WorkloadResult) -> dict[str, Any]:
-    return {
-        "workload": result.label,
-        "hidden": result.hidden,
-        "speed": result.speed,
-        "trials": result.trials,
-        "us": _us(result.seconds),
-        "outside_us": _us(result.outside_seconds),
-        "baselines_us": {entry.baseline: _us(entry.seconds) for entry in result.baselines},
-        "speedup": {entry.baseline: entry.speedup.model_dump() for entry in result.baselines},
-        "aa": None if result.aa is None else result.aa.model_dump(),
-        "bound": None if result.bound is None else result.bound.model_dump(),
-        "kernels": [use.model_dump() for use in result.kernels],
-    }
-
-
-def _us(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e6
 
 
 def commands(run: Run) -> dict[str, Any]:
@@ -170,7 +70,7 @@ def commands(run: Run) -> dict[str, Any]:
         for number in range(count + 1):
             if run.over:
                 break
-            path = run.folder / f"candidate{next(_numbers)}.cu"
+            path = run.folder / f"candidate{time.time_ns()}.cu"
             path.write_text(variant().source)
             seconds, verdict = timed(partial(_call, run.task(SIZES), path, safety=safety))
             entry = {"warm": number > 0, "seconds": seconds, "judging": verdict["seconds"]}
@@ -342,72 +242,6 @@ def _inside(before: Verdict, after: Verdict) -> dict[str, bool]:
         band = statistics.band("gpu", one.seconds)
         found[one.label] = band.low <= other.seconds / one.seconds <= band.high
     return found
-
-
-def rows(run: Run) -> dict[str, Any]:
-    """Baselines and bounds of every public workload. `compile` is max-autotune, the fastest of several fresh ones.
-
-    It takes minutes for a product or a convolution: name a few `--tasks` at a time, and rows of earlier runs stay.
-    """
-    compiles = run.arguments.compiles
-    with _shop(compiles) as shop:
-        found: dict[str, Any] = {"compiles": compiles, "rows": run.before.get("rows", []), "left_out": []}
-        for reference in run.arguments.tasks or ROWS:
-            try:
-                task = shop.oracle.open(reference)
-            except KernelwrightError as error:  # an operation without a gradient, or a name that is not there
-                found["left_out"].append({"task": reference, "why": str(error)})
-                continue
-            for posed in task.public:
-                label = f"{reference} {posed.workload.label}"
-                if run.over:
-                    found["left_out"].append({"task": label, "why": "out of time"})
-                    continue
-                begin = time.perf_counter()
-                try:
-                    entry = _row(shop, task, posed, tuple(run.arguments.baselines))
-                except KernelwrightError as error:
-                    entry = {"failed": str(error)}
-                entry = {"task": label, **entry, "compiles": compiles, "took_s": time.perf_counter() - begin}
-                print(f"  {entry}", flush=True)
-                found["rows"] = [*(kept for kept in found["rows"] if kept["task"] != label), entry]
-                run.keep(found)
-        return found
-
-
-@contextmanager
-def _shop(compiles: int) -> Iterator[GpuWorkshop]:
-    shop = GpuWorkshop(CUDA.index, judge_key(), 0, None, compiles)
-    try:
-        yield shop
-    finally:
-        shop.close()
-
-
-def _row(shop: GpuWorkshop, task: Any, posed: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    from kernelwright.judge.oracle.client import close_all
-
-    limits = shop.limits(task, posed)
-    _, descriptors = shop.oracle.arena(task, posed.workload)
-    try:
-        with shop.working():
-            shop.baselines.open(names, shop.oracle, task, posed, descriptors, lambda text: None)
-    finally:
-        close_all(descriptors)
-    times: dict[str, list[float]] = {name: [] for name in names}
-    processes = shop.baselines.processes(names)
-    with shop.measuring():
-        for _ in range(50):
-            for name, process in processes.items():
-                shop.oracle.restore()
-                times[name].append(process.time())
-    return {
-        "us": {name: median(values) * 1e6 for name, values in times.items()},
-        "against_itself": {name: asdict(statistics.against_itself(values)) for name, values in times.items()},
-        "bound_us": limits.bound * 1e6,
-        "impossible_below_us": limits.impossible_below * 1e6,
-        "cost": asdict(limits.cost),
-    }
 
 
 def kbench(run: Run) -> dict[str, Any]:

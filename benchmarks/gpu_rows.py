@@ -1,0 +1,88 @@
+"""Baselines and bounds of every public workload of some tasks: what a kernel for them is up against on this GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from benchmarks.gpu_run import CUDA, Run
+
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge import statistics
+from kernelwright.judge.gpu.workshop import GpuWorkshop
+from kernelwright.judge.keys import judge_key
+from kernelwright.judge.oracle.client import OpenTask, Posed, close_all
+from kernelwright.judge.statistics import median
+
+OPERATIONS = (
+    *("layernorm3d", "rmsnorm", "cross_entropy", "linear", "linear_relu", "maxpool2d", "conv_relu_pool"),
+    *("unet_linear", "unet_conv2d", "llama_ffw", "resnet_block"),
+)
+ROWS = tuple(f"{name}{direction}" for direction in ("", ":backward") for name in OPERATIONS)
+
+
+def rows(run: Run) -> dict[str, Any]:
+    """Baselines and bounds of every public workload. `compile` is max-autotune, the fastest of several fresh ones.
+
+    It takes minutes for a product or a convolution: name a few `--tasks` at a time, and rows of earlier runs stay.
+    """
+    compiles = run.arguments.compiles
+    with _shop(compiles) as shop:
+        found: dict[str, Any] = {"compiles": compiles, "rows": run.before.get("rows", []), "left_out": []}
+        for reference in run.arguments.tasks or ROWS:
+            try:
+                task = shop.oracle.open(reference)
+            except KernelwrightError as error:  # an operation without a gradient, or a name that is not there
+                found["left_out"].append({"task": reference, "why": str(error)})
+                continue
+            for posed in task.public:
+                label = f"{reference} {posed.workload.label}"
+                if run.over:
+                    found["left_out"].append({"task": label, "why": "out of time"})
+                    continue
+                begin = time.perf_counter()
+                try:
+                    entry = _row(shop, task, posed, tuple(run.arguments.baselines))
+                except KernelwrightError as error:
+                    entry = {"failed": str(error)}
+                entry = {"task": label, **entry, "compiles": compiles, "took_s": time.perf_counter() - begin}
+                print(f"  {entry}", flush=True)
+                found["rows"] = [*(kept for kept in found["rows"] if kept["task"] != label), entry]
+                run.keep(found)
+        return found
+
+
+@contextmanager
+def _shop(compiles: int) -> Iterator[GpuWorkshop]:
+    shop = GpuWorkshop(CUDA.index, judge_key(), 0, None, compiles)
+    try:
+        yield shop
+    finally:
+        shop.close()
+
+
+def _row(shop: GpuWorkshop, task: OpenTask, posed: Posed, names: tuple[str, ...]) -> dict[str, Any]:
+    limits = shop.limits(task, posed)
+    _, descriptors = shop.oracle.arena(task, posed.workload)
+    try:
+        with shop.working():
+            shop.baselines.open(names, shop.oracle, task, posed, descriptors, lambda text: None)
+    finally:
+        close_all(descriptors)
+    times: dict[str, list[float]] = {name: [] for name in names}
+    processes = shop.baselines.processes(names)
+    with shop.measuring():
+        for _ in range(50):
+            for name, process in processes.items():
+                shop.oracle.restore()
+                times[name].append(process.time())
+    return {
+        "us": {name: median(values) * 1e6 for name, values in times.items()},
+        "against_itself": {name: asdict(statistics.against_itself(values)) for name, values in times.items()},
+        "bound_us": limits.bound * 1e6,
+        "impossible_below_us": limits.impossible_below * 1e6,
+        "cost": asdict(limits.cost),
+    }

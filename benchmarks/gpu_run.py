@@ -1,0 +1,112 @@
+"""What the sections of judge_gpu.py share: tasks, settings and candidates to judge, and verdicts as plain data."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelwright.contracts import Candidate, read_source
+from kernelwright.devices.names import Device
+from kernelwright.judge.measure import Effort
+from kernelwright.judge.settings import Settings
+from kernelwright.judge.verdict import Verdict, WorkloadResult
+
+ROOT = Path(__file__).parents[1]
+KERNELS, EXPLOITS = ROOT / "tests" / "kernels_cuda", ROOT / "tests" / "gpu" / "exploits"
+EXAMPLE = KERNELS / "rmsnorm_vector"
+CUDA = Device("cuda", 0)
+RANK = Effort(least=12, most=12)
+
+TASK = '''"""RMS normalisation on chosen workloads."""
+import torch
+from kernelwright.tasks import Task, normal, tensor
+
+def reference(x, weight, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+task = Task(
+    reference,
+    inputs={{"x": tensor("rows", "cols"), "weight": tensor("cols", draw=normal(1.0, 0.2)), "eps": 1e-6}},
+    public=[{public}],
+    hidden={{"rows": (30, 1200), "cols": (100, 5000)}},
+)
+'''
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a section is given: a folder of its own, until when it may go on, the command line, what it found the last
+    time, and a way to write down what it has so far."""
+
+    folder: Path
+    until: float
+    arguments: argparse.Namespace
+    before: dict[str, Any]
+    keep: Callable[[Any], None]
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self.until
+
+    def task(self, sizes: tuple[tuple[int, int], ...], name: str = "rows_task.py") -> str:
+        public = ", ".join(f'{{"rows": {rows}, "cols": {cols}}}' for rows, cols in sizes)
+        path = self.folder / name
+        path.write_text(TASK.format(public=public))
+        return str(path)
+
+
+def settings(*baselines: str, effort: Effort = RANK, safety: bool = False, public_only: bool = False) -> Settings:
+    return Settings(baselines=baselines, effort=effort, safety=safety, public_only=public_only, device=CUDA)
+
+
+_numbers = itertools.count()
+
+
+def variant(path: Path = EXAMPLE) -> Candidate:
+    """The source with a comment of its own, so that it is another candidate with another build."""
+    source = read_source(path)
+    return Candidate("cuda", f"// variant {next(_numbers)} {time.time_ns()}\n{source.source}", path.name)
+
+
+def timed(function: Callable[[], Any]) -> tuple[float, Any]:
+    begin = time.perf_counter()
+    value = function()
+    return time.perf_counter() - begin, value
+
+
+def told(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "name": verdict.name,
+        "verdict": verdict.verdict,
+        "reason": verdict.reason,
+        "evidence": None if verdict.evidence is None else verdict.evidence.model_dump(),
+        "seconds": verdict.seconds,
+        "stages": verdict.stage_seconds,
+        "workloads": [row(result) for result in verdict.workloads],
+        "conditions": verdict.conditions.model_dump(),
+    }
+
+
+def row(result: WorkloadResult) -> dict[str, Any]:
+    return {
+        "workload": result.label,
+        "hidden": result.hidden,
+        "speed": result.speed,
+        "trials": result.trials,
+        "us": _us(result.seconds),
+        "outside_us": _us(result.outside_seconds),
+        "baselines_us": {entry.baseline: _us(entry.seconds) for entry in result.baselines},
+        "speedup": {entry.baseline: entry.speedup.model_dump() for entry in result.baselines},
+        "aa": None if result.aa is None else result.aa.model_dump(),
+        "bound": None if result.bound is None else result.bound.model_dump(),
+        "kernels": [use.model_dump() for use in result.kernels],
+    }
+
+
+def _us(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e6
