@@ -1,0 +1,93 @@
+"""Makes docs/results.md from what `optimize_suite.py` wrote: `python benchmarks/results_page.py`.
+
+Every speedup on the page is read from a signed certificate under benchmarks/results/optimized, not from a report.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from kernelwright.judge import certificate
+from kernelwright.judge.verdict import Verdict, WorkloadResult
+from kernelwright.search.score import pooled
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "results.md"
+PRODUCTS = ("linear", "llama_ffw", "unet_linear", "unet_conv2d", "resnet_block", "conv_relu_pool")  # and linear_relu
+
+
+def main() -> None:
+    parts = [
+        "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. A figure is the lower end "
+        "of the 95% interval of a speedup, the least over all workloads of the task, public and hidden, as the "
+        "certificates beside the kernels say. They can be replayed: `kernelwright replay FILE`."
+    ]
+    for device in ("cpu", "cuda"):
+        path = RESULTS / f"optimize_{device}.json"
+        if path.exists():
+            parts += section(device, json.loads(path.read_text()))
+    PAGE.write_text("\n".join(parts) + "\n")
+    print(f"written: {PAGE.relative_to(ROOT)}")
+
+
+def section(device: str, report: dict[str, Any]) -> list[str]:
+    rows = {ref: proven(device, ref) for ref, row in report["tasks"].items() if row["covered"]}
+    machine = next((verdict.conditions.device for verdict in rows.values() if verdict), device)
+    parts = [f"\n## {machine}\n\n`{report['command']}`"]
+    for title, chosen in (
+        ("Memory-bound", [ref for ref in rows if not is_product(ref)]),
+        ("Dominated by products", [ref for ref in rows if is_product(ref)]),
+    ):
+        if not chosen:
+            continue
+        won = sum(least(rows[ref], "best") > 1 for ref in chosen)
+        parts.append(f"\n### {title}: faster than the best baseline on {won} of {len(chosen)}\n")
+        parts.append(
+            "| task | over eager | over compile | over the best | evaluations | kernel |\n|---|---|---|---|---|---|"
+        )
+        parts += [line(ref, rows[ref], report["tasks"][ref]) for ref in chosen]
+    missing = [f"- `{ref}`: {row['why']}" for ref, row in report["tasks"].items() if not row["covered"]]
+    return parts + (["\nNot covered by the templates:\n", *missing] if missing else [])
+
+
+def is_product(ref: str) -> bool:
+    return ref.partition(":")[0] in (*PRODUCTS, "linear_relu")
+
+
+def proven(device: str, ref: str) -> Verdict | None:
+    """The verdicts of a task's certificates as one. None where there is no best."""
+    joined: Verdict | None = None
+    folder = RESULTS / "optimized" / device / ref.replace(":", "_")
+    for issued in sorted(map(certificate.read, folder.glob("*.json")), key=lambda issued: issued.issued):
+        joined = issued.verdict if joined is None else pooled(joined, issued.verdict)
+    return joined
+
+
+def least(verdict: Verdict | None, baseline: str) -> float:
+    if verdict is None:
+        return math.nan
+    return min(low(result, baseline) for result in verdict.workloads)
+
+
+def low(result: WorkloadResult, baseline: str) -> float:
+    if baseline == "best":
+        best = result.best_baseline
+        return best.speedup.low if best else math.nan
+    return next((one.speedup.low for one in result.baselines if one.baseline == baseline), math.nan)
+
+
+def line(ref: str, verdict: Verdict | None, row: dict[str, Any]) -> str:
+    found = row.get("report", {})
+    if verdict is None:
+        why = found.get("detail") or "; ".join(row.get("failed", ())) or "no speed was measured on every workload"
+        return f"| {ref} | - | - | - | {found.get('evaluations', '-')} | no best: {why} |"
+    speeds = " | ".join(f"{least(verdict, name):.2f}×" for name in ("eager", "compile", "best"))
+    return f"| {ref} | {speeds} | {found['evaluations']} | {found['best']['note']} |"
+
+
+if __name__ == "__main__":
+    main()
