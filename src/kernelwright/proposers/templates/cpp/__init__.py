@@ -1,0 +1,1 @@
+"""Renders patterns as candidates of the cpp contract."""

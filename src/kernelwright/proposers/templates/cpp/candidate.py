@@ -1,0 +1,80 @@
+"""Puts rendered steps together: prelude, buffers and the contract's function around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.contracts.cpp import CPP
+from kernelwright.proposers.templates.cpp import matmul, pooling, rows
+from kernelwright.proposers.templates.cpp.prelude import prelude
+from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.patterns.heavy import MatmulStep, PoolBackwardStep, PoolStep
+from kernelwright.proposers.templates.patterns.rows import RowProgram
+from kernelwright.proposers.templates.plan import Plan, Step
+from kernelwright.proposers.templates.sizes import Sizes
+from kernelwright.tasks.model import Signature
+
+
+@dataclass(frozen=True)
+class StepRenderer:
+    """How one kind of step is written."""
+
+    gene_pool: Callable[[Any], GenePool]
+    describe: Callable[[Any, Genes], str]
+    render: Callable[[Any, Genes, Sizes, Mapping[str, str]], str]
+
+
+RENDERERS: dict[type, StepRenderer] = {
+    RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
+    MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
+    PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+}
+SHARED = ("width", "grain")  # one value for all steps of a kernel
+
+
+def gene_pool(plan: Plan) -> GenePool:
+    """The genes of all steps; those of a second and further step are numbered."""
+    genes: dict[str, Gene] = {}
+    for number, step in enumerate(plan.steps):
+        for gene in RENDERERS[type(step)].gene_pool(step).genes:
+            name = gene_name(gene.name, number)
+            genes.setdefault(name, Gene(name, gene.values, gene.good))
+    return GenePool(tuple(genes.values()))
+
+
+def gene_name(name: str, number: int) -> str:
+    return name if number == 0 or name in SHARED else f"{name}{number + 1}"
+
+
+def own_genes(step: Step, number: int, genes: Genes) -> Genes:
+    pool = RENDERERS[type(step)].gene_pool(step)
+    return {gene.name: genes[gene_name(gene.name, number)] for gene in pool.genes}
+
+
+def describe(plan: Plan, genes: Genes) -> str:
+    notes = [
+        RENDERERS[type(step)].describe(step, own_genes(step, number, genes)) for number, step in enumerate(plan.steps)
+    ]
+    return "; then ".join(notes)
+
+
+def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
+    sizes = Sizes(plan.graph)
+    pointers = {tensor.name: f"{tensor.name}.data" for tensor in plan.graph.tensors}
+    pointers |= {buffer.name: buffer.name for buffer in plan.buffers}
+    body = ""
+    for buffer in plan.buffers:
+        count = f"static_cast<size_t>({sizes.expression(buffer.count)})"
+        body += (
+            f"  static std::vector<float> memory_{buffer.name};\n"
+            f"  if (memory_{buffer.name}.size() < {count} + 16) memory_{buffer.name}.resize({count} + 16);\n"
+            f"  float* const {buffer.name} = aligned(memory_{buffer.name}.data());\n"
+        )
+    for number, step in enumerate(plan.steps):
+        body += RENDERERS[type(step)].render(step, own_genes(step, number, genes), sizes, pointers)
+    head = CPP.signature_text(tuple(signatures)).removesuffix(";")
+    about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
+    return f"{about}{prelude(body, int(genes['width']))}\n}}  // namespace\n\n{head} {{\n{body}}}\n"

@@ -1,0 +1,195 @@
+"""The typed graph of a reference: what the patterns look at. Sizes and numbers are symbolic, no value is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from kernelwright.errors import KernelwrightError
+
+
+class CannotExpressError(KernelwrightError):
+    """A reference that no template covers; the message names the operation."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A size, known by what it was in two traces with different sizes: equal ones are constants of the reference."""
+
+    first: int
+    second: int
+
+    def __mul__(self, other: Extent) -> Extent:
+        return Extent(self.first * other.first, self.second * other.second)
+
+    @property
+    def literal(self) -> int | None:
+        return self.first if self.first == self.second else None
+
+    @property
+    def single(self) -> bool:
+        return self.first == 1 and self.second == 1
+
+
+Shape = tuple[Extent, ...]
+ONE = Extent(1, 1)
+
+
+def total(shape: Shape) -> Extent:
+    return Extent(prod(extent.first for extent in shape), prod(extent.second for extent in shape))
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A number that follows from scalar arguments: an operator over formulas, argument names and literals."""
+
+    operator: str  # "+", "-", "*", "/", "pow", "sqrt" or "neg"
+    operands: tuple[Formula | Extent | str | float, ...]
+
+
+Number = float | int | bool | Extent | Formula | str  # a str names a scalar argument
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value. `inputs` are places of earlier nodes in the graph."""
+
+    shape: Shape
+    dtype: str
+    inputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Argument(Node):
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    value: Number = 0.0
+
+
+@dataclass(frozen=True)
+class Pointwise(Node):
+    """An elementwise operation; operands broadcast as in torch."""
+
+    operation: str = ""
+
+
+@dataclass(frozen=True)
+class Reduce(Node):
+    """Over `dims`, counted from the front of its input."""
+
+    operation: str = ""  # "sum", "max", "min", "argmax" or "argmin"
+    dims: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gather(Node):
+    """The element of input 0 at index input 1 along the last dimension."""
+
+
+@dataclass(frozen=True)
+class Position(Node):
+    """The place along the last dimension."""
+
+
+@dataclass(frozen=True)
+class View(Node):
+    """The same elements in the same order under another shape."""
+
+
+@dataclass(frozen=True)
+class Broadcast(Node):
+    """Its input, repeated along dimensions of size one."""
+
+
+@dataclass(frozen=True)
+class Permute(Node):
+    dims: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Matmul(Node):
+    """Two matrices, or two stacks of matrices."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What convolutions and pooling slide: two numbers each, for height and width."""
+
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int]
+    dilation: tuple[int, int] = (1, 1)
+
+
+UNIT = Window((1, 1), (1, 1), (0, 0))
+
+
+@dataclass(frozen=True)
+class Pool(Node):
+    """Maximum over windows of input 0."""
+
+    window: Window = UNIT
+
+
+@dataclass(frozen=True)
+class PoolPlaces(Node):
+    """Where the maxima of a pooling lie. Only its backward asks, and it finds them again."""
+
+
+@dataclass(frozen=True)
+class PoolBackward(Node):
+    """Sends input 0 to the first maximum of each window of input 1."""
+
+    window: Window = UNIT
+
+
+@dataclass(frozen=True)
+class Convolution(Node):
+    """Input 0 with weight input 1, without a bias."""
+
+    window: Window = UNIT
+    groups: int = 1
+
+
+@dataclass(frozen=True)
+class ConvolutionInput(Node):
+    """Gradient of a convolution towards its input: from gradient input 0 and weight input 1."""
+
+    window: Window = UNIT
+    groups: int = 1
+
+
+@dataclass(frozen=True)
+class ConvolutionWeight(Node):
+    """Gradient of a convolution towards its weight: from gradient input 0 and the convolution's input 1."""
+
+    window: Window = UNIT
+    groups: int = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    name: str
+    node: int
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the signature, in the order in which a kernel receives it."""
+
+    name: str
+    dtype: str
+    shape: Shape
+    role: str
+
+
+@dataclass(frozen=True)
+class Graph:
+    task: str
+    nodes: tuple[Node, ...]
+    results: tuple[Result, ...]
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[str, ...]

@@ -1,0 +1,469 @@
+"""From operations of torch to nodes of the graph, one small function for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.proposers.templates.graph import (
+    Broadcast,
+    CannotExpressError,
+    Constant,
+    Convolution,
+    ConvolutionInput,
+    ConvolutionWeight,
+    Extent,
+    Formula,
+    Gather,
+    Matmul,
+    Node,
+    Number,
+    Permute,
+    Pointwise,
+    Pool,
+    PoolBackward,
+    PoolPlaces,
+    Position,
+    Reduce,
+    Shape,
+    View,
+    Window,
+    total,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node, by its number in the graph."""
+
+    node: int
+
+
+Merged = Place | tuple[Place, ...] | Number | Sequence[Any] | None
+Lowered = Place | tuple[Place, ...]
+
+
+@dataclass
+class Builder:
+    """Collects nodes; equal ones are one node, so that nothing is computed twice."""
+
+    task: str
+    nodes: list[Node] = field(default_factory=list)
+    _known: dict[Node, int] = field(default_factory=dict)
+
+    def add(self, node: Node) -> Place:
+        if node not in self._known:
+            self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+        return Place(self._known[node])
+
+    def constant(self, value: Number, dtype: str) -> Place:
+        return self.add(Constant((), dtype, value=value))
+
+    def pointwise(self, operation: str, operands: Sequence[Any], shape: Shape, dtype: str) -> Place:
+        """Numbers among the operands become constants in the dtype of the tensors beside them."""
+        beside = next((self.nodes[o.node].dtype for o in operands if isinstance(o, Place)), dtype)
+        places = [o if isinstance(o, Place) else self.constant(o, _wider(beside, o)) for o in operands]
+        return self.add(Pointwise(shape, dtype, tuple(p.node for p in places), operation))
+
+    def shape(self, place: Place) -> Shape:
+        return self.nodes[place.node].shape
+
+    def dtype(self, place: Place) -> str:
+        return self.nodes[place.node].dtype
+
+
+def _wider(dtype: str, value: Number) -> str:
+    whole = isinstance(value, int | Extent)
+    return dtype if whole or dtype.startswith(("float", "bfloat")) else "float32"
+
+
+@dataclass(frozen=True)
+class Call:
+    builder: Builder
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    shape: Shape
+    dtype: str
+
+    def get(self, place: int, name: str, default: Any = None) -> Any:
+        return self.args[place] if place < len(self.args) else self.kwargs.get(name, default)
+
+    def pointwise(self, operation: str, *operands: Any, dtype: str = "") -> Place:
+        return self.builder.pointwise(operation, operands, self.shape, dtype or self.dtype)
+
+    def refuse(self, why: str = "") -> CannotExpressError:
+        about = f" ({why})" if why else ""
+        return CannotExpressError(f"{self.builder.task}: no template covers the operation {self.name}{about}")
+
+
+Lowering = Callable[[Call], Lowered]
+
+_SAME = frozenset(
+    (
+        *("mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "abs", "relu", "sigmoid", "tanh", "erf", "reciprocal"),
+        *("maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not"),
+        *("sign", "sgn", "log1p", "expm1", "sin", "cos", "floor", "bitwise_and", "bitwise_or", "bitwise_not"),
+    )
+)
+_RENAMED = {"sgn": "sign", "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_not": "logical_not"}
+
+
+def lower(
+    builder: Builder, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], shape: Shape, dtype: str
+) -> Lowered:
+    packet = getattr(target, "overloadpacket", target)
+    name = str(getattr(packet, "__name__", packet))
+    call = Call(builder, name, args, kwargs, shape, dtype)
+    if name in _SAME:
+        if name.startswith("bitwise") and dtype != "bool":
+            raise call.refuse("on integers")
+        return call.pointwise(_RENAMED.get(name, name), *args)
+    if name not in LOWERINGS:
+        raise call.refuse()
+    return LOWERINGS[name](call)
+
+
+def _same_value(call: Call) -> Place:
+    place = call.args[0]
+    assert isinstance(place, Place)
+    return place
+
+
+def _sum_of(call: Call) -> Place:
+    """a + alpha b, or a - alpha b."""
+    alpha = call.kwargs.get("alpha", 1)
+    second = call.args[1] if alpha == 1 else call.pointwise("mul", call.args[1], alpha)
+    return call.pointwise(call.name, call.args[0], second)
+
+
+def _power(call: Call) -> Place:
+    base, exponent = call.args
+    if not isinstance(base, Place) or isinstance(exponent, Place):
+        return call.pointwise("pow", base, exponent)
+    if exponent == 1:
+        return base
+    if exponent in (2, 3):
+        square = call.pointwise("mul", base, base)
+        return square if exponent == 2 else call.pointwise("mul", square, base)
+    known = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+    if isinstance(exponent, int | float) and exponent in known:
+        return call.pointwise(known[exponent], base)
+    return call.pointwise("pow", base, exponent)
+
+
+def _clamp(call: Call) -> Place:
+    value = call.args[0]
+    for place, name, operation in ((1, "min", "maximum"), (2, "max", "minimum")):
+        bound = call.get(place, name)
+        if bound is not None:
+            value = call.pointwise(operation, value, bound)
+    assert isinstance(value, Place)
+    return value
+
+
+def _converted(call: Call) -> Place:
+    place = call.args[0]
+    assert isinstance(place, Place)
+    if call.builder.dtype(place) == call.dtype:
+        return place
+    return call.pointwise("convert", place)
+
+
+def _filled(call: Call) -> Place:
+    values = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "scalar_tensor": call.args[0]}
+    value = values.get(call.name, call.args[1] if len(call.args) > 1 else 0)
+    place = call.builder.constant(value, call.dtype)
+    return place if not call.shape else call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
+
+
+def _view(call: Call) -> Place:
+    place = call.args[0]
+    assert isinstance(place, Place)
+    if call.builder.shape(place) == call.shape:
+        return place
+    return call.builder.add(View(call.shape, call.dtype, (place.node,)))
+
+
+def _broadcast(call: Call) -> Place:
+    place = call.args[0]
+    assert isinstance(place, Place)
+    if call.builder.shape(place) == call.shape:
+        return place
+    return call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
+
+
+def _permute(call: Call) -> Place:
+    place = call.args[0]
+    assert isinstance(place, Place)
+    rank = len(call.shape)
+    if call.name == "permute":
+        dims = [dim % rank for dim in call.args[1]]
+    else:
+        dims = list(range(rank))
+        one, other = (call.args[1] % rank, call.args[2] % rank) if call.name == "transpose" else (0, 1)
+        dims[one], dims[other] = dims[other], dims[one]
+    return _permuted(call, place, tuple(dims), call.shape)
+
+
+def _permuted(call: Call, place: Place, dims: tuple[int, ...], shape: Shape) -> Place:
+    """The transpose of a product is the product of the transposes, which templates can read as they lie."""
+    node = call.builder.nodes[place.node]
+    if dims == tuple(range(len(dims))):
+        return place
+    if isinstance(node, Matmul) and dims == (1, 0):
+        turned = [
+            _permuted(call, Place(operand), dims, call.builder.nodes[operand].shape[::-1]) for operand in node.inputs
+        ]
+        return call.builder.add(Matmul(shape, call.dtype, (turned[1].node, turned[0].node)))
+    if isinstance(node, Permute):
+        return _permuted(call, Place(node.inputs[0]), tuple(node.dims[dim] for dim in dims), shape)
+    return call.builder.add(Permute(shape, call.dtype, (place.node,), dims))
+
+
+def _dims(call: Call, place: Place, given: Any) -> tuple[int, ...]:
+    rank = len(call.builder.shape(place))
+    if given is None or given == []:
+        return tuple(range(rank))
+    return tuple(sorted(dim % rank for dim in (given if isinstance(given, list) else [given])))
+
+
+def _reduced(call: Call, operation: str, place: Place, dims: tuple[int, ...], dtype: str = "") -> Place:
+    """Always without the reduced dimensions; a view brings them back where the reference keeps them."""
+    shape = tuple(extent for dim, extent in enumerate(call.builder.shape(place)) if dim not in dims)
+    return call.builder.add(Reduce(shape, dtype or call.dtype, (place.node,), operation, dims))
+
+
+def _reshaped(call: Call, place: Place, shape: Shape) -> Place:
+    if call.builder.shape(place) == shape:
+        return place
+    return call.builder.add(View(shape, call.builder.dtype(place), (place.node,)))
+
+
+def _reduction(operation: str) -> Lowering:
+    def lowering(call: Call) -> Place:
+        place = call.args[0]
+        assert isinstance(place, Place)
+        dims = _dims(call, place, call.get(1, "dim"))
+        if operation.startswith("arg") and len(dims) != 1:
+            raise call.refuse("over all elements")
+        return _reshaped(call, _reduced(call, operation, place, dims), call.shape)
+
+    return lowering
+
+
+def _count(call: Call, place: Place, dims: tuple[int, ...]) -> Extent:
+    return total(tuple(call.builder.shape(place)[dim] for dim in dims))
+
+
+def _divided(call: Call, sums: Place, count: Number, shape: Shape) -> Place:
+    return call.builder.pointwise("div", (sums, count), shape, call.builder.dtype(sums))
+
+
+def _mean(call: Call) -> Place:
+    place = call.args[0]
+    assert isinstance(place, Place)
+    dims = _dims(call, place, call.get(1, "dim"))
+    sums = _reshaped(call, _reduced(call, "sum", place, dims), call.shape)
+    return _divided(call, sums, _count(call, place, dims), call.shape)
+
+
+def _moments(call: Call) -> tuple[Place, Place]:
+    """Variance and mean, the variance from squares of deviations: exact where the mean is large."""
+    place = call.args[0]
+    assert isinstance(place, Place)
+    shape, dtype = call.builder.shape(place), call.builder.dtype(place)
+    dims = _dims(call, place, call.get(1, "dim"))
+    keep = tuple(Extent(1, 1) if dim in dims else extent for dim, extent in enumerate(shape))
+    count = _count(call, place, dims)
+    sums = _reshaped(call, _reduced(call, "sum", place, dims, dtype), keep)
+    mean = _divided(call, sums, count, keep)
+    away = call.builder.pointwise("sub", (place, mean), shape, dtype)
+    square = call.builder.pointwise("mul", (away, away), shape, dtype)
+    squares = _reshaped(call, _reduced(call, "sum", square, dims, dtype), keep)
+    correction = call.get(2, "correction")
+    unbiased = 1 if correction is None else correction
+    if unbiased:
+        divisor: Number = Formula("-", (count, float(unbiased)))
+        variance = _divided(call, squares, divisor, keep)
+    else:
+        variance = _divided(call, squares, count, keep)
+    if not call.kwargs.get("keepdim", False) and len(keep) != len(shape) - len(dims):
+        kept = tuple(extent for dim, extent in enumerate(shape) if dim not in dims)
+        return _reshaped(call, variance, kept), _reshaped(call, mean, kept)
+    return variance, mean
+
+
+def _extreme(call: Call) -> tuple[Place, Place]:
+    """Values and places of max(dim) and min(dim)."""
+    place, dim = call.args[0], call.args[1]
+    assert isinstance(place, Place)
+    dims = _dims(call, place, dim)
+    shape = call.builder.shape(place)
+    keep = call.get(2, "keepdim", False)
+    form = tuple(Extent(1, 1) if d in dims else extent for d, extent in enumerate(shape) if keep or d not in dims)
+    dtype = call.builder.dtype(place)
+    values = _reduced(call, call.name, place, dims, dtype)
+    indices = _reduced(call, f"arg{call.name}", place, dims, "int64")
+    return _reshaped(call, values, form), _reshaped(call, indices, form)
+
+
+def _item(call: Call) -> Lowered:
+    places, which = call.args
+    chosen = places[which]
+    if chosen is None:
+        raise call.refuse("its further result")
+    assert isinstance(chosen, Place)
+    return chosen
+
+
+def _gather(call: Call) -> Place:
+    place, dim, index = call.args[:3]
+    rank = len(call.builder.shape(place))
+    if dim % rank != rank - 1 or not call.builder.shape(index)[-1].single:
+        raise call.refuse("other than one element of each row")
+    return call.builder.add(Gather(call.shape, call.dtype, (place.node, index.node)))
+
+
+def _scatter(call: Call) -> Place:
+    """One element of each row replaced: a choice by position."""
+    base, dim, index, value = call.args[:4]
+    rank = len(call.shape)
+    if dim % rank != rank - 1 or not call.builder.shape(index)[-1].single or isinstance(value, Place):
+        raise call.refuse("other than one number into each row")
+    position = call.builder.add(Position(call.shape, "int64"))
+    here = call.builder.pointwise("eq", (position, index), call.shape, "bool")
+    number = call.builder.constant(value, call.dtype)
+    return call.pointwise("where", here, number, base)
+
+
+def _matmul(call: Call) -> Place:
+    first, second = call.args[:2]
+    return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    return int(values[0]), int(values[-1])
+
+
+def _pool_window(call: Call, start: int) -> Window:
+    kernel = _pair(call.args[start])
+    stride = call.get(start + 1, "stride")
+    window = Window(
+        kernel,
+        _pair(stride) if stride else kernel,
+        _pair(call.get(start + 2, "padding", 0)),
+        _pair(call.get(start + 3, "dilation", 1)),
+    )
+    if call.get(start + 4, "ceil_mode", False):
+        raise call.refuse("with ceil_mode")
+    return window
+
+
+def _pool(call: Call) -> tuple[Place, Place]:
+    place = call.args[0]
+    shape, dtype = call.builder.shape(place), call.builder.dtype(place)
+    window = _pool_window(call, 1)
+
+    def out(extent: Extent, axis: int) -> Extent:
+        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
+
+        def size(value: int) -> int:
+            return (value + 2 * window.padding[axis] - reach) // window.stride[axis] + 1
+
+        return Extent(size(extent.first), size(extent.second))
+
+    form = (*shape[:-2], out(shape[-2], 0), out(shape[-1], 1))
+    values = call.builder.add(Pool(form, dtype, (place.node,), window))
+    return values, call.builder.add(PoolPlaces(form, "int64", (place.node,)))
+
+
+def _pool_backward(call: Call) -> Place:
+    gradient, values = call.args[:2]
+    return call.builder.add(PoolBackward(call.shape, call.dtype, (gradient.node, values.node), _pool_window(call, 2)))
+
+
+def _slid(call: Call, start: int, kernel: tuple[int, int]) -> Window:
+    stride, padding, dilation, transposed = call.args[start : start + 4]
+    if transposed or len(stride) != 2:
+        raise call.refuse("other than plain two-dimensional")
+    return Window(kernel, _pair(stride), _pair(padding), _pair(dilation))
+
+
+def _kernel(call: Call, weight: Place) -> tuple[int, int]:
+    height, width = (extent.literal for extent in call.builder.shape(weight)[-2:])
+    if height is None or width is None:
+        raise call.refuse("with a window whose size varies")
+    return height, width
+
+
+def _convolution(call: Call) -> Place:
+    values, weight, bias = call.args[:3]
+    if len(call.shape) != 4:
+        raise call.refuse("other than plain two-dimensional")
+    window = _slid(call, 3, _kernel(call, weight))
+    made = Convolution(call.shape, call.dtype, (values.node, weight.node), window, int(call.args[8]))
+    place = call.builder.add(made)
+    if bias is None:
+        return place
+    channels = call.builder.shape(bias)[0]
+    lifted = call.builder.add(View((channels, Extent(1, 1), Extent(1, 1)), call.dtype, (bias.node,)))
+    return call.pointwise("add", place, lifted)
+
+
+def _convolution_backward(call: Call) -> tuple[Place | None, ...]:
+    gradient, values, weight = call.args[:3]
+    if len(call.builder.shape(gradient)) != 4:
+        raise call.refuse("other than plain two-dimensional")
+    window = _slid(call, 4, _kernel(call, weight))
+    groups, wanted = int(call.args[9]), call.args[10]
+    dtype = call.builder.dtype(gradient)
+    add = call.builder.add
+    made: list[Place | None] = [None, None, None]
+    if wanted[0]:
+        shape = call.builder.shape(values)
+        made[0] = add(ConvolutionInput(shape, dtype, (gradient.node, weight.node), window, groups))
+    if wanted[1]:
+        shape = call.builder.shape(weight)
+        made[1] = add(ConvolutionWeight(shape, dtype, (gradient.node, values.node), window, groups))
+    if wanted[2]:
+        made[2] = _reduced(call, "sum", gradient, (0, 2, 3), dtype)
+    return tuple(made)
+
+
+def _where(call: Call) -> Place:
+    return call.pointwise("where", *call.args)
+
+
+LOWERINGS: dict[str, Lowering] = {
+    **dict.fromkeys(("alias", "detach", "clone", "lift_fresh_copy", "contiguous"), _same_value),
+    **dict.fromkeys(("add", "sub"), _sum_of),
+    **dict.fromkeys(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze"), _view),
+    **dict.fromkeys(("permute", "transpose", "t"), _permute),
+    **dict.fromkeys(("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor"), _filled),
+    **dict.fromkeys(("mm", "bmm"), _matmul),
+    **dict.fromkeys(("max", "min"), _extreme),
+    "pow": _power,
+    "clamp": _clamp,
+    "_to_copy": _converted,
+    "expand": _broadcast,
+    "sum": _reduction("sum"),
+    "amax": _reduction("max"),
+    "amin": _reduction("min"),
+    "argmax": _reduction("argmax"),
+    "argmin": _reduction("argmin"),
+    "mean": _mean,
+    "var_mean": _moments,
+    "var": lambda call: _moments(call)[0],
+    "getitem": _item,
+    "gather": _gather,
+    "scatter": _scatter,
+    "where": _where,
+    "max_pool2d_with_indices": _pool,
+    "max_pool2d_with_indices_backward": _pool_backward,
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,  # type: ignore[dict-item]
+}

@@ -1,0 +1,1 @@
+"""What the proposer recognises: one module for each pattern."""

@@ -1,0 +1,291 @@
+"""Row programs: pointwise steps, reductions along rows and reductions along columns over one space of rows × columns.
+
+One pattern for fused pointwise chains, softmax, normalisations, losses and their gradients. Every value varies over
+rows, over columns, over both or over neither (its span). A reduction along a row ends a *phase*: what needs its
+result needs another pass over the row. A reduction over the rows ends a *stage*: what needs it waits for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntFlag
+
+from kernelwright.proposers.templates.graph import (
+    Broadcast,
+    CannotExpressError,
+    Constant,
+    Extent,
+    Gather,
+    Graph,
+    Node,
+    Number,
+    Pointwise,
+    Position,
+    Reduce,
+    Shape,
+    View,
+    total,
+)
+from kernelwright.proposers.templates.patterns.simplify import simplified
+
+FLOAT = "float32"
+DTYPES = (FLOAT, "int64", "bool")
+
+
+class Span(IntFlag):
+    one = 0
+    row = 1  # varies over the rows
+    col = 2  # varies over the columns
+    full = 3
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One value of the program; operands are places of earlier instructions."""
+
+    operation: str  # "load", "number", "position", "gather", "reduce" or a pointwise operation
+    operands: tuple[int, ...]
+    span: Span
+    dtype: str
+    stage: int = 0
+    phase: int = 0
+    over: Span = Span.one  # of a reduction: Span.col along a row, Span.row over the rows
+    kind: str = ""  # of a reduction
+    tensor: str = ""  # of a load
+    number: Number = 0
+
+
+@dataclass(frozen=True)
+class Store:
+    tensor: str
+    place: int
+
+
+@dataclass(frozen=True)
+class RowProgram:
+    instructions: tuple[Instruction, ...]
+    stores: tuple[Store, ...]
+    rows: Extent
+    cols: Extent
+
+    @property
+    def pattern(self) -> str:
+        if self.sums_columns:
+            return "column_reduction"
+        return "row_reduction" if self.reduces_cols else "pointwise"
+
+    @property
+    def stages(self) -> int:
+        return 1 + max(self.instructions[store.place].stage for store in self.stores)
+
+    @property
+    def reduces_rows(self) -> bool:
+        return any(i.operation == "reduce" and i.over == Span.row for i in self.instructions)
+
+    @property
+    def sums_columns(self) -> bool:
+        return any(i.operation == "reduce" and i.over == Span.row and i.span == Span.col for i in self.instructions)
+
+    @property
+    def reduces_cols(self) -> bool:
+        return any(i.operation == "reduce" and i.over == Span.col for i in self.instructions)
+
+
+class _MisfitError(Exception):
+    """The space that was tried does not fit; the message says what stands in the way."""
+
+
+def recognise(graph: Graph, wanted: Sequence[tuple[str, int]], held: Mapping[int, str]) -> RowProgram:
+    """The program that makes the `wanted` (tensor, node) pairs from nodes that are `held` in tensors."""
+    needed = _needed(graph, [node for _, node in wanted], held)
+    reason = "no operation"
+    for full, split in _spaces(graph, needed, [node for _, node in wanted]):
+        try:
+            return _Reading(graph, held, total(full[:split]), total(full[split:])).program(wanted, needed)
+        except _MisfitError as misfit:
+            reason = str(misfit)
+    raise CannotExpressError(f"{graph.task}: no template covers {reason}")
+
+
+def _needed(graph: Graph, nodes: Sequence[int], held: Mapping[int, str]) -> list[int]:
+    found: set[int] = set()
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        if node in found:
+            continue
+        found.add(node)
+        if node not in held:
+            left += graph.nodes[node].inputs
+    return sorted(found)
+
+
+def _spaces(graph: Graph, needed: Sequence[int], wanted: Sequence[int]) -> list[tuple[Shape, int]]:
+    """Shapes of the whole and where to split them into rows and columns: the largest first, reductions along rows
+    before others."""
+    shapes = {graph.nodes[node].shape for node in (*needed, *wanted)}
+    largest = max(total(shape).first for shape in shapes)
+    reductions = [graph.nodes[n] for n in needed if isinstance(graph.nodes[n], Reduce)]
+    full = sorted((s for s in shapes if total(s).first == largest), key=len, reverse=True)
+    spaces = []
+    for reduce in reductions:
+        assert isinstance(reduce, Reduce)
+        shape = graph.nodes[reduce.inputs[0]].shape
+        if total(shape).first == largest:
+            whole = len(reduce.dims) == len(shape)
+            trailing = reduce.dims[-1] == len(shape) - 1
+            spaces.append((shape, 0 if whole else reduce.dims[0] if trailing else reduce.dims[-1] + 1))
+    spaces += [(shape, split) for shape in full for split in range(len(shape) + 1)]
+    return list(dict.fromkeys(spaces))
+
+
+class _Reading:
+    """One attempt to read the graph as a program over `rows` × `cols`."""
+
+    def __init__(self, graph: Graph, held: Mapping[int, str], rows: Extent, cols: Extent) -> None:
+        if rows == cols and not rows.single:
+            raise _MisfitError("a square of literal sizes, where rows and columns cannot be told apart")
+        self.graph, self.held, self.rows, self.cols = graph, held, rows, cols
+        self.instructions: list[Instruction] = []
+        self.at: dict[int, int] = {}
+
+    def program(self, wanted: Sequence[tuple[str, int]], needed: Sequence[int]) -> RowProgram:
+        for node in needed:
+            self.at[node] = self._read(node, self.graph.nodes[node])
+        stores = []
+        for tensor, node in wanted:
+            place = self._as_wide(self.at[node], self._span(self.graph.nodes[node].shape, tensor))
+            stores.append(Store(tensor, place))
+        instructions, places = simplified(self.instructions, [store.place for store in stores])
+        stores = [replace(store, place=place) for store, place in zip(stores, places, strict=True)]
+        program = RowProgram(_levelled(instructions), tuple(stores), self.rows, self.cols)
+        _check(program)
+        return program
+
+    def _add(self, instruction: Instruction) -> int:
+        self.instructions.append(instruction)
+        return len(self.instructions) - 1
+
+    def _span(self, shape: Shape, what: str) -> Span:
+        """By element count, since rows, columns and their product differ, and order in memory is kept throughout."""
+        count = total(shape)
+        if count.single:
+            return Span.one
+        if self.rows.single:
+            if count == self.cols:
+                return Span.full
+        elif count == self.rows * self.cols:
+            return Span.full if not self.cols.single else Span.row
+        elif count == self.rows:
+            return Span.row
+        elif count == self.cols:
+            return Span.col
+        raise _MisfitError(f"broadcasting of {what}")
+
+    def _as_wide(self, place: int, span: Span) -> int:
+        """A result that is narrower than its tensor is repeated over it."""
+        held = self.instructions[place]
+        if held.span == span or (self.rows.single and held.span in (Span.row, Span.one) and span == Span.one):
+            return place
+        return self._add(Instruction("repeat", (place,), span, held.dtype))
+
+    def _read(self, number: int, node: Node) -> int:
+        if node.dtype not in DTYPES and not isinstance(node, Constant):
+            raise CannotExpressError(f"{self.graph.task}: templates compute in float32; {node.dtype} is not covered")
+        if number in self.held:
+            tensor = self.held[number]
+            return self._add(Instruction("load", (), self._span(node.shape, tensor), node.dtype, tensor=tensor))
+        match node:
+            case Constant():
+                return self._add(Instruction("number", (), Span.one, node.dtype, number=node.value))
+            case Position():
+                return self._position(node)
+            case View():
+                return self._view(node)
+            case Broadcast():
+                return self.at[node.inputs[0]]
+            case Pointwise():
+                return self._pointwise(node)
+            case Reduce():
+                return self._reduce(node)
+            case Gather():
+                return self._gather(node)
+        raise _MisfitError(f"{type(node).__name__.lower()} among the steps of a row")
+
+    def _position(self, node: Node) -> int:
+        if node.shape[-1] != self.cols:
+            raise _MisfitError("positions along part of a row")
+        return self._add(Instruction("position", (), Span.full, "int64"))
+
+    def _view(self, node: Node) -> int:
+        """Rows stay rows only if no element changes its place among them, which equal counts show."""
+        place = self.at[node.inputs[0]]
+        self._span(node.shape, "a reshaped value")
+        return place
+
+    def _pointwise(self, node: Pointwise) -> int:
+        operands = tuple(self.at[place] for place in node.inputs)
+        span = Span.one
+        for place in operands:
+            span |= self.instructions[place].span
+        shape = self._span(node.shape, node.operation)
+        if span & ~shape and not self.rows.single:
+            raise _MisfitError(f"broadcasting in {node.operation}")
+        return self._add(Instruction(node.operation, operands, span, node.dtype))
+
+    def _reduce(self, node: Reduce) -> int:
+        place = self.at[node.inputs[0]]
+        shape = self.graph.nodes[node.inputs[0]].shape
+        held, rank = self.instructions[place], len(shape)
+        if node.dims == tuple(range(node.dims[0], rank)) and total(shape[node.dims[0] :]) == self.cols:
+            return self._along(place, held.span, Span.full, Span.col, node)
+        if node.dims == tuple(range(len(node.dims))) and total(shape[: len(node.dims)]) == self.rows:
+            return self._along(place, held.span, held.span, Span.row, node)
+        if len(node.dims) == rank and held.span == Span.full:
+            along = self._along(place, held.span, Span.full, Span.col, node)
+            return self._along(along, Span.row, Span.row, Span.row, node)
+        raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)} of {rank}")
+
+    def _along(self, place: int, span: Span, required: Span, over: Span, node: Reduce) -> int:
+        if span != required or not span & over or (node.operation.startswith("arg") and over != Span.col):
+            raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)} of a broadcast value")
+        left = Span.row if over == Span.col else span & ~Span.row
+        return self._add(Instruction("reduce", (place,), left, node.dtype, over=over, kind=node.operation))
+
+    def _gather(self, node: Gather) -> int:
+        values, index = (self.at[place] for place in node.inputs)
+        if self.instructions[values].span != Span.full or self.instructions[index].span & Span.col:
+            raise _MisfitError("gather from anything but whole rows")
+        return self._add(Instruction("gather", (values, index), Span.row, node.dtype))
+
+
+def _levelled(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+    """Puts each instruction into its stage and phase."""
+    levelled: list[Instruction] = []
+    for instruction in instructions:
+        stage, phase = max(((levelled[p].stage, levelled[p].phase) for p in instruction.operands), default=(0, 0))
+        if instruction.operation == "reduce":
+            stage, phase = (stage, phase + 1) if instruction.over == Span.col else (stage + 1, 0)
+        levelled.append(replace(instruction, stage=stage, phase=phase))
+    # Within a later stage, phases count every pass along the row that the value needs there.
+    again: list[Instruction] = []
+    for instruction in levelled:
+        phase = max((again[p].phase for p in instruction.operands), default=0)
+        if instruction.operation == "reduce":
+            phase = phase + 1 if instruction.over == Span.col else 0
+        again.append(replace(instruction, phase=phase))
+    return tuple(again)
+
+
+def _check(program: RowProgram) -> None:
+    for instruction in program.instructions:
+        along = bool(instruction.span & Span.col)
+        if along and instruction.dtype == "int64" and instruction.operation != "position":
+            raise _MisfitError("integer arithmetic along rows")
+        if along and instruction.dtype == "bool" and instruction.operation == "load":
+            raise _MisfitError("a mask for each element")
+    for store in program.stores:
+        stored = program.instructions[store.place]
+        if stored.span & Span.col and stored.dtype != FLOAT:
+            raise _MisfitError(f"a {stored.dtype} result for each element")

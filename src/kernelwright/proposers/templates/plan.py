@@ -1,0 +1,180 @@
+"""Cuts a graph into steps that templates cover: products, windows, and row programs between them.
+
+A step reads tensors and writes tensors: arguments, results, or buffers for what passes from one step to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.proposers.templates.graph import (
+    Argument,
+    CannotExpressError,
+    Extent,
+    Graph,
+    Node,
+    View,
+    total,
+)
+from kernelwright.proposers.templates.patterns.heavy import HEAVY, HeavyStep, MatmulStep, PoolBackwardStep, PoolStep, recognise_heavy
+from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
+
+Step = RowProgram | HeavyStep
+
+
+@dataclass(frozen=True)
+class Buffer:
+    name: str
+    count: Extent
+
+
+@dataclass(frozen=True)
+class Plan:
+    graph: Graph
+    steps: tuple[Step, ...]
+    buffers: tuple[Buffer, ...]
+
+
+def make_plan(graph: Graph) -> Plan:
+    return _Planner(graph).plan()
+
+
+class _Planner:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.held = {place: n.name for place, n in enumerate(graph.nodes) if isinstance(n, Argument)}
+        self.steps: list[Step] = []
+        self.buffers: list[Buffer] = []
+        self.alive = self._alive()
+
+    def plan(self) -> Plan:
+        for place in sorted(self.alive):
+            node = self.graph.nodes[place]
+            if isinstance(node, HEAVY):
+                self._heavy(place, node)
+        left = [r.node for r in self.graph.results if not self._written(r.name)]
+        if left:
+            self._rows(left)
+        return _fused(Plan(self.graph, tuple(self.steps), tuple(self.buffers)))
+
+    def _alive(self) -> set[int]:
+        alive = {result.node for result in self.graph.results}
+        for place in range(len(self.graph.nodes) - 1, -1, -1):
+            if place in alive:
+                alive |= set(self.graph.nodes[place].inputs)
+        return alive
+
+    def base(self, place: int) -> int:
+        """The node whose elements these are, in the same order."""
+        node = self.graph.nodes[place]
+        return self.base(node.inputs[0]) if isinstance(node, View) and place not in self.held else place
+
+    def _written(self, name: str) -> bool:
+        return any(name in _outputs(step) for step in self.steps)
+
+    def _home(self, place: int) -> str:
+        """Where a step puts this node: a result of the kernel if it is one, else a new buffer."""
+        for result in self.graph.results:
+            if self.base(result.node) == place and not self._written(result.name):
+                inout = any(t.name == result.name and t.role == "inout" for t in self.graph.tensors)
+                if not inout:
+                    return result.name
+        name = f"buffer{len(self.buffers)}"
+        self.buffers.append(Buffer(name, total(self.graph.nodes[place].shape)))
+        return name
+
+    def _heavy(self, place: int, node: Node) -> None:
+        recognised = recognise_heavy(self.graph, place)
+        missing = [base for base in map(self.base, recognised.operands) if base not in self.held]
+        if missing:
+            self._rows(missing)
+        inputs = tuple(self.held[self.base(operand)] for operand in recognised.operands)
+        home = self._home(place)
+        self.steps.append(recognised.step(inputs, home))
+        self.held[place] = home
+
+    def _rows(self, nodes: Sequence[int]) -> None:
+        """Row programs for these nodes: one for all that can be computed by now, or one for each."""
+        ready = [n for n in dict.fromkeys((*nodes, *self._soon())) if self.base(n) not in self.held or n in nodes]
+        try:
+            self._row_program(ready)
+            return
+        except CannotExpressError:
+            if len(ready) == 1:
+                raise
+        for node in nodes:
+            if node not in self.held:
+                self._row_program([node])
+
+    def _soon(self) -> list[int]:
+        """Results that need no product that is still to come."""
+        return [r.node for r in self.graph.results if not self._written(r.name) and self._ready(r.node)]
+
+    def _ready(self, place: int) -> bool:
+        node = self.graph.nodes[place]
+        if place in self.held:
+            return True
+        return not isinstance(node, HEAVY) and all(self._ready(operand) for operand in node.inputs)
+
+    def _row_program(self, nodes: Sequence[int]) -> None:
+        results = {r.name: r.node for r in self.graph.results if r.node in nodes and not self._written(r.name)}
+        wanted = list(results.items())
+        kept = [node for node in nodes if node not in results.values()]
+        count = len(self.buffers)
+        homes = [(self._home(node), node) for node in kept]
+        try:
+            program = recognise(self.graph, [*homes, *wanted], self.held)
+        except CannotExpressError:
+            del self.buffers[count:]
+            raise
+        self.steps.append(program)
+        for name, node in (*homes, *wanted):
+            self.held.setdefault(node, name)
+
+
+def _outputs(step: Step) -> tuple[str, ...]:
+    if isinstance(step, RowProgram):
+        return tuple(store.tensor for store in step.stores)
+    return (step.output,)
+
+
+def _fused(plan: Plan) -> Plan:
+    """A program that only goes over the elements of the product before it becomes that product's last step."""
+    steps: list[Step] = []
+    buffers = list(plan.buffers)
+    for number, step in enumerate(plan.steps):
+        before = steps[-1] if steps else None
+        if not isinstance(before, MatmulStep) or not isinstance(step, RowProgram) or not _follows(step, before):
+            steps.append(step)
+            continue
+        target = next((s.tensor for s in step.stores if step.instructions[s.place].span == Span.full), "")
+        lone = not any(before.output in _inputs(other) for other in plan.steps[number + 1 :])
+        buffer = next((b for b in buffers if b.name == before.output), None)
+        if target and lone and buffer and target not in _inputs(step):
+            # The product goes where its last step puts its result, element over element.
+            moved = tuple(replace(i, tensor=target) if i.tensor == before.output else i for i in step.instructions)
+            step = replace(step, instructions=moved)
+            before = replace(before, output=target)
+            buffers.remove(buffer)
+        steps[-1] = replace(before, last=step)
+    return replace(plan, steps=tuple(steps), buffers=tuple(buffers))
+
+
+def _follows(program: RowProgram, product: MatmulStep) -> bool:
+    simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
+    shapes = program.rows == product.m and program.cols == product.n
+    stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
+    return simple and shapes and stored and product.output in _inputs(program) and product.last is None
+
+
+def _inputs(step: Step) -> tuple[str, ...]:
+    match step:
+        case RowProgram():
+            return tuple(i.tensor for i in step.instructions if i.operation == "load")
+        case MatmulStep():
+            return (step.left, step.right)
+        case PoolStep():
+            return (step.input,)
+        case PoolBackwardStep():
+            return (step.gradient, step.input)

@@ -1,0 +1,103 @@
+"""The proposer `templates`: a plan of steps, a pool of genes, and a candidate for each choice of genes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.model import Operator, Proposal, Request
+from kernelwright.proposers.templates.genes import GenePool, Genes
+from kernelwright.proposers.templates.graph import CannotExpressError
+from kernelwright.proposers.templates.plan import Plan, make_plan
+from kernelwright.proposers.templates.trace import read_graph
+from kernelwright.tasks.model import Signature, Task
+
+TRIES = 64  # draws in a row that give nothing new before the pool counts as used up
+
+
+class Renderer(Protocol):
+    """One contract's way of writing a plan with genes as a candidate: cpp/candidate.py is one."""
+
+    def gene_pool(self, plan: Plan) -> GenePool: ...
+
+    def describe(self, plan: Plan, genes: Genes) -> str: ...
+
+    def render(self, plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str: ...
+
+
+@dataclass(frozen=True)
+class TemplateProposer:
+    plan: Plan
+    renderer: Renderer
+    contract: str
+    signatures: tuple[Signature, ...]
+    pattern: str
+
+    @property
+    def name(self) -> str:
+        return "templates"
+
+    def propose(self, request: Request) -> Sequence[Proposal]:
+        """Fresh ones begin with the expert's choice and go on in order of promise; `seed` tells runs apart after it."""
+        chance = random.Random(request.seed)
+        pool = self.renderer.gene_pool(self.plan)
+        parents = [dict(parent.proposal.genes) for parent in request.parents]
+        known = {parent.proposal.candidate.id for parent in (*request.parents, *request.inspirations)}
+        first = iter(pool.promising()) if request.operator == Operator.fresh or not parents else iter(())
+        made: dict[str, Proposal] = {}
+        idle = 0
+        while len(made) < request.count and idle < TRIES:
+            genes = next(first, None)
+            if genes is None:
+                genes = self._drawn(pool, request.operator, parents, chance)
+            proposal = self._proposal(genes, request)
+            new = proposal.candidate.id not in made and proposal.candidate.id not in known
+            idle = 0 if new else idle + 1
+            if new:
+                made[proposal.candidate.id] = proposal
+        return list(made.values())
+
+    def _drawn(self, pool: GenePool, operator: Operator, parents: list[Genes], chance: random.Random) -> Genes:
+        if operator == Operator.fresh or not parents:
+            return pool.drawn(chance)
+        if operator == Operator.crossover and len(parents) > 1:
+            return pool.crossed(parents, chance)
+        return pool.mutated(chance.choice(parents), chance)
+
+    def _proposal(self, genes: Genes, request: Request) -> Proposal:
+        source = self.renderer.render(self.plan, genes, self.signatures)
+        parents = () if request.operator == Operator.fresh else request.parents
+        return Proposal(
+            Candidate(self.contract, source, f"templates {self.pattern}"),
+            origin=f"templates {self.pattern}",
+            genes=genes,
+            note=self.renderer.describe(self.plan, genes),
+            parents=tuple(parent.proposal.candidate.id for parent in parents),
+        )
+
+
+def make(task: Task, contract: str) -> TemplateProposer:
+    """A proposer for the task; CannotExpressError, one line, where no template covers its reference."""
+    from kernelwright.tasks.drawing import signature
+
+    if task.dtypes != ("float32",):
+        raise CannotExpressError(f"{task.name}: templates are written for float32, not {', '.join(task.dtypes)}")
+    plan = make_plan(read_graph(task))
+    signatures = tuple(signature(task, workload) for workload in task.public_workloads())
+    return TemplateProposer(plan, _renderer(contract), contract, signatures, _pattern(plan))
+
+
+def _renderer(contract: str) -> Renderer:
+    if contract == "cpp":
+        from kernelwright.proposers.templates.cpp import candidate
+
+        return candidate
+    raise KernelwrightError(f"templates cannot write {contract!r} candidates: use the contract cpp")
+
+
+def _pattern(plan: Plan) -> str:
+    return "+".join(dict.fromkeys(step.pattern for step in plan.steps))

@@ -1,0 +1,71 @@
+"""Writes symbolic sizes and numbers as expressions over a kernel's arguments, the same in C++ and CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from kernelwright.proposers.templates.graph import CannotExpressError, Extent, Formula, Graph, Number, total
+
+
+@dataclass(frozen=True)
+class Sizes:
+    graph: Graph
+
+    def expression(self, extent: Extent) -> str:
+        """In terms of `tensor.size(d)`."""
+        if extent.literal is not None:
+            return str(extent.literal)
+        for known, text in self._known():
+            if known == extent:
+                return text
+        raise CannotExpressError(f"{self.graph.task}: templates cannot compute the size {extent.first} from arguments")
+
+    def _known(self) -> Iterator[tuple[Extent, str]]:
+        singles: dict[Extent, str] = {}
+        for tensor in self.graph.tensors:
+            for dim, extent in enumerate(tensor.shape):
+                singles.setdefault(extent, f"{tensor.name}.size({dim})")
+        yield from singles.items()
+        for tensor in self.graph.tensors:
+            for low in range(len(tensor.shape)):
+                for high in range(low + 2, len(tensor.shape) + 1):
+                    yield (
+                        total(tensor.shape[low:high]),
+                        " * ".join(f"{tensor.name}.size({d})" for d in range(low, high)),
+                    )
+        for count in (2, 3, 4):
+            for chosen in combinations(singles.items(), count):
+                yield total(tuple(extent for extent, _ in chosen)), " * ".join(text for _, text in chosen)
+
+    def number(self, value: Number) -> str:
+        """As a double."""
+        match value:
+            case bool():
+                return "1.0" if value else "0.0"
+            case Extent():
+                return f"static_cast<double>({self.expression(value)})"
+            case Formula():
+                return self._formula(value)
+            case str():
+                return value
+        return number_text(float(value))
+
+    def _formula(self, formula: Formula) -> str:
+        operands = [self.number(operand) for operand in formula.operands]
+        match formula.operator:
+            case "neg":
+                return f"(-{operands[0]})"
+            case "pow":
+                return f"std::pow({operands[0]}, {operands[1]})"
+        return f"({operands[0]} {formula.operator} {operands[1]})"
+
+
+def number_text(value: float) -> str:
+    if value != value:
+        return "std::numeric_limits<double>::quiet_NaN()"
+    if value in (float("inf"), float("-inf")):
+        sign = "-" if value < 0 else ""
+        return f"{sign}std::numeric_limits<double>::infinity()"
+    return repr(value)

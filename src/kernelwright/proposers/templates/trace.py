@@ -1,0 +1,200 @@
+"""Traces a reference twice, with other sizes and other scalars, and makes one graph with symbolic numbers of it.
+
+What is equal in both traces is a constant of the reference; what differs must be a size or follow from the scalar
+arguments. This needs no symbolic shapes, which fail in the derived backward of many references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.fx
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from kernelwright.proposers.templates.graph import (
+    Argument,
+    CannotExpressError,
+    Extent,
+    Graph,
+    Number,
+    Result,
+    Shape,
+    Tensor,
+)
+from kernelwright.proposers.templates.lower import Builder, Merged, Place, lower
+from kernelwright.proposers.templates.numbers import Ledger
+from kernelwright.tasks.drawing import without_data
+from kernelwright.tasks.model import Task, TaskError, Workload
+from kernelwright.tasks.reference import call_reference, dtype_name
+
+aten = torch.ops.aten
+PRIMES = ((101, 109, 127, 137, 149, 157), (103, 113, 131, 139, 151, 163))
+LITERAL = 16  # a size that never varies is a constant of the reference, if small enough for a window
+SHIFTS = (0.9871931, 0.9932547)  # what scalar arguments are multiplied with: near enough to stay in their domain
+
+
+def _lerp(start: torch.Tensor, end: torch.Tensor, weight: float) -> torch.Tensor:
+    """torch's own decomposition chooses between two forms at run time; a number is known now."""
+    if abs(weight) < 0.5:
+        return start + weight * (end - start)
+    return end - (end - start) * (1 - weight)
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    further = [aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.addmm, aten._fused_rms_norm]
+    table = dict(core_aten_decompositions()) | dict(get_decompositions(further))
+    return table | {aten.lerp.Scalar: _lerp}
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """One of the two traces."""
+
+    nodes: tuple[torch.fx.Node, ...]
+    results: tuple[torch.fx.Node, ...]
+    ledger: Ledger
+    tensors: Mapping[str, tuple[tuple[int, ...], str]]
+
+
+def read_graph(task: Task) -> Graph:
+    """The graph of the task's reference; CannotExpressError where it has none of one form for all sizes."""
+    fault: Exception | None = None
+    for workloads in _workloads(task):
+        try:
+            first, second = (_trace(task, *pair) for pair in zip(workloads, SHIFTS, strict=True))
+        except (TaskError, RuntimeError, TypeError, ValueError) as error:
+            fault = error
+            continue
+        return _merged(task, first, second)
+    reason = str(fault).splitlines()[0] if fault else "it has too few workloads"
+    raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}")
+
+
+def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
+    """Primes tell sizes apart; a reference that cannot take them is traced at its public sizes."""
+    dtype = task.dtypes[0]
+
+    def chosen(primes: tuple[int, ...]) -> Workload:
+        left = iter(primes * 2)
+        sizes = {n: low if low == high <= LITERAL else next(left) for n, (low, high) in task.hidden.items()}
+        return Workload(tuple(sizes.items()), dtype)
+
+    public = task.public_workloads()
+    return [(chosen(PRIMES[0]), chosen(PRIMES[1])), *([(public[0], public[1])] if len(public) > 1 else [])]
+
+
+def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
+    ledger = Ledger()
+    given = without_data(task, workload)
+    tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+    scalars = {
+        name: ledger.argument(name, value * shift) if isinstance(value, float) else value
+        for name, value in given.items()
+        if not isinstance(value, torch.Tensor)
+    }
+
+    def reference(*values: torch.Tensor) -> list[torch.Tensor]:
+        named = dict(zip(tensors, values, strict=True))
+        arguments = {name: named[name] if name in named else scalars[name] for name in given}
+        for name in task.inout:
+            arguments[name] = named[name].clone()
+        return list(call_reference(task, arguments).values())
+
+    recorded = make_fx(reference)(*tensors.values())
+    table = decompositions()
+    module = make_fx(torch.func.functionalize(recorded), decomposition_table=table)(*tensors.values())
+    module.graph.eliminate_dead_code()
+    nodes = tuple(module.graph.nodes)
+    (returned,) = nodes[-1].args
+    forms = {name: (tuple(value.shape), dtype_name(value.dtype)) for name, value in tensors.items()}
+    for name, node in zip(task.result_names, returned, strict=True):
+        if name not in forms:
+            forms[name] = (tuple(node.meta["val"].shape), dtype_name(node.meta["val"].dtype))
+    return _Traced(nodes, tuple(returned), ledger, forms)
+
+
+def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
+    if [node.target for node in first.nodes if node.op == "call_function"] != [
+        node.target for node in second.nodes if node.op == "call_function"
+    ]:
+        raise CannotExpressError(f"{task.name}: templates need one form for all sizes; the reference's steps differ")
+    builder = Builder(task.name)
+    places: dict[torch.fx.Node, Place | tuple[Place, ...]] = {}
+    merge = _Merge(task.name, places, first.ledger, second.ledger)
+    tensors = _tensors(task, first, second)
+    arguments = iter(tensor for tensor in tensors if tensor.role != "output")
+    for one, other in zip(first.nodes, second.nodes, strict=True):
+        if one.op == "placeholder":
+            tensor = next(arguments)
+            places[one] = builder.add(Argument(tensor.shape, tensor.dtype, name=tensor.name))
+        elif one.op == "call_function":
+            shape, dtype = _form(one, other)
+            args = tuple(merge(a, b) for a, b in zip(one.args, other.args, strict=True))
+            kwargs = {key: merge(value, other.kwargs[key]) for key, value in one.kwargs.items()}
+            places[one] = lower(builder, one.target, args, kwargs, shape, dtype)
+        elif one.op != "output":
+            raise CannotExpressError(f"{task.name}: the reference holds a tensor of its own, which no template covers")
+    results = []
+    for name, node in zip(task.result_names, first.results, strict=True):
+        place = places[node]
+        assert isinstance(place, Place)
+        results.append(Result(name, place.node))
+    scalars = tuple(name for name, value in task.inputs.items() if isinstance(value, bool | int | float))
+    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars)
+
+
+def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[Tensor, ...]:
+    def role(name: str) -> str:
+        if name in task.inout:
+            return "inout"
+        return "input" if name in task.inputs else "output"
+
+    names = [name for name in (*task.inputs, *task.outputs) if name in first.tensors]
+    return tuple(
+        Tensor(name, first.tensors[name][1], _shape(first.tensors[name][0], second.tensors[name][0]), role(name))
+        for name in names
+    )
+
+
+def _shape(first: tuple[int, ...], second: tuple[int, ...]) -> Shape:
+    return tuple(Extent(int(a), int(b)) for a, b in zip(first, second, strict=True))
+
+
+def _form(one: torch.fx.Node, other: torch.fx.Node) -> tuple[Shape, str]:
+    value, twin = one.meta.get("val"), other.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(twin, torch.Tensor):
+        return (), ""
+    return _shape(tuple(value.shape), tuple(twin.shape)), dtype_name(value.dtype)
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """Two arguments of the same operation as one."""
+
+    task: str
+    places: Mapping[torch.fx.Node, Place | tuple[Place, ...]]
+    first: Ledger
+    second: Ledger
+
+    def __call__(self, one: Any, other: Any) -> Merged:
+        if isinstance(one, torch.fx.Node):
+            return self.places[one]
+        if isinstance(one, list | tuple):
+            return [self(a, b) for a, b in zip(one, other, strict=True)]
+        if isinstance(one, bool) or not isinstance(one, int | float):
+            return one
+        return self._number(one, other)
+
+    def _number(self, one: float, other: float) -> Number:
+        if one == other or (one != one and other != other):
+            return one
+        term = self.first.term(one)
+        if term is not None and term == self.second.term(other):
+            return term
+        if float(one).is_integer() and float(other).is_integer():
+            return Extent(int(one), int(other))
+        raise CannotExpressError(f"{self.task}: templates cannot tell how {one!r} follows from sizes and scalars")
