@@ -25,7 +25,7 @@ from kernelwright.tasks.model import Signature, TensorSpec
 
 HEADERS = Path(__file__).parent / "include"
 SHARED_SECTION = "kw_shared"
-FLAGS = ("-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1")
+FLAGS = ("-fno-strict-aliasing", "-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1")
 # Steps are counted where the candidate branches, so that a thread that waits for memory can be interrupted.
 STEPS = ("-fsanitize-coverage=trace-pc",)
 # While a thread waits, others change variables that no function it calls is seen to change.
