@@ -231,7 +231,15 @@ def _dims(call: Call, place: Place, given: Any) -> tuple[int, ...]:
 
 
 def _reduced(call: Call, operation: str, place: Place, dims: tuple[int, ...], dtype: str = "") -> Place:
-    """Always without the reduced dimensions; a view brings them back where the reference keeps them."""
+    """Always without the reduced dimensions; a view brings them back where the reference keeps them.
+
+    Dimensions that are neither leading nor trailing are reduced in two steps, the trailing ones first.
+    """
+    rank = len(call.builder.shape(place))
+    trailing = tuple(dim for dim in dims if all(d in dims for d in range(dim, rank)))
+    if trailing and trailing != dims and operation in ("sum", "max", "min"):
+        inner = _reduced(call, operation, place, trailing, dtype)
+        return _reduced(call, operation, inner, tuple(dim for dim in dims if dim not in trailing), dtype)
     shape = tuple(extent for dim, extent in enumerate(call.builder.shape(place)) if dim not in dims)
     return call.builder.add(Reduce(shape, dtype or call.dtype, (place.node,), operation, dims))
 

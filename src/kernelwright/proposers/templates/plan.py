@@ -14,10 +14,19 @@ from kernelwright.proposers.templates.graph import (
     Extent,
     Graph,
     Node,
+    Reduce,
     View,
     total,
 )
-from kernelwright.proposers.templates.patterns.heavy import HEAVY, HeavyStep, MatmulStep, PoolBackwardStep, PoolStep, recognise_heavy
+from kernelwright.proposers.templates.patterns.heavy import (
+    HEAVY,
+    ConvolutionStep,
+    HeavyStep,
+    MatmulStep,
+    PoolBackwardStep,
+    PoolStep,
+    recognise_heavy,
+)
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
 Step = RowProgram | HeavyStep
@@ -127,10 +136,34 @@ class _Planner:
             program = recognise(self.graph, [*homes, *wanted], self.held)
         except CannotExpressError:
             del self.buffers[count:]
-            raise
+            inner = self._inner_reductions(nodes)
+            if not inner:
+                raise
+            for node in inner:
+                self._row_program([node])
+            self._row_program(nodes)
+            return
         self.steps.append(program)
         for name, node in (*homes, *wanted):
             self.held.setdefault(node, name)
+
+    def _inner_reductions(self, nodes: Sequence[int]) -> list[int]:
+        """Reductions whose results are reduced again, so that a program of their own can hold them."""
+        found: dict[int, None] = {}
+        seen: set[int] = set()
+        left = list(nodes)
+        while left:
+            place = left.pop()
+            node = self.graph.nodes[place]
+            if place in seen or place in self.held or isinstance(node, HEAVY):
+                continue
+            seen.add(place)
+            left += node.inputs
+            if isinstance(node, Reduce):
+                inner = self.base(node.inputs[0])
+                if isinstance(self.graph.nodes[inner], Reduce) and inner not in self.held:
+                    found[inner] = None
+        return [node for node in found if node not in nodes]
 
 
 def _outputs(step: Step) -> tuple[str, ...]:
@@ -145,7 +178,9 @@ def _fused(plan: Plan) -> Plan:
     buffers = list(plan.buffers)
     for number, step in enumerate(plan.steps):
         before = steps[-1] if steps else None
-        if not isinstance(before, MatmulStep) or not isinstance(step, RowProgram) or not _follows(step, before):
+        step = _in_shape_of(step, before)
+        fusing = isinstance(before, MatmulStep | ConvolutionStep) and isinstance(step, RowProgram)
+        if not fusing or not _follows(step, before):
             steps.append(step)
             continue
         target = next((s.tensor for s in step.stores if step.instructions[s.place].span == Span.full), "")
@@ -161,9 +196,25 @@ def _fused(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(steps), buffers=tuple(buffers))
 
 
-def _follows(program: RowProgram, product: MatmulStep) -> bool:
+def _in_shape_of(step: Step, before: Step | None) -> Step:
+    """A program over all elements alike may as well go over the rows of the product before it."""
+    if not isinstance(step, RowProgram) or not step.rows.single or step.reduces_cols or step.reduces_rows:
+        return step
+    if isinstance(before, MatmulStep) and step.cols == before.m * before.n:
+        return replace(step, rows=before.m, cols=before.n)
+    if isinstance(before, ConvolutionStep) and before.kind == "forward":
+        rows, cols = before.batch * before.filters, before.tall * before.broad
+        return replace(step, rows=rows, cols=cols) if step.cols == rows * cols else step
+    return step
+
+
+def _follows(program: RowProgram, product: MatmulStep | ConvolutionStep) -> bool:
     simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
-    shapes = program.rows == product.m and program.cols == product.n
+    if isinstance(product, MatmulStep):
+        shapes = program.rows == product.m and program.cols == product.n
+    else:
+        form = (product.batch * product.filters, product.tall * product.broad)
+        shapes = product.kind == "forward" and (program.rows, program.cols) == form
     stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
     return simple and shapes and stored and product.output in _inputs(program) and product.last is None
 
@@ -174,6 +225,8 @@ def _inputs(step: Step) -> tuple[str, ...]:
             return tuple(i.tensor for i in step.instructions if i.operation == "load")
         case MatmulStep():
             return (step.left, step.right)
+        case ConvolutionStep():
+            return (step.first, step.second)
         case PoolStep():
             return (step.input,)
         case PoolBackwardStep():

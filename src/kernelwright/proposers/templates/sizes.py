@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
-from kernelwright.proposers.templates.graph import CannotExpressError, Extent, Formula, Graph, Number, total
+from kernelwright.proposers.templates.graph import (
+    CannotExpressError,
+    Convolution,
+    Extent,
+    Formula,
+    Graph,
+    Number,
+    Pool,
+    total,
+)
 
 
 @dataclass(frozen=True)
@@ -35,9 +44,26 @@ class Sizes:
                         total(tensor.shape[low:high]),
                         " * ".join(f"{tensor.name}.size({d})" for d in range(low, high)),
                     )
+        slid = dict(self._slid(singles))
+        yield from slid.items()
+        singles |= slid
         for count in (2, 3, 4):
             for chosen in combinations(singles.items(), count):
                 yield total(tuple(extent for extent, _ in chosen)), " * ".join(text for _, text in chosen)
+
+    def _slid(self, singles: dict[Extent, str]) -> Iterator[tuple[Extent, str]]:
+        """Sizes of what a window leaves of a size, also of one that another window left."""
+        known = dict(singles)
+        for node in self.graph.nodes:
+            if isinstance(node, Pool | Convolution):
+                before = self.graph.nodes[node.inputs[0]].shape[-2:]
+                for axis, (size, made) in enumerate(zip(before, node.shape[-2:], strict=True)):
+                    if made not in known and size in known:
+                        window = node.window
+                        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
+                        more = 2 * window.padding[axis] - reach
+                        known[made] = f"(({known[size]} + ({more})) / {window.stride[axis]} + 1)"
+                        yield made, known[made]
 
     def number(self, value: Number) -> str:
         """As a double."""

@@ -45,7 +45,10 @@ def _lerp(start: torch.Tensor, end: torch.Tensor, weight: float) -> torch.Tensor
 
 
 def decompositions() -> dict[Any, Callable[..., Any]]:
-    further = [aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.addmm, aten._fused_rms_norm]
+    further = [
+        *(aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.addmm, aten._fused_rms_norm),
+        *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
+    ]
     table = dict(core_aten_decompositions()) | dict(get_decompositions(further))
     return table | {aten.lerp.Scalar: _lerp}
 

@@ -106,7 +106,7 @@ class PassWriter:
         kind = self.instruction(place).kind
         if kind.startswith("arg"):
             return f"f{place}"
-        return f"across(a{place}_0, [](float a, float b) {{ return {JOIN[kind]}(a, b); }})"
+        return f"across<W / 2>(a{place}_0, [](V a, V b) {{ return {JOIN[kind]}(a, b); }})"
 
     def _prefetches(self, body: _Body, number: int) -> list[str]:
         distance = self.genes["prefetch"]

@@ -86,7 +86,7 @@ def _forward(window: Window, genes: Genes, source: str, target: str) -> str:
         return _rows("planes * tall", "planes * height * width", genes, body)
     last = f"(width + {pw} - {(kw - 1) * dw + 1}) / {sw} + 1"
     lines = [f"const float* const line = plane + y * width + o * {sw} - {pw};"]
-    for x in range(0, kw):
+    for x in range(kw):
         lines += _column(x * dw, sw)
     put = "if (even) stream(to + o, best, lanes_); else store(to + o, best, lanes_);"
     if not genes["stream"]:

@@ -6,6 +6,7 @@ functions are polynomials at float32 accuracy, because the library's are scalar 
 
 from __future__ import annotations
 
+from kernelwright.proposers.templates.cpp.images import PAD
 from kernelwright.proposers.templates.cpp.product import CORE
 
 _BASE = """\
@@ -109,13 +110,13 @@ inline float least(float a, float b) { return a < b || a != a ? a : b; }
 inline V plus(V a, V b) { return a + b; }
 inline float plus(float a, float b) { return a + b; }
 
-template <class F>
+template <int Half, class F>
 inline float across(V v, F join) {
-  float lane[W];
-  std::memcpy(lane, &v, sizeof v);
-  for (int half = W / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lane[i] = join(lane[i], lane[i + half]);
-  return lane[0];
+  I other;
+  for (int i = 0; i < W; ++i) other[i] = i ^ Half;
+  v = join(v, __builtin_shuffle(v, other));
+  if constexpr (Half > 1) return across<Half / 2>(v, join);
+  return v[0];
 }
 inline V absolute(V x) { return (V)((I)x & 0x7fffffff); }
 inline float absolute(float x) { return std::fabs(x); }
@@ -308,6 +309,7 @@ inline Some half1(Some, int64_t left) { return upto(left - W); }
 
 _NEEDS = {
     "products<": ("product",),
+    "offsets(": ("pad",),
     "evens(": ("deal",),
     "upto(": ("deal",),
     "exponential": ("exp",),
@@ -323,8 +325,15 @@ _NEEDS = {
 }
 _PARTS = {
     "product": CORE,
+    "pad": PAD,
     "deal": _DEAL,
-   "exp": _EXP, "log": _LOG, "tanh": _TANH, "erf": _ERF, "place": _PLACE, "each": _LANEWISE}
+    "exp": _EXP,
+    "log": _LOG,
+    "tanh": _TANH,
+    "erf": _ERF,
+    "place": _PLACE,
+    "each": _LANEWISE,
+}
 
 
 def prelude(body: str, width: int) -> str:

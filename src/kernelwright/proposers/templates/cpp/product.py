@@ -20,7 +20,7 @@ struct Indexed {
   float at(int64_t i, int64_t k) const { return data[outer[i] + inner[k]]; }
 };
 struct Nothing {
-  void operator()(int64_t, int64_t, int64_t) const {}
+  void operator()(int64_t, int64_t, int64_t, int64_t, int64_t) const {}
 };
 
 // Panels of `T` neighbours, k after k; what is missing in the last panel is zero.
@@ -31,8 +31,10 @@ void pack(const O& from, int64_t i0, int64_t count, int64_t k0, int64_t depth, f
     if (here < T) std::fill(to, to + T * depth, 0.0f);
     if constexpr (requires { from.outer + 1.5; }) {
       if (from.outer != 1) {
-        for (int64_t i = 0; i < here; ++i)
-          for (int64_t k = 0; k < depth; ++k) to[k * T + i] = from.at(i0 + p + i, k0 + k);
+        // A few k at a time, so that the lines being written stay in the first cache.
+        for (int64_t k = 0; k < depth; k += 16)
+          for (int64_t i = 0; i < here; ++i)
+            for (int64_t l = k; l < std::min(depth, k + 16); ++l) to[l * T + i] = from.at(i0 + p + i, k0 + l);
         continue;
       }
     }
@@ -107,7 +109,8 @@ void block(const L& left, const O& right, float* c, int64_t pitch, int64_t i0, i
   }
 }
 
-// `count` products side by side, each with its operands and result; `last(row, from, to)` follows a finished block.
+// `count` products side by side, each with its operands and result. `last` follows every finished block and is told
+// which product it is of, and its first and end row and column.
 template <int R, int N, bool Direct, class F, class E>
 void products(int64_t count, int64_t m, int64_t n, int64_t depth, int64_t tall, int64_t broad, int64_t chunk,
               int64_t grain, const F& operands, const E& last) {
@@ -132,7 +135,7 @@ void products(int64_t count, int64_t m, int64_t n, int64_t depth, int64_t tall, 
     const int64_t rows = std::min(tall, m - i0), cols = std::min(broad, n - j0);
     const auto [left, right, to] = operands(which);
     block<R, N, Direct>(left, right, to, n, i0, rows, j0, cols, depth, chunk, room + omp_get_thread_num() * each);
-    for (int64_t i = i0; i < i0 + rows; ++i) last(which * m + i, j0, j0 + cols);
+    last(which, i0, i0 + rows, j0, j0 + cols);
   }
 }
 template <class L, class O>
@@ -146,7 +149,7 @@ Operands(L, O, float*) -> Operands<L, O>;
 """
 
 
-def gene_pool(*, direct: bool) -> GenePool:
+def gene_pool(*, plain: bool) -> GenePool:
     genes = [
         Gene("width", (8, 16), (16, 8)),
         Gene("grain", (4096, 16384, 65536, 262144), (65536, 16384, 262144)),
@@ -156,17 +159,19 @@ def gene_pool(*, direct: bool) -> GenePool:
         Gene("block_cols", (96, 192, 384, 768), (384, 192, 768)),
         Gene("block_depth", (64, 128, 256, 512, 1024), (256, 512, 128)),
     ]
-    if direct:
+    if plain:
         genes.append(Gene("direct", (False, True), (True, False)))
+        genes.append(Gene("swap", (False, True), (False, True)))
     return GenePool(tuple(genes))
 
 
 def describe(genes: Genes) -> str:
     text = (
         f"tiles of {genes['tile_rows']} rows by {genes['tile_vectors']} vectors of {genes['width']}, blocks of "
-        f"{genes['block_rows']}×{genes['block_cols']}×{genes['block_depth']}, right operand packed"
+        f"{genes['block_rows']}×{genes['block_cols']}×{genes['block_depth']}, "
+        + ("right operand packed" if genes.get("direct") else "both operands packed")
     )
-    return text if genes.get("direct") else f"{text}, left operand packed"
+    return f"{text}, computed as the transpose" if genes.get("swap") else text
 
 
 def call(genes: Genes, count: str, m: str, n: str, depth: str, operands: str, last: str) -> str:

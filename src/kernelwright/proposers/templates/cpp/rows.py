@@ -23,7 +23,7 @@ def gene_pool(program: RowProgram) -> GenePool:
         Gene("width", (8, 16), (16, 8)),
         Gene("unroll", (1, 2, 4, 8), (4, 2, 8)),
         Gene("grain", (4096, 16384, 65536, 262144), (16384, 65536, 4096)),
-        Gene("prefetch", (0, 128, 512, 2048), (0, 512)),
+        Gene("prefetch", (0, 128, 512, 2048), (512, 0, 2048)),
     ]
     if stores:
         genes.append(Gene("stream", (False, True), (True, False)))
@@ -287,7 +287,8 @@ class _Writer:
         if i.operation == "reduce":
             return f"part.v{place}.at" if i.kind.startswith("arg") else f"part.v{place}"
         if i.operation == "load":
-            return f"{self.pointers[i.tensor]}[row.r]"
+            period = f" % ({self.sizes.expression(i.period)})" if i.period else ""
+            return f"{self.pointers[i.tensor]}[row.r{period}]"
         if i.operation == "gather":
             writer = PassWriter(self.program, self.pointers, self.genes, [])
             return writer.single_element(i.operands[0], self._row_operand(i.operands[1]))

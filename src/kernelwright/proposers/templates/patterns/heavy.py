@@ -66,7 +66,30 @@ class PoolBackwardStep:
     pattern: ClassVar[str] = "pooling_backward"
 
 
-HeavyStep = MatmulStep | PoolStep | PoolBackwardStep
+@dataclass(frozen=True)
+class ConvolutionStep:
+    """One of the three products of a convolution: `kind` is "forward", "input" or "weight".
+
+    Operands in the order of the graph's nodes; batch, channels and sizes are those of the convolution itself.
+    """
+
+    kind: str
+    first: str
+    second: str
+    output: str
+    batch: Extent
+    channels: Extent
+    height: Extent
+    width: Extent
+    filters: Extent
+    tall: Extent
+    broad: Extent
+    window: Window
+    last: RowProgram | None = None
+    pattern: ClassVar[str] = "convolution"
+
+
+HeavyStep = MatmulStep | PoolStep | PoolBackwardStep | ConvolutionStep
 
 
 @dataclass(frozen=True)
@@ -80,6 +103,8 @@ def recognise_heavy(graph: Graph, place: int) -> Recognised:
     match node:
         case Matmul():
             return _product(graph, node)
+        case Convolution() | ConvolutionInput() | ConvolutionWeight():
+            return _convolution(graph, node)
         case Pool():
             shape = graph.nodes[node.inputs[0]].shape
             form = (total(shape[:-2]), shape[-2], shape[-1], node.window)
@@ -109,3 +134,18 @@ def _untransposed(graph: Graph, place: int) -> tuple[int, bool]:
         raise CannotExpressError(f"{graph.task}: no template covers permute{list(node.dims)} before a product")
     inner, transposed = _untransposed(graph, node.inputs[0])
     return inner, not transposed
+
+
+def _convolution(graph: Graph, node: Convolution | ConvolutionInput | ConvolutionWeight) -> Recognised:
+    if node.groups != 1:
+        raise CannotExpressError(f"{graph.task}: no template covers a convolution in {node.groups} groups")
+    first, second = (graph.nodes[place].shape for place in node.inputs)
+    match node:
+        case Convolution():
+            kind, image, made = "forward", first, node.shape
+        case ConvolutionInput():
+            kind, image, made = "input", node.shape, first
+        case _:
+            kind, image, made = "weight", second, first
+    form = (*image, *made[1:], node.window)
+    return Recognised(node.inputs, lambda names, home: ConvolutionStep(kind, names[0], names[1], home, *form))

@@ -53,6 +53,7 @@ class Instruction:
     over: Span = Span.one  # of a reduction: Span.col along a row, Span.row over the rows
     kind: str = ""  # of a reduction
     tensor: str = ""  # of a load
+    period: Extent | None = None  # of a load that repeats over the rows: after how many
     number: Number = 0
 
 
@@ -102,7 +103,7 @@ def recognise(graph: Graph, wanted: Sequence[tuple[str, int]], held: Mapping[int
     reason = "no operation"
     for full, split in _spaces(graph, needed, [node for _, node in wanted]):
         try:
-            return _Reading(graph, held, total(full[:split]), total(full[split:])).program(wanted, needed)
+            return _Reading(graph, held, full[:split], full[split:]).program(wanted, needed)
         except _MisfitError as misfit:
             reason = str(misfit)
     raise CannotExpressError(f"{graph.task}: no template covers {reason}")
@@ -143,10 +144,12 @@ def _spaces(graph: Graph, needed: Sequence[int], wanted: Sequence[int]) -> list[
 class _Reading:
     """One attempt to read the graph as a program over `rows` × `cols`."""
 
-    def __init__(self, graph: Graph, held: Mapping[int, str], rows: Extent, cols: Extent) -> None:
+    def __init__(self, graph: Graph, held: Mapping[int, str], over_rows: Shape, over_cols: Shape) -> None:
+        rows, cols = total(over_rows), total(over_cols)
         if rows == cols and not rows.single:
             raise _MisfitError("a square of literal sizes, where rows and columns cannot be told apart")
         self.graph, self.held, self.rows, self.cols = graph, held, rows, cols
+        self.periods = {total(over_rows[start:]) for start in range(1, len(over_rows))}
         self.instructions: list[Instruction] = []
         self.at: dict[int, int] = {}
 
@@ -181,21 +184,31 @@ class _Reading:
             return Span.row
         elif count == self.cols:
             return Span.col
+        elif count in self.periods:
+            return Span.row
         raise _MisfitError(f"broadcasting of {what}")
 
     def _as_wide(self, place: int, span: Span) -> int:
         """A result that is narrower than its tensor is repeated over it."""
         held = self.instructions[place]
+        if span == Span.row and held.span == Span.row:
+            self._check_rows(place)
         if held.span == span or (self.rows.single and held.span in (Span.row, Span.one) and span == Span.one):
             return place
         return self._add(Instruction("repeat", (place,), span, held.dtype))
+
+    def _check_rows(self, place: int) -> None:
+        """A value that repeats over the rows is no result for each row."""
+        i = self.instructions[place]
+        if i.period is not None and all(self.instructions[p].period is not None for p in i.operands):
+            raise _MisfitError("a result that repeats over the rows")
 
     def _read(self, number: int, node: Node) -> int:
         if node.dtype not in DTYPES and not isinstance(node, Constant):
             raise CannotExpressError(f"{self.graph.task}: templates compute in float32; {node.dtype} is not covered")
         if number in self.held:
             tensor = self.held[number]
-            return self._add(Instruction("load", (), self._span(node.shape, tensor), node.dtype, tensor=tensor))
+            return self._load(node, tensor)
         match node:
             case Constant():
                 return self._add(Instruction("number", (), Span.one, node.dtype, number=node.value))
@@ -212,6 +225,11 @@ class _Reading:
             case Gather():
                 return self._gather(node)
         raise _MisfitError(f"{type(node).__name__.lower()} among the steps of a row")
+
+    def _load(self, node: Node, tensor: str) -> int:
+        span, count = self._span(node.shape, tensor), total(node.shape)
+        period = count if span == Span.row and count != self.rows else None
+        return self._add(Instruction("load", (), span, node.dtype, tensor=tensor, period=period))
 
     def _position(self, node: Node) -> int:
         if node.shape[-1] != self.cols:

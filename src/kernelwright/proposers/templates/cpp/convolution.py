@@ -1,0 +1,114 @@
+"""Renders a convolution and its two gradients as products over the windows of an image padded with zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from textwrap import indent
+
+from kernelwright.proposers.templates.cpp import product, rows
+from kernelwright.proposers.templates.genes import GenePool, Genes
+from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep
+from kernelwright.proposers.templates.sizes import Sizes
+
+
+def gene_pool(step: ConvolutionStep) -> GenePool:
+    return product.gene_pool(plain=False)
+
+
+def describe(step: ConvolutionStep, genes: Genes) -> str:
+    what = {"forward": "convolution", "input": "gradient of the input", "weight": "gradient of the weight"}[step.kind]
+    text = f"{what} as a product over windows, {product.describe(genes)}"
+    return text + (", the steps after it on each finished block" if step.last else "")
+
+
+def render(step: ConvolutionStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
+    names = ("batch", "channels", "height", "width", "filters", "tall", "broad")
+    body = "".join(f"const int64_t {name} = {sizes.expression(getattr(step, name))};\n" for name in names)
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = (
+        step.window.kernel,
+        step.window.stride,
+        step.window.padding,
+        step.window.dilation,
+    )
+    first, second, output = pointers[step.first], pointers[step.second], pointers[step.output]
+    taps = f"{kh}, {dh} * wide_, {kw}, {dw}"
+    if step.kind != "input":
+        image = first if step.kind == "forward" else second
+        body += _padded(
+            image, "channels", "height", "width", f"height + {2 * ph}", f"width + {2 * pw}", (1, 1), (ph, pw)
+        )
+        body += f"const auto pixel = offsets(1, 0, tall, {sh} * wide_, broad, {sw});\n"
+        body += f"const auto tap = offsets(channels, high_ * wide_, {taps});\n"
+    if step.kind == "forward":
+        if step.last:
+            body += rows.render_last(step.last, genes, sizes, pointers)
+        operands = (
+            f"[&](int64_t b) {{ return Operands{{Strided{{{second}, channels * {kh * kw}, 1}}, "
+            "Indexed{image + b * channels * high_ * wide_, pixel.data(), tap.data()}, "
+            f"{output} + b * filters * tall * broad}}; }}"
+        )
+        form = ("batch", "filters", "tall * broad", f"channels * {kh * kw}")
+        body += (
+            "const auto after = [&](int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {\n"
+            "  for (int64_t i = i0; i < i1; ++i) last(b * filters + i, j0, j1);\n};\n"
+            if step.last
+            else ""
+        )
+        body += product.call(genes, *form, operands, "after" if step.last else "Nothing{}")
+    elif step.kind == "weight":
+        body += (
+            "const auto given = offsets(batch, filters * tall * broad, 1, 0, tall * broad, 1);\n"
+            "const auto filter = offsets(1, 0, 1, 0, filters, tall * broad);\n"
+            "std::vector<int64_t> place;\n"
+            "for (int64_t b = 0; b < batch; ++b)\n"
+            "  for (const int64_t at : pixel) place.push_back(b * channels * high_ * wide_ + at);\n"
+        )
+        operands = (
+            f"[&](int64_t) {{ return Operands{{Indexed{{{first}, filter.data(), given.data()}}, "
+            f"Indexed{{image, tap.data(), place.data()}}, {output}}}; }}"
+        )
+        form = ("1", "filters", f"channels * {kh * kw}", "batch * tall * broad")
+        body += product.call(genes, *form, operands, "Nothing{}")
+    else:
+        grown = (f"height + {dh * (kh - 1)}", f"width + {dw * (kw - 1)}")
+        moved = (dh * (kh - 1) - ph, dw * (kw - 1) - pw)
+        body += _padded(first, "filters", "tall", "broad", *grown, (sh, sw), moved)
+        body += (
+            "const auto pixel = offsets(1, 0, height, wide_, width, 1);\n"
+            f"auto tap = offsets(filters, high_ * wide_, {kh}, -{dh} * wide_, {kw}, -{dw});\n"
+            f"for (int64_t& at : tap) at += {dh * (kh - 1)} * wide_ + {dw * (kw - 1)};\n"
+            f"const auto channel = offsets(1, 0, 1, 0, channels, {kh * kw});\n"
+            f"const auto weight_at = offsets(filters, channels * {kh * kw}, 1, 0, {kh * kw}, 1);\n"
+        )
+        operands = (
+            f"[&](int64_t b) {{ return Operands{{Indexed{{{second}, channel.data(), weight_at.data()}}, "
+            "Indexed{image + b * filters * high_ * wide_, pixel.data(), tap.data()}, "
+            f"{output} + b * channels * height * width}}; }}"
+        )
+        form = ("batch", "channels", "height * width", f"filters * {kh * kw}")
+        body += product.call(genes, *form, operands, "Nothing{}")
+    return indent(f"{{\n{indent(body, '  ')}}}\n", "  ")
+
+
+def _padded(
+    source: str,
+    planes: str,
+    height: str,
+    width: str,
+    tall: str,
+    broad: str,
+    step: tuple[int, int],
+    moved: tuple[int, int],
+) -> str:
+    """Declares `image` with planes of high_ × wide_: the tensor itself where nothing has to be added."""
+    text = f"const int64_t high_ = {tall}, wide_ = {broad};\n"
+    if step == (1, 1) and moved == (0, 0) and tall in (height, f"{height} + 0") and broad in (width, f"{width} + 0"):
+        return text + f"const float* const image = {source};\n"
+    return text + (
+        "static std::vector<float> image_memory;\n"
+        f"const size_t room = static_cast<size_t>(batch * {planes} * high_ * wide_);\n"
+        "if (image_memory.size() < room) image_memory.resize(room);\n"
+        "const float* const image = image_memory.data();\n"
+        f"padded({source}, batch * {planes}, {height}, {width}, image_memory.data(), high_, wide_, "
+        f"{step[0]}, {step[1]}, {moved[0]}, {moved[1]});\n"
+    )
