@@ -184,9 +184,9 @@ def _fused(plan: Plan) -> Plan:
             steps.append(step)
             continue
         target = next((s.tensor for s in step.stores if step.instructions[s.place].span == Span.full), "")
-        lone = not any(before.output in _inputs(other) for other in plan.steps[number + 1 :])
+        lone = not any(before.output in inputs_of(other) for other in plan.steps[number + 1 :])
         buffer = next((b for b in buffers if b.name == before.output), None)
-        if target and lone and buffer and target not in _inputs(step):
+        if target and lone and buffer and target not in inputs_of(step):
             # The product goes where its last step puts its result, element over element.
             moved = tuple(replace(i, tensor=target) if i.tensor == before.output else i for i in step.instructions)
             step = replace(step, instructions=moved)
@@ -216,10 +216,10 @@ def _follows(program: RowProgram, product: MatmulStep | ConvolutionStep) -> bool
         form = (product.batch * product.filters, product.tall * product.broad)
         shapes = product.kind == "forward" and (program.rows, program.cols) == form
     stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
-    return simple and shapes and stored and product.output in _inputs(program) and product.last is None
+    return simple and shapes and stored and product.output in inputs_of(program) and product.last is None
 
 
-def _inputs(step: Step) -> tuple[str, ...]:
+def inputs_of(step: Step) -> tuple[str, ...]:
     match step:
         case RowProgram():
             return tuple(i.tensor for i in step.instructions if i.operation == "load")

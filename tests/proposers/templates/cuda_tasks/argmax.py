@@ -1,6 +1,6 @@
 """Where the largest element of a row stands."""
 
-from kernelwright.tasks import Index, Task, tensor
+from kernelwright.tasks import Chosen, Task, tensor
 
 
 def argmax(x):
@@ -10,7 +10,7 @@ def argmax(x):
 task = Task(
     argmax,
     inputs={"x": tensor("rows", "cols")},
-    comparators={"out": Index(of="x")},
+    comparators={"out": Chosen(source="x")},
     public=[{"rows": 200, "cols": 10}, {"rows": 2, "cols": 40000}],
     hidden={"rows": (3, 40), "cols": (7, 3000)},
 )

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import flat, prelude, rows
+from kernelwright.proposers.templates.cuda import convolution, flat, matmul, pooling, prelude, rows
+from kernelwright.proposers.templates.cuda.convolution import PooledConvolution
+from kernelwright.proposers.templates.cuda.expressions import python_size
 from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
-from kernelwright.proposers.templates.graph import CannotExpressError, Graph
+from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep, MatmulStep, PoolBackwardStep, PoolStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Plan, Step
+from kernelwright.proposers.templates.plan import Plan, Step, inputs_of
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -29,21 +32,50 @@ class StepRenderer:
     render: Callable[[Any, Genes, Sizes, Graph, int], list[Kernel]]
 
 
-_ROWS = StepRenderer(rows.gene_pool, rows.describe, rows.render)
+RENDERERS: dict[type, StepRenderer] = {
+    RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
+    MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
+    ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    PooledConvolution: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+}
 _FLAT = StepRenderer(flat.gene_pool, flat.describe, flat.render)
 
 
-def renderer(step: Step, graph: Graph) -> StepRenderer:
-    if isinstance(step, RowProgram):
-        return _FLAT if flat.covers(step) else _ROWS
-    raise CannotExpressError(f"{graph.task}: no CUDA template covers {step.pattern}")
+def renderer(step: Step | PooledConvolution) -> StepRenderer:
+    return _FLAT if isinstance(step, RowProgram) and flat.covers(step) else RENDERERS[type(step)]
+
+
+def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
+    """The plan's steps; a convolution that only a pooling reads becomes one with it."""
+    steps: list[Step | PooledConvolution] = []
+    for number, step in enumerate(plan.steps):
+        before = steps[-1] if steps else None
+        later = plan.steps[number + 1 :]
+        if isinstance(step, PoolStep) and isinstance(before, ConvolutionStep) and _pooled(plan, before, step, later):
+            steps[-1] = PooledConvolution(before, step)
+        else:
+            steps.append(step)
+    return steps
+
+
+def _pooled(plan: Plan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
+    plain = pool.window.padding == (0, 0) and pool.window.dilation == (1, 1)
+    own = any(buffer.name == pool.input for buffer in plan.buffers) and pool.input not in _inputs(later)
+    stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
+    return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
+
+
+def _inputs(steps: Sequence[Step]) -> set[str]:
+    return {name for step in steps for name in inputs_of(step)}
 
 
 def gene_pool(plan: Plan) -> GenePool:
     """The genes of all steps, numbered but for the first's, and those of the whole."""
     genes: list[Gene] = []
-    for number, step in enumerate(plan.steps):
-        pool = renderer(step, plan.graph).gene_pool(step)
+    for number, step in enumerate(steps_of(plan)):
+        pool = renderer(step).gene_pool(step)
         genes += [Gene(_name(gene.name, number), gene.values, gene.good) for gene in pool.genes]
     return GenePool((*genes, SHARE, OVERLAP))
 
@@ -52,31 +84,27 @@ def _name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}{number + 1}"
 
 
-def _own(plan: Plan, number: int, genes: Genes) -> Genes:
-    step = plan.steps[number]
-    pool = renderer(step, plan.graph).gene_pool(step)
-    return {gene.name: genes[_name(gene.name, number)] for gene in pool.genes}
+def _own(step: Step | PooledConvolution, number: int, genes: Genes) -> Genes:
+    return {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
 
 
 def describe(plan: Plan, genes: Genes) -> str:
-    notes = [
-        renderer(step, plan.graph).describe(step, _own(plan, number, genes)) for number, step in enumerate(plan.steps)
-    ]
-    return "; then ".join(notes)
+    steps = enumerate(steps_of(plan))
+    return "; then ".join(renderer(step).describe(step, _own(step, number, genes)) for number, step in steps)
 
 
 def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
     sizes = Sizes(plan.graph)
     kernels: list[Kernel] = []
-    for number, step in enumerate(plan.steps):
-        kernels += renderer(step, plan.graph).render(step, _own(plan, number, genes), sizes, plan.graph, number)
+    for number, step in enumerate(steps_of(plan)):
+        kernels += renderer(step).render(step, _own(step, number, genes), sizes, plan.graph, number)
     launches = scheduled(kernels, share=bool(genes["share"]))
     kernel = f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
     kernel += "\n".join(one.function() for one in kernels)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
     text = f"{prelude.PLAN}\n\ndef plan({names}):\n    steps_, definitions_ = [], {{}}\n"
     for buffer in plan.buffers:
-        text += f'    {buffer.name} = kw.scratch("{buffer.name}", 4 * ({sizes.expression(buffer.count)}))\n'
+        text += f'    {buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         waits = bool(genes["overlap"]) and number > 0 and not launch.alone and not launches[number - 1].alone

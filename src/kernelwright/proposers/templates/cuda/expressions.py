@@ -47,11 +47,16 @@ def expression(operation: str, operands: list[str], target: str) -> str:
     return f"{operands[0]} != 0" if target == "bool" else f"static_cast<{TYPES[target]}>({operands[0]})"
 
 
+def python_size(extent: Extent, sizes: Sizes) -> str:
+    """Sizes are whole, also where a window divides one."""
+    return sizes.expression(extent).replace("/", "//")
+
+
 def python_number(value: Number, sizes: Sizes) -> str:
     """A number of the graph as Python computes it in the plan, from sizes and scalar arguments."""
     match value:
         case Extent():
-            return f"({sizes.expression(value)})"
+            return f"({python_size(value, sizes)})"
         case Formula():
             operands = [python_number(operand, sizes) for operand in value.operands]
             if value.operator == "neg":

@@ -6,7 +6,7 @@ from kernelwright.proposers.templates.cuda.elements import Elements
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.cuda.kernels import Kernel
 from kernelwright.proposers.templates.cuda.rows import Writer
-from kernelwright.proposers.templates.cuda.stages import Stage, stage_of
+from kernelwright.proposers.templates.cuda.stages import stage_of
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
@@ -36,17 +36,19 @@ def describe(program: RowProgram, genes: Genes) -> str:
 
 
 def render(program: RowProgram, genes: Genes, sizes: Sizes, graph: Graph, step: int) -> list[Kernel]:
-    return [_FlatWriter(program, genes, sizes, graph, step, stage_of(program, 0)).kernel()]
+    return [
+        _FlatWriter(
+            program=program, stage=stage_of(program, 0), genes=genes, sizes=sizes, graph=graph, step=step
+        ).kernel()
+    ]
 
 
 class _FlatWriter(Writer):
-    stage: Stage
-
     def kernel(self) -> Kernel:
         tag, genes = self.tag, self.genes
         add = self.setup.append
-        add(f"rows_{tag} = {self.sizes.expression(self.program.rows)}")
-        add(f"cols_{tag} = {self.sizes.expression(self.program.cols)}")
+        add(f"rows_{tag} = {self.size(self.program.rows)}")
+        add(f"cols_{tag} = {self.size(self.program.cols)}")
         if self._one_line():
             add(f"rows_{tag}, cols_{tag} = 1, rows_{tag} * cols_{tag}")
         add(f"width_{tag} = widest({genes['width']}, cols_{tag})")
@@ -55,8 +57,9 @@ class _FlatWriter(Writer):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         body = self._body()
         blocks = f"ceil(vectors_{tag}, {int(genes['threads']) * int(genes['unroll'])})"
-        setup = "\n".join(dict.fromkeys(self.setup))
-        return Kernel(f"flat_{tag}", tuple(self.parameters.values()), body, setup, blocks, str(genes["threads"]))
+        return Kernel(
+            f"flat_{tag}", tuple(self.parameters.values()), body, self.plan_lines, blocks, str(genes["threads"])
+        )
 
     def _one_line(self) -> bool:
         """Nothing varies over rows or columns alone, so where a row ends does not matter."""
@@ -92,7 +95,7 @@ class _FlatWriter(Writer):
         i = self.instruction(place)
         if i.operation == "load":
             if i.period:
-                self.define(f"PERIOD_{self.step}_{place}", self.sizes.expression(i.period))
+                self.define(f"PERIOD_{self.step}_{place}", self.size(i.period))
                 return f"{self.pointer(i.tensor)}[row % static_cast<long long>(PERIOD_{self.step}_{place})]"
             return f"{self.pointer(i.tensor)}[row]"
         return expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)

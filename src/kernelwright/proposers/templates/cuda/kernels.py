@@ -66,10 +66,7 @@ class Launch:
 
     def needs(self, kernel: Kernel) -> bool:
         """Whether the kernel must wait for this launch, or must not run beside it."""
-        return any(
-            one.writes & (kernel.reads | kernel.writes) or one.reads & kernel.writes
-            for one in self.kernels
-        )
+        return any(one.writes & (kernel.reads | kernel.writes) or one.reads & kernel.writes for one in self.kernels)
 
     def text(self, *, waits: bool, lets: bool) -> str:
         """Blocks are numbered through the kernels in order; threads that a kernel has no use for leave."""

@@ -6,11 +6,13 @@ block that comes last, columns by a kernel of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from kernelwright.proposers.templates.cuda.elements import Elements, single_element
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression, python_number
-from kernelwright.proposers.templates.cuda.kernels import Kernel, Parameter
+from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.stages import Stage, kept, over_rows, read_later, stage_of
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
@@ -57,10 +59,11 @@ def render(program: RowProgram, genes: Genes, sizes: Sizes, graph: Graph, step: 
     kernels = []
     for number in range(program.stages):
         stage = stage_of(program, number)
+        given: dict[str, Any] = {"genes": genes, "sizes": sizes, "graph": graph, "step": step}
         if stage.works:
-            kernels.append(_StageWriter(program, genes, sizes, graph, step, stage).kernel())
+            kernels.append(_StageWriter(program=program, stage=stage, **given).kernel())
         if stage.columns or column_stores(program, number + 1):
-            kernels.append(_JoinWriter(program, genes, sizes, graph, step, stage).kernel())
+            kernels.append(_JoinWriter(program=program, stage=stage, **given).kernel())
     if any(program.instructions[s.place].stage == 0 and _narrow(program, s.place) for s in program.stores):
         raise CannotExpressError(f"{graph.task}: no CUDA template covers a result that does not vary over the rows")
     return kernels
@@ -79,21 +82,12 @@ def column_stores(program: RowProgram, number: int) -> list[tuple[str, int]]:
     ]
 
 
-@dataclass
-class Writer:
-    """What the kernels of a program have in common: numbers, single values, parameters."""
+@dataclass(kw_only=True)
+class Writer(Pen):
+    """What the kernels of a program have in common: numbers and single values."""
 
     program: RowProgram
-    genes: Genes
-    sizes: Sizes
-    graph: Graph
-    step: int
     stage: Stage
-    setup: list[str] = field(default_factory=list)
-    parameters: dict[str, Parameter] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.types = {tensor.name: tensor.dtype for tensor in self.graph.tensors}
 
     @property
     def tag(self) -> str:
@@ -102,18 +96,8 @@ class Writer:
     def instruction(self, place: int) -> Instruction:
         return self.program.instructions[place]
 
-    def pointer(self, name: str, *, written: bool = False, read: bool = True, kind: str = "") -> str:
-        known = self.parameters.get(name)
-        kind = kind or TYPES[self.types.get(name, "float32")]
-        both = Parameter(name, kind, written or bool(known and known.written), read or bool(known and known.read))
-        self.parameters[name] = both
-        return both.pointer
-
     def column(self, place: int) -> str:
         return self.pointer(f"column_{self.step}_{place}")
-
-    def define(self, name: str, python: str) -> None:
-        self.setup.append(f'definitions_["{name}"] = {python}')
 
     def singles(self, places: set[int], totals: dict[int, str]) -> list[str]:
         """Declarations of the single values among `places` and of all that they need, in order."""
@@ -166,7 +150,7 @@ class _StageWriter(Writer):
             self.name,
             tuple(self.parameters.values()),
             body,
-            "\n".join(dict.fromkeys(self.setup)),
+            self.plan_lines,
             f"groups_{tag} * parts_{tag}",
             f"team_{tag} * teams_{tag}",
             cooperative=f"parts_{tag} > 1" if stage.passes and self.genes.get("split") else "False",
@@ -223,7 +207,7 @@ class _StageWriter(Writer):
             add(f'met_{tag} = kw.workspace("met_{tag}", 4 * {counters} * (rows_{tag} if parts_{tag} > 1 else 1))')
 
     def _size(self, name: str) -> str:
-        return self.sizes.expression(getattr(self.program, name))
+        return self.size(getattr(self.program, name))
 
     @property
     def _reductions(self) -> int:
@@ -359,7 +343,9 @@ class _StageWriter(Writer):
                 lines.append(f"const {TYPES[i.dtype]} v{place} = {self._row_value(place, i)};")
         for tensor, place in self.stage.row_stores:
             if self.instruction(place).phase == phase:
-                lines.append(f"if (lane == 0 && part == 0) {self.pointer(tensor, written=True, read=False)}[row] = v{place};")
+                lines.append(
+                    f"if (lane == 0 && part == 0) {self.pointer(tensor, written=True, read=False)}[row] = v{place};"
+                )
         for place in self.stage.totals:
             operand = self.instruction(place).operands[0]
             if self.instruction(operand).phase == phase:
@@ -372,7 +358,7 @@ class _StageWriter(Writer):
         if i.operation == "load":
             period = f" % static_cast<long long>(PERIOD_{self.step}_{place})" if i.period else ""
             if i.period:
-                self.define(f"PERIOD_{self.step}_{place}", self.sizes.expression(i.period))
+                self.define(f"PERIOD_{self.step}_{place}", self.size(i.period))
             return f"{self.pointer(i.tensor)}[row{period}]"
         if i.operation == "gather":
             return single_element(self.program, i.operands[0], f"v{i.operands[1]}", self.pointer)
@@ -429,7 +415,9 @@ class _StageWriter(Writer):
         for place in stage.totals:
             join, partial = self._join(place), f"partial_{self.step}_{place}"
             pointer = self.pointer(partial, written=True)
-            lines.append(f"t{place} = over_team<{join}, TEAM * TEAMS>(lane == 0 && part == 0 ? t{place} : {join}::nothing(), slots[turn][0]);")
+            lines.append(
+                f"t{place} = over_team<{join}, TEAM * TEAMS>(lane == 0 && part == 0 ? t{place} : {join}::nothing(), slots[turn][0]);"
+            )
             lines.append(f"if (threadIdx.x == 0) {pointer}[block] = t{place};")
             lines.append("__syncthreads();")
         came = self.pointer(f"came_{self.tag}", written=True, kind="unsigned")
@@ -454,9 +442,7 @@ class _StageWriter(Writer):
         ]
         held = {place: f"t{place}" for place in stage.totals}
         lines += [f"    {line}" for line in self.singles({place for _, place in single}, held)]
-        lines += [
-            f"    {self.pointer(tensor, written=True, read=False)}[0] = v{place};" for tensor, place in single
-        ]
+        lines += [f"    {self.pointer(tensor, written=True, read=False)}[0] = v{place};" for tensor, place in single]
         return [*lines, "  }", "}"]
 
 
@@ -465,7 +451,7 @@ class _JoinWriter(Writer):
 
     def kernel(self) -> Kernel:
         tag, stage = self.tag, self.stage
-        self.setup.append(f"columns_{tag} = {self.sizes.expression(self.program.cols)}")
+        self.setup.append(f"columns_{tag} = {self.size(self.program.cols)}")
         self.define(f"JOINED_{tag}", f"columns_{tag}")
         self.define(f"PARTIALS_{tag}", f"groups_{tag} * teams_{tag}" if stage.columns else "0")
         stores = column_stores(self.program, stage.number + 1)
@@ -487,7 +473,9 @@ class _JoinWriter(Writer):
         lines.append("if (group == 0 && c < COLS) {")
         for number, place in enumerate(stage.columns):
             join = JOINS[self.instruction(place).kind]
-            lines.append(f"  for (int i = 1; i < GROUPS; ++i) a{place} = {join}::join(a{place}, found[{number}][i][lane]);")
+            lines.append(
+                f"  for (int i = 1; i < GROUPS; ++i) a{place} = {join}::join(a{place}, found[{number}][i][lane]);"
+            )
             if self._wanted_by_rows(place):
                 memory = f"column_{self.step}_{place}"
                 self.setup.append(f'{memory} = kw.scratch("{memory}", 4 * columns_{tag})')
@@ -497,7 +485,7 @@ class _JoinWriter(Writer):
             f"columns_{tag}",
             tuple(self.parameters.values()),
             "".join(f"  {line}\n" for line in [*lines, "}"]),
-            "\n".join(dict.fromkeys(self.setup)),
+            self.plan_lines,
             f"ceil(columns_{tag}, 32)",
             str(JOIN_THREADS),
         )
