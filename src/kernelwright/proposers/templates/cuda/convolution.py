@@ -112,17 +112,20 @@ def _forward(step: ConvolutionStep, pool: PoolStep | None, pen: Pen) -> tuple[li
         "const int group = block % GROUPS;",
         "const long long at = static_cast<long long>(block / GROUPS) * THREADS + threadIdx.x;",
         "const bool mine = at < static_cast<long long>(BATCH) * PLACES;",
-        f"const int b = at / PLACES, place = at % PLACES, down = place / ACROSS * {rh}, across = place % ACROSS * {rw};",
+        "const int b = at / PLACES, place = at % PLACES;",
+        f"const int down = place / ACROSS * {rh}, across = place % ACROSS * {rw};",
         "float sum[QH * QW][GROUP] = {};",
         *_weights(pen, weight, "FILTERS", "CHANNELS", "(static_cast<long long>(g) * CHANNELS + d) * TAPS + t"),
         "  if (mine)",
         "    for (int d = 0; d < CHUNK && first + d < CHANNELS; ++d) {",
-        f"      const float* const plane = {image} + (static_cast<long long>(b) * CHANNELS + first + d) * HEIGHT * WIDTH;",
+        "      const long long number = static_cast<long long>(b) * CHANNELS + first + d;",
+        f"      const float* const plane = {image} + number * HEIGHT * WIDTH;",
         "#pragma unroll",
         "      for (int q = 0; q < QH * QW; ++q)",
         "#pragma unroll",
         "        for (int t = 0; t < TAPS; ++t) {",
-        "          const int y = (down + q / QW) * SH - PH + t / KW * DH, x = (across + q % QW) * SW - PW + t % KW * DW;",
+        "          const int y = (down + q / QW) * SH - PH + t / KW * DH;",
+        "          const int x = (across + q % QW) * SW - PW + t % KW * DW;",
         "          const bool inside = y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH;",
         "          const float value = inside ? plane[y * WIDTH + x] : 0.0f;",
         "#pragma unroll",
@@ -136,7 +139,7 @@ def _forward(step: ConvolutionStep, pool: PoolStep | None, pen: Pen) -> tuple[li
         "for (int g = 0; g < GROUP; ++g) {",
         "  if (group * GROUP + g >= FILTERS) break;",
         "  const long long row = static_cast<long long>(b) * FILTERS + group * GROUP + g;",
-        *(["  float best = -INFINITY;"] if pool else []),
+        *(["  float best = -INF;"] if pool else []),
         "#pragma unroll",
         "  for (int q = 0; q < QH * QW; ++q) {",
         "    const long long c = (down + q / QW) * BROAD + across + q % QW;",
@@ -156,6 +159,7 @@ def _forward(step: ConvolutionStep, pool: PoolStep | None, pen: Pen) -> tuple[li
 def _input(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
     n, genes = pen.step, pen.genes
     given, weight = pen.pointer(step.first), pen.pointer(step.second)
+    target = pen.pointer(step.output, written=True, read=False)
     lines = [
         f"constexpr int GROUP = {genes['group']}, GROUPS = (CHANNELS + GROUP - 1) / GROUP, PLACES = HEIGHT * WIDTH;",
         "const int group = block % GROUPS;",
@@ -166,7 +170,8 @@ def _input(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
         *_weights(pen, weight, "CHANNELS", "FILTERS", "(static_cast<long long>(d) * CHANNELS + g) * TAPS + t"),
         "  if (mine)",
         "    for (int d = 0; d < CHUNK && first + d < FILTERS; ++d) {",
-        f"      const float* const plane = {given} + (static_cast<long long>(b) * FILTERS + first + d) * TALL * BROAD;",
+        "      const long long number = static_cast<long long>(b) * FILTERS + first + d;",
+        f"      const float* const plane = {given} + number * TALL * BROAD;",
         "#pragma unroll",
         "      for (int t = 0; t < TAPS; ++t) {",
         "        const int v = y + PH - t / KW * DH, u = x + PW - t % KW * DW;",
@@ -182,7 +187,7 @@ def _input(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
         "for (int g = 0; g < GROUP; ++g) {",
         "  const long long channel = group * GROUP + g;",
         "  if (channel < CHANNELS)",
-        f"    {pen.pointer(step.output, written=True, read=False)}[(b * static_cast<long long>(CHANNELS) + channel) * PLACES + y * WIDTH + x] = sum[g];",
+        f"    {target}[(b * static_cast<long long>(CHANNELS) + channel) * PLACES + y * WIDTH + x] = sum[g];",
         "}",
     ]
     blocks = f"ceil(batch_{n} * height_{n} * width_{n}, {genes['threads']}) * ceil(channels_{n}, {genes['group']})"
@@ -193,12 +198,14 @@ def _weight(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
     """A block for each filter and channel; its threads go over all places of all images."""
     n = pen.step
     given, image = pen.pointer(step.first), pen.pointer(step.second)
+    target = pen.pointer(step.output, written=True, read=False)
     lines = [
         "__shared__ float slots[2][32];",
         "const int filter = block / CHANNELS, channel = block % CHANNELS;",
         "float sum[TAPS] = {};",
         "for (long long at = threadIdx.x; at < static_cast<long long>(BATCH) * TALL * BROAD; at += THREADS) {",
-        "  const int b = at / (TALL * BROAD), place = at % (TALL * BROAD), down = place / BROAD, across = place % BROAD;",
+        "  const int b = at / (TALL * BROAD), place = at % (TALL * BROAD);",
+        "  const int down = place / BROAD, across = place % BROAD;",
         f"  const float value = {given}[(static_cast<long long>(b) * FILTERS + filter) * TALL * BROAD + place];",
         f"  const float* const plane = {image} + (static_cast<long long>(b) * CHANNELS + channel) * HEIGHT * WIDTH;",
         "#pragma unroll",
@@ -210,7 +217,7 @@ def _weight(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
         "#pragma unroll",
         "for (int t = 0; t < TAPS; ++t) {",
         "  const float whole = over_team<Sum, THREADS>(sum[t], slots[t % 2]);",
-        f"  if (threadIdx.x == 0) {pen.pointer(step.output, written=True, read=False)}[static_cast<long long>(block) * TAPS + t] = whole;",
+        f"  if (threadIdx.x == 0) {target}[static_cast<long long>(block) * TAPS + t] = whole;",
         "}",
     ]
     return lines, f"filters_{n} * channels_{n}"

@@ -76,7 +76,7 @@ def _forward(step: PoolStep, pen: Pen) -> list[str]:
         f"float* const to = {pen.pointer(step.output, written=True, read=False)} + (plane * TALL + line) * BROAD;",
         "float best[EACH];",
         "#pragma unroll",
-        "for (int e = 0; e < EACH; ++e) best[e] = -INFINITY;",
+        "for (int e = 0; e < EACH; ++e) best[e] = -INF;",
         "#pragma unroll",
         f"for (int i = 0; i < {kh}; ++i)",
         "#pragma unroll",

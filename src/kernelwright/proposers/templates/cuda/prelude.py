@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 KERNEL = """\
-constexpr unsigned ALL = 0xffffffffu;
+#define INF __int_as_float(0x7f800000)
 
 // NaN wins, as in torch.
 __device__ inline float most(float a, float b) { return a > b || a != a ? a : b; }
@@ -22,15 +22,18 @@ struct Vector<4> { using type = float4; };
 
 template <int Width>
 __device__ inline void load(float (&to)[Width], const float* from) {
-  *reinterpret_cast<typename Vector<Width>::type*>(to) = *reinterpret_cast<const typename Vector<Width>::type*>(from);
+  using Whole = typename Vector<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
 }
 template <int Width>
 __device__ inline void store(float* to, const float (&from)[Width]) {
-  *reinterpret_cast<typename Vector<Width>::type*>(to) = *reinterpret_cast<const typename Vector<Width>::type*>(from);
+  using Whole = typename Vector<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
 }
 template <int Width>
 __device__ inline void stream(float* to, const float (&from)[Width]) {
-  __stcs(reinterpret_cast<typename Vector<Width>::type*>(to), *reinterpret_cast<const typename Vector<Width>::type*>(from));
+  using Whole = typename Vector<Width>::type;
+  __stcs(reinterpret_cast<Whole*>(to), *reinterpret_cast<const Whole*>(from));
 }
 
 struct Sum {
@@ -38,11 +41,11 @@ struct Sum {
   static __device__ float join(float a, float b) { return a + b; }
 };
 struct Most {
-  static __device__ float nothing() { return -INFINITY; }
+  static __device__ float nothing() { return -INF; }
   static __device__ float join(float a, float b) { return most(a, b); }
 };
 struct Least {
-  static __device__ float nothing() { return INFINITY; }
+  static __device__ float nothing() { return INF; }
   static __device__ float join(float a, float b) { return least(a, b); }
 };
 // The largest value and where it stands; the first of equals, and a NaN before all.
@@ -51,7 +54,7 @@ struct __align__(8) Found {
   int at;
 };
 struct First {
-  static __device__ Found nothing() { return {-INFINITY, -1}; }
+  static __device__ Found nothing() { return {-INF, -1}; }
   static __device__ Found join(Found a, Found b) {
     if (b.at < 0) return a;
     if (a.at < 0) return b;
@@ -69,7 +72,7 @@ __device__ inline Found shuffled(unsigned mask, Found v, int with) {
 // Over `Lanes` neighbouring lanes of a warp; all of them get the result.
 template <class Join, int Lanes, class T>
 __device__ inline T over_lanes(T v, int lane) {
-  const unsigned mask = Lanes == 32 ? ALL : ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+  const unsigned mask = Lanes == 32 ? 0xffffffffu : ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
 #pragma unroll
   for (int d = Lanes / 2; d; d /= 2) v = Join::join(v, shuffled(mask, v, d));
   return v;
@@ -152,7 +155,7 @@ def literal(value):
     if value != value:
         return "__int_as_float(0x7fc00000)"
     if abs(value) == math.inf:
-        return "INFINITY" if value > 0 else "(-INFINITY)"
+        return "INF" if value > 0 else "(-INF)"
     return f"{value!r}f" if "e" in repr(value) or "." in repr(value) else f"{value!r}.0f"
 
 

@@ -415,9 +415,8 @@ class _StageWriter(Writer):
         for place in stage.totals:
             join, partial = self._join(place), f"partial_{self.step}_{place}"
             pointer = self.pointer(partial, written=True)
-            lines.append(
-                f"t{place} = over_team<{join}, TEAM * TEAMS>(lane == 0 && part == 0 ? t{place} : {join}::nothing(), slots[turn][0]);"
-            )
+            lines.append(f"t{place} = lane == 0 && part == 0 ? t{place} : {join}::nothing();")
+            lines.append(f"t{place} = over_team<{join}, TEAM * TEAMS>(t{place}, slots[turn][0]);")
             lines.append(f"if (threadIdx.x == 0) {pointer}[block] = t{place};")
             lines.append("__syncthreads();")
         came = self.pointer(f"came_{self.tag}", written=True, kind="unsigned")
