@@ -6,7 +6,7 @@ A step reads tensors and writes tensors: arguments, results, or buffers for what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernelwright.proposers.templates.graph import (
     Argument,
@@ -27,7 +27,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     PoolStep,
     recognise_heavy,
 )
-from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
+from kernelwright.proposers.templates.patterns.rows import RowProgram, recognise
 
 Step = RowProgram | HeavyStep
 
@@ -65,7 +65,7 @@ class _Planner:
         left = [r.node for r in self.graph.results if not self._written(r.name)]
         if left:
             self._rows(left)
-        return _fused(Plan(self.graph, tuple(self.steps), tuple(self.buffers)))
+        return Plan(self.graph, tuple(self.steps), tuple(self.buffers))
 
     def _alive(self) -> set[int]:
         alive = {result.node for result in self.graph.results}
@@ -80,7 +80,7 @@ class _Planner:
         return self.base(node.inputs[0]) if isinstance(node, View) and place not in self.held else place
 
     def _written(self, name: str) -> bool:
-        return any(name in _outputs(step) for step in self.steps)
+        return any(name in outputs_of(step) for step in self.steps)
 
     def _home(self, place: int) -> str:
         """Where a step puts this node: a result of the kernel if it is one, else a new buffer."""
@@ -166,57 +166,10 @@ class _Planner:
         return [node for node in found if node not in nodes]
 
 
-def _outputs(step: Step) -> tuple[str, ...]:
+def outputs_of(step: Step) -> tuple[str, ...]:
     if isinstance(step, RowProgram):
         return tuple(store.tensor for store in step.stores)
     return (step.output,)
-
-
-def _fused(plan: Plan) -> Plan:
-    """A program that only goes over the elements of the product before it becomes that product's last step."""
-    steps: list[Step] = []
-    buffers = list(plan.buffers)
-    for number, step in enumerate(plan.steps):
-        before = steps[-1] if steps else None
-        step = _in_shape_of(step, before)
-        fusing = isinstance(before, MatmulStep | ConvolutionStep) and isinstance(step, RowProgram)
-        if not fusing or not _follows(step, before):
-            steps.append(step)
-            continue
-        target = next((s.tensor for s in step.stores if step.instructions[s.place].span == Span.full), "")
-        lone = not any(before.output in inputs_of(other) for other in plan.steps[number + 1 :])
-        buffer = next((b for b in buffers if b.name == before.output), None)
-        if target and lone and buffer and target not in inputs_of(step):
-            # The product goes where its last step puts its result, element over element.
-            moved = tuple(replace(i, tensor=target) if i.tensor == before.output else i for i in step.instructions)
-            step = replace(step, instructions=moved)
-            before = replace(before, output=target)
-            buffers.remove(buffer)
-        steps[-1] = replace(before, last=step)
-    return replace(plan, steps=tuple(steps), buffers=tuple(buffers))
-
-
-def _in_shape_of(step: Step, before: Step | None) -> Step:
-    """A program over all elements alike may as well go over the rows of the product before it."""
-    if not isinstance(step, RowProgram) or not step.rows.single or step.reduces_cols or step.reduces_rows:
-        return step
-    if isinstance(before, MatmulStep) and step.cols == before.m * before.n:
-        return replace(step, rows=before.m, cols=before.n)
-    if isinstance(before, ConvolutionStep) and before.kind == "forward":
-        rows, cols = before.batch * before.filters, before.tall * before.broad
-        return replace(step, rows=rows, cols=cols) if step.cols == rows * cols else step
-    return step
-
-
-def _follows(program: RowProgram, product: MatmulStep | ConvolutionStep) -> bool:
-    simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
-    if isinstance(product, MatmulStep):
-        shapes = program.rows == product.m and program.cols == product.n
-    else:
-        form = (product.batch * product.filters, product.tall * product.broad)
-        shapes = product.kind == "forward" and (program.rows, program.cols) == form
-    stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
-    return simple and shapes and stored and product.output in inputs_of(program) and product.last is None
 
 
 def inputs_of(step: Step) -> tuple[str, ...]:

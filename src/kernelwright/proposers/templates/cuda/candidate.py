@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
@@ -15,7 +15,7 @@ from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep, MatmulStep, PoolBackwardStep, PoolStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Plan, Step, inputs_of
+from kernelwright.proposers.templates.plan import Plan, Step
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -62,13 +62,15 @@ def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
 
 def _pooled(plan: Plan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
     plain = pool.window.padding == (0, 0) and pool.window.dilation == (1, 1)
-    own = any(buffer.name == pool.input for buffer in plan.buffers) and pool.input not in _inputs(later)
+    own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(_mentions(s, pool.input) for s in later)
     stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
 
 
-def _inputs(steps: Sequence[Step]) -> set[str]:
-    return {name for step in steps for name in inputs_of(step)}
+def _mentions(step: Step, name: str) -> bool:
+    program = step if isinstance(step, RowProgram) else getattr(step, "last", None)
+    loaded = program is not None and any(instruction.tensor == name for instruction in program.instructions)
+    return loaded or any(getattr(step, part.name) == name for part in fields(step))
 
 
 def gene_pool(plan: Plan) -> GenePool:
@@ -107,9 +109,8 @@ def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
         text += f'    {buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
-        waits = bool(genes["overlap"]) and number > 0 and not launch.alone and not launches[number - 1].alone
-        lets = bool(genes["overlap"]) and after is not None and not launch.alone and not after.alone
-        kernel += "\n" + launch.text(waits=waits, lets=lets)
-        text += launch.plan(waits=waits)
+        before = launches[number - 1] if number and genes["overlap"] else None
+        kernel += "\n" + launch.text(waits=before is not None, lets=bool(genes["overlap"]) and after is not None)
+        text += launch.plan(before)
     text += "    return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(kernel, text).joined()

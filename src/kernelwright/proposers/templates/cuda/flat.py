@@ -5,8 +5,8 @@ from __future__ import annotations
 from kernelwright.proposers.templates.cuda.elements import Elements
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.cuda.kernels import Kernel
-from kernelwright.proposers.templates.cuda.rows import Writer
 from kernelwright.proposers.templates.cuda.stages import stage_of
+from kernelwright.proposers.templates.cuda.writer import Writer
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span

@@ -62,7 +62,7 @@ class Launch:
     @property
     def alone(self) -> bool:
         """Blocks that wait for each other: all of them are resident, and nothing of another launch beside them."""
-        return any(kernel.cooperative != "False" for kernel in self.kernels)
+        return self.cooperative != "False"
 
     def needs(self, kernel: Kernel) -> bool:
         """Whether the kernel must wait for this launch, or must not run beside it."""
@@ -88,7 +88,13 @@ class Launch:
         bounds = f"__launch_bounds__(THREADS_{self.number}, LEAST_{self.number})"
         return f'extern "C" __global__ void {bounds} launch{self.number}(\n    {declared}) {{\n{body}}}\n'
 
-    def plan(self, *, waits: bool) -> str:
+    @property
+    def cooperative(self) -> str:
+        """In Python; a kernel whose blocks may wait for each other is the only one of its launch."""
+        return self.kernels[0].cooperative
+
+    def plan(self, overlapped: Launch | None) -> str:
+        """Lines of plan.py. `overlapped` is the launch before, where this one may begin while that one runs."""
         names = [kernel.name for kernel in self.kernels]
         lines = []
         for kernel in self.kernels:
@@ -101,8 +107,10 @@ class Launch:
         lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
         lines.append(f'definitions_["LEAST_{self.number}"] = {self.kernels[0].least_blocks}')
         pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
-        options = f", cooperative={self.kernels[0].cooperative}" if self.kernels[0].cooperative != "False" else ""
-        options += ", dependent=True" if waits else ""
+        options = f", cooperative={self.cooperative}" if self.alone else ""
+        if overlapped:
+            kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
+            options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
         lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
         return "".join(f"    {line}\n" for line in lines)
 

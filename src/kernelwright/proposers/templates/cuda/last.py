@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.cuda.pen import Pen
-from kernelwright.proposers.templates.cuda.rows import Writer
 from kernelwright.proposers.templates.cuda.stages import stage_of
+from kernelwright.proposers.templates.cuda.writer import Writer
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
 
 

@@ -96,3 +96,11 @@ def _mark(program: RowProgram, place: int, number: int, uses: dict[int, set[int]
     if instruction.operation not in ("reduce", "gather"):
         for operand in instruction.operands:
             _mark(program, operand, number, uses)
+
+
+def recounted(program: RowProgram) -> tuple[int, ...]:
+    """Reductions over the rows that are all of the first stage and need no pass: any block can find them itself."""
+    stage = stage_of(program, 0)
+    only = stage.totals and not (stage.passes or stage.stores or stage.columns or stage.row_stores)
+    single = any(program.instructions[store.place].span == Span.one for store in program.stores)
+    return stage.totals if only and not single else ()
