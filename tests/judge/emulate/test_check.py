@@ -10,7 +10,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate
 from kernelwright.judge.emulate.check import Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome
-from kernelwright.judge.verdict import MismatchEvidence, ProcessEvidence, Reason, SanitizerEvidence
+from kernelwright.judge.verdict import BuildEvidence, MismatchEvidence, ProcessEvidence, Reason, SanitizerEvidence
 
 TESTS = Path(__file__).parents[2]
 HONEST = ("vector", "shared", "split", "cooperative", "cluster", "workspace")
@@ -140,6 +140,13 @@ def test_device_variables_keep_nothing_from_call_to_call(checker: Checker, doubl
 def test_arguments_that_do_not_fit_are_named(checker: Checker, double: str) -> None:
     found = checker.check(double, doubling("  if (i < n) out[i] = 2 * x[i];", extra=", kw.i32(1)"))
     assert "the plan gives 4 arguments and the kernel takes 3" in lines(found)
+
+
+def test_a_name_whose_header_is_missing_is_unknown(checker: Checker, double: str) -> None:
+    body = "  if (i < n) out[i] = x[i] < INFINITY ? 2 * x[i] : 0.f;"
+    found = checker.check(double, doubling(body))
+    assert isinstance(found.evidence, BuildEvidence) and "INFINITY" in " ".join(found.evidence.lines)
+    assert checker.check(double, doubling(body, before="#include <math.h>")).outcome is CheckOutcome.right
 
 
 def test_a_wrong_kernel_is_wrong(checker: Checker, double: str) -> None:

@@ -17,7 +17,7 @@ SIDE = 16  # threads along each side of a tile
 def gene_pool(step: MatmulStep) -> GenePool:
     return GenePool(
         (
-            Gene("tile", (16, 32, 64, 128), (32, 64, 16)),
+            Gene("tile", (0, 16, 32, 64, 128), (0, 32, 64)),  # 0: the largest of which there are enough
             Gene("depth", (8, 16, 32), (16, 32, 8)),
             Gene("split", (0, 1, 2, 4), (1, 2, 0)),  # blocks on each multiprocessor that splitting aims at
         )
@@ -25,7 +25,8 @@ def gene_pool(step: MatmulStep) -> GenePool:
 
 
 def describe(step: MatmulStep, genes: Genes) -> str:
-    text = f"tiles of {genes['tile']}×{genes['tile']}, {genes['depth']} deep"
+    side = genes["tile"] or "as many as leave a tile for each multiprocessor"
+    text = f"tiles with a side of {side}, {genes['depth']} deep"
     if genes["split"]:
         text += f", the depth split until there are {genes['split']} blocks for each multiprocessor"
     return text + (", the steps after it on each element" if step.last else "")
@@ -33,15 +34,16 @@ def describe(step: MatmulStep, genes: Genes) -> str:
 
 def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
     pen = Pen(genes=genes, sizes=sizes, graph=graph, step=number)
-    tile, depth = int(genes["tile"]), int(genes["depth"])
+    depth = int(genes["depth"])
     pen.set("m", pen.size(step.m))
     pen.set("n", pen.size(step.n))
     pen.set("k", pen.size(step.k))
-    pen.set("tiles", f"ceil(m_{number}, {tile}) * ceil(n_{number}, {tile})")
+    pen.set("tile", _side(number) if genes["tile"] == 0 else str(genes["tile"]))
+    pen.set("tiles", f"ceil(m_{number}, tile_{number}) * ceil(n_{number}, tile_{number})")
     aim = f"max(1, {genes['split']} * kw.device.multiprocessors // tiles_{number})"
     pen.set("splits", f"min(ceil(k_{number}, {depth}), {aim})" if genes["split"] else "1")
     last = Last(pen, step.last, step.output)
-    lines = _tile(step, pen, tile, depth)
+    lines = _tile(step, pen, depth)
     lines += _joined(pen, number)
     lines += last.singles()
     lines += [
@@ -61,13 +63,18 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
     return [Kernel(f"product_{number}", tuple(pen.parameters.values()), body, pen.plan_lines, blocks, str(THREADS))]
 
 
-def _tile(step: MatmulStep, pen: Pen, tile: int, depth: int) -> list[str]:
+def _side(number: int) -> str:
+    enough = f"ceil(m_{number}, side) * ceil(n_{number}, side) >= kw.device.multiprocessors"
+    return f"next((side for side in (128, 64) if {enough}), 32 if m_{number} * n_{number} >= 4096 else 16)"
+
+
+def _tile(step: MatmulStep, pen: Pen, depth: int) -> list[str]:
     """`sum`: this thread's elements of the tile at (`top`, `left`), over this block's share of the depth."""
     n, left, right = pen.step, pen.pointer(step.left), pen.pointer(step.right)
     at_left = "(k + i) * ROWS + row" if step.left_transposed else "row * DEPTH + (k + i)"
     at_right = "c * DEPTH + (k + i)" if step.right_transposed else "(k + i) * COLS + c"
     return [
-        f"constexpr int TILE = {tile}, DEEP = {depth}, SIDE = {SIDE}, EACH = TILE / SIDE, SPLITS = SPLITS_{n};",
+        f"constexpr int TILE = TILE_{n}, DEEP = {depth}, SIDE = {SIDE}, EACH = TILE / SIDE, SPLITS = SPLITS_{n};",
         f"constexpr long long ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
         "constexpr int WIDE = (COLS + TILE - 1) / TILE;",
         "constexpr long long SHARE = ((DEPTH + DEEP - 1) / DEEP + SPLITS - 1) / SPLITS * DEEP;",
@@ -112,9 +119,7 @@ def _joined(pen: Pen, number: int) -> list[str]:
     if not pen.genes["split"]:
         return []
     sums, came = f"sums_{number}", f"came_{number}"
-    pen.setup.append(
-        f'{sums} = kw.scratch("{sums}", 4 * splits_{number} * tiles_{number} * {int(pen.genes["tile"]) ** 2})'
-    )
+    pen.setup.append(f'{sums} = kw.scratch("{sums}", 4 * splits_{number} * tiles_{number} * tile_{number} ** 2)')
     pen.setup.append(f'{came} = kw.workspace("{came}", 4 * tiles_{number})')
     to, counters = pen.pointer(sums, written=True), pen.pointer(came, written=True, kind="unsigned")
     place = "(a * EACH + b) * SIDE * SIDE + threadIdx.x"

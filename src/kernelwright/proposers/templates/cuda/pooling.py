@@ -67,8 +67,11 @@ def _apart(window: Window) -> bool:
 def _forward(step: PoolStep, pen: Pen) -> list[str]:
     (kh, kw), (sh, sw), (ph, pw), (dh, dw) = _parts(step.window)
     pair = pen.genes["pair"]
+    whole = _apart(step.window) and (kh, kw) == (sh, sw) and int(pair) * sw in (2, 4)
+    fits = f"int(width_{pen.step} % {int(pair) * sw} == 0)" if whole else "0"
+    pen.set("whole", fits)  # a thread's windows are one vector of each row
     return [
-        f"constexpr int EACH = {pair}, SHARES = (BROAD + EACH - 1) / EACH;",
+        f"constexpr int EACH = {pair}, SHARES = (BROAD + EACH - 1) / EACH, SPAN = {int(pair) * sw if whole else 1};",
         "if (at >= static_cast<long long>(PLANES) * TALL * SHARES) return;",
         "const int share = at % SHARES, line = at / SHARES % TALL;",
         "const long long plane = at / SHARES / TALL;",
@@ -77,6 +80,15 @@ def _forward(step: PoolStep, pen: Pen) -> list[str]:
         "float best[EACH];",
         "#pragma unroll",
         "for (int e = 0; e < EACH; ++e) best[e] = -INF;",
+        f"if (WHOLE_{pen.step}) {{",
+        "#pragma unroll",
+        f"  for (int i = 0; i < {kh}; ++i) {{",
+        "    alignas(16) float part[SPAN];",
+        f"    load(part, from + (line * {sh} + i) * WIDTH + share * SPAN);",
+        "#pragma unroll",
+        f"    for (int j = 0; j < SPAN; ++j) best[j / {sw} % EACH] = most(best[j / {sw} % EACH], part[j]);",
+        "  }",
+        "} else {",
         "#pragma unroll",
         f"for (int i = 0; i < {kh}; ++i)",
         "#pragma unroll",
@@ -87,6 +99,7 @@ def _forward(step: PoolStep, pen: Pen) -> list[str]:
         "      const bool inside = y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH;",
         "      if (inside) best[e] = most(best[e], from[y * WIDTH + x]);",
         "    }",
+        "}",
         "#pragma unroll",
         "for (int e = 0; e < EACH; ++e)",
         "  if (share * EACH + e < BROAD) to[share * EACH + e] = best[e];",
@@ -96,7 +109,7 @@ def _forward(step: PoolStep, pen: Pen) -> list[str]:
 def _cells(step: PoolBackwardStep, pen: Pen) -> list[str]:
     (kh, kw), (sh, sw), _, _ = _parts(step.window)
     return [
-        f"constexpr int DOWN = (HEIGHT + {sh - 1}) / {sh}, ACROSS = (WIDTH + {sw - 1}) / {sw};",
+        f"constexpr int CELL = {sh}, DOWN = (HEIGHT + CELL - 1) / CELL, ACROSS = (WIDTH + {sw - 1}) / {sw};",
         "if (at >= static_cast<long long>(PLANES) * DOWN * ACROSS) return;",
         "const int column = at % ACROSS, line = at / ACROSS % DOWN;",
         "const long long plane = at / ACROSS / DOWN;",
@@ -113,12 +126,27 @@ def _cells(step: PoolBackwardStep, pen: Pen) -> list[str]:
         f"    if (found < 0 || value > best || value != value) best = value, found = i / {kw} * {sw} + i % {kw};",
         "  }",
         "}",
+        *(_pairs(pen) if sw == 2 else []),
         "#pragma unroll",
         f"for (int i = 0; i < {sh}; ++i)",
         "#pragma unroll",
         f"  for (int j = 0; j < {sw}; ++j)",
         "    if (top + i < HEIGHT && left + j < WIDTH)",
         f"      to[(top + i) * WIDTH + left + j] = i * {sw} + j == found ? given : 0.0f;",
+    ]
+
+
+def _pairs(pen: Pen) -> list[str]:
+    """Rows of an even length take a cell's two elements in one store."""
+    return [
+        "if (WIDTH % 2 == 0) {",
+        "#pragma unroll",
+        "  for (int i = 0; i < HEIGHT - top && i < CELL; ++i) {",
+        "    alignas(8) const float both[2] = {2 * i == found ? given : 0.0f, 2 * i + 1 == found ? given : 0.0f};",
+        "    store(to + (top + i) * WIDTH + left, both);",
+        "  }",
+        "  return;",
+        "}",
     ]
 
 

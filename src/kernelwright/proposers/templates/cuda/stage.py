@@ -59,7 +59,8 @@ class StageWriter(Writer):
         for name in ("rows", "cols", "width", "team", "parts", "teams", "chunks"):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         if kept_count:
-            fits = f"{kept_count} * chunks_{tag} * width_{tag} <= {genes['keep']}"
+            columns = len(stage.columns)
+            fits = f"{kept_count + columns} * chunks_{tag} * width_{tag} <= {int(genes['keep']) + 32 * bool(columns)}"
             self.define(f"KEEP_{tag}", f"int({fits})")
         if stage.columns:
             fits = f"{len(stage.columns)} * chunks_{tag} * width_{tag} <= {COLUMN_REGISTERS}"
