@@ -90,6 +90,11 @@ class Gather(Node):
 
 
 @dataclass(frozen=True)
+class Scatter(Node):
+    """Zero but where the last dimension's index input 0 puts the elements of input 1."""
+
+
+@dataclass(frozen=True)
 class Position(Node):
     """The place along the last dimension."""
 

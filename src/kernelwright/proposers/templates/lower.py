@@ -2,104 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
+from kernelwright.proposers.templates import windows
+from kernelwright.proposers.templates.calls import Builder, Call, Lowered, Lowering, Place, reduced
 from kernelwright.proposers.templates.graph import (
     Broadcast,
-    CannotExpressError,
     Constant,
-    Convolution,
-    ConvolutionInput,
-    ConvolutionWeight,
     Extent,
     Formula,
     Gather,
     Matmul,
-    Node,
     Number,
     Permute,
-    Pointwise,
-    Pool,
-    PoolBackward,
-    PoolPlaces,
     Position,
-    Reduce,
+    Scatter,
     Shape,
     View,
-    Window,
     total,
 )
-
-
-@dataclass(frozen=True)
-class Place:
-    """A node, by its number in the graph."""
-
-    node: int
-
-
-Merged = Place | tuple[Place, ...] | Number | Sequence[Any] | None
-Lowered = Place | tuple[Place, ...]
-
-
-@dataclass
-class Builder:
-    """Collects nodes; equal ones are one node, so that nothing is computed twice."""
-
-    task: str
-    nodes: list[Node] = field(default_factory=list)
-    _known: dict[Node, int] = field(default_factory=dict)
-
-    def add(self, node: Node) -> Place:
-        if node not in self._known:
-            self._known[node] = len(self.nodes)
-            self.nodes.append(node)
-        return Place(self._known[node])
-
-    def constant(self, value: Number, dtype: str) -> Place:
-        return self.add(Constant((), dtype, value=value))
-
-    def pointwise(self, operation: str, operands: Sequence[Any], shape: Shape, dtype: str) -> Place:
-        """Numbers among the operands become constants in the dtype of the tensors beside them."""
-        beside = next((self.nodes[o.node].dtype for o in operands if isinstance(o, Place)), dtype)
-        places = [o if isinstance(o, Place) else self.constant(o, _wider(beside, o)) for o in operands]
-        return self.add(Pointwise(shape, dtype, tuple(p.node for p in places), operation))
-
-    def shape(self, place: Place) -> Shape:
-        return self.nodes[place.node].shape
-
-    def dtype(self, place: Place) -> str:
-        return self.nodes[place.node].dtype
-
-
-def _wider(dtype: str, value: Number) -> str:
-    whole = isinstance(value, int | Extent)
-    return dtype if whole or dtype.startswith(("float", "bfloat")) else "float32"
-
-
-@dataclass(frozen=True)
-class Call:
-    builder: Builder
-    name: str
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    shape: Shape
-    dtype: str
-
-    def get(self, place: int, name: str, default: Any = None) -> Any:
-        return self.args[place] if place < len(self.args) else self.kwargs.get(name, default)
-
-    def pointwise(self, operation: str, *operands: Any, dtype: str = "") -> Place:
-        return self.builder.pointwise(operation, operands, self.shape, dtype or self.dtype)
-
-    def refuse(self, why: str = "") -> CannotExpressError:
-        about = f" ({why})" if why else ""
-        return CannotExpressError(f"{self.builder.task}: no template covers the operation {self.name}{about}")
-
-
-Lowering = Callable[[Call], Lowered]
 
 _SAME = frozenset(
     (
@@ -230,20 +152,6 @@ def _dims(call: Call, place: Place, given: Any) -> tuple[int, ...]:
     return tuple(sorted(dim % rank for dim in (given if isinstance(given, list) else [given])))
 
 
-def _reduced(call: Call, operation: str, place: Place, dims: tuple[int, ...], dtype: str = "") -> Place:
-    """Always without the reduced dimensions; a view brings them back where the reference keeps them.
-
-    Dimensions that are neither leading nor trailing are reduced in two steps, the trailing ones first.
-    """
-    rank = len(call.builder.shape(place))
-    trailing = tuple(dim for dim in dims if all(d in dims for d in range(dim, rank)))
-    if trailing and trailing != dims and operation in ("sum", "max", "min"):
-        inner = _reduced(call, operation, place, trailing, dtype)
-        return _reduced(call, operation, inner, tuple(dim for dim in dims if dim not in trailing), dtype)
-    shape = tuple(extent for dim, extent in enumerate(call.builder.shape(place)) if dim not in dims)
-    return call.builder.add(Reduce(shape, dtype or call.dtype, (place.node,), operation, dims))
-
-
 def _reshaped(call: Call, place: Place, shape: Shape) -> Place:
     if call.builder.shape(place) == shape:
         return place
@@ -257,7 +165,7 @@ def _reduction(operation: str) -> Lowering:
         dims = _dims(call, place, call.get(1, "dim"))
         if operation.startswith("arg") and len(dims) != 1:
             raise call.refuse("over all elements")
-        return _reshaped(call, _reduced(call, operation, place, dims), call.shape)
+        return _reshaped(call, reduced(call, operation, place, dims), call.shape)
 
     return lowering
 
@@ -274,7 +182,7 @@ def _mean(call: Call) -> Place:
     place = call.args[0]
     assert isinstance(place, Place)
     dims = _dims(call, place, call.get(1, "dim"))
-    sums = _reshaped(call, _reduced(call, "sum", place, dims), call.shape)
+    sums = _reshaped(call, reduced(call, "sum", place, dims), call.shape)
     return _divided(call, sums, _count(call, place, dims), call.shape)
 
 
@@ -286,11 +194,11 @@ def _moments(call: Call) -> tuple[Place, Place]:
     dims = _dims(call, place, call.get(1, "dim"))
     keep = tuple(Extent(1, 1) if dim in dims else extent for dim, extent in enumerate(shape))
     count = _count(call, place, dims)
-    sums = _reshaped(call, _reduced(call, "sum", place, dims, dtype), keep)
+    sums = _reshaped(call, reduced(call, "sum", place, dims, dtype), keep)
     mean = _divided(call, sums, count, keep)
     away = call.builder.pointwise("sub", (place, mean), shape, dtype)
     square = call.builder.pointwise("mul", (away, away), shape, dtype)
-    squares = _reshaped(call, _reduced(call, "sum", square, dims, dtype), keep)
+    squares = _reshaped(call, reduced(call, "sum", square, dims, dtype), keep)
     correction = call.get(2, "correction")
     unbiased = 1 if correction is None else correction
     if unbiased:
@@ -313,8 +221,8 @@ def _extreme(call: Call) -> tuple[Place, Place]:
     keep = call.get(2, "keepdim", False)
     form = tuple(Extent(1, 1) if d in dims else extent for d, extent in enumerate(shape) if keep or d not in dims)
     dtype = call.builder.dtype(place)
-    values = _reduced(call, call.name, place, dims, dtype)
-    indices = _reduced(call, f"arg{call.name}", place, dims, "int64")
+    values = reduced(call, call.name, place, dims, dtype)
+    indices = reduced(call, f"arg{call.name}", place, dims, "int64")
     return _reshaped(call, values, form), _reshaped(call, indices, form)
 
 
@@ -335,10 +243,22 @@ def _gather(call: Call) -> Place:
     return call.builder.add(Gather(call.shape, call.dtype, (place.node, index.node)))
 
 
+def _is_zero(builder: Builder, place: Place) -> bool:
+    node = builder.nodes[place.node]
+    if isinstance(node, Broadcast):
+        return _is_zero(builder, Place(node.inputs[0]))
+    return isinstance(node, Constant) and node.value == 0
+
+
 def _scatter(call: Call) -> Place:
-    """One element of each row replaced: a choice by position."""
+    """One element of each row replaced is a choice by position; whole tensors go into zeros only."""
     base, dim, index, value = call.args[:4]
     rank = len(call.shape)
+    places = call.builder.shape(index)
+    if isinstance(value, Place) and dim % rank == rank - 1 and _is_zero(call.builder, base):
+        if places != call.builder.shape(value) or places[:-1] != call.shape[:-1]:
+            raise call.refuse("of part of a tensor")
+        return call.builder.add(Scatter(call.shape, call.dtype, (index.node, value.node)))
     if dim % rank != rank - 1 or not call.builder.shape(index)[-1].single or isinstance(value, Place):
         raise call.refuse("other than one number into each row")
     position = call.builder.add(Position(call.shape, "int64"))
@@ -350,96 +270,6 @@ def _scatter(call: Call) -> Place:
 def _matmul(call: Call) -> Place:
     first, second = call.args[:2]
     return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    values = list(value) if isinstance(value, list | tuple) else [value]
-    return int(values[0]), int(values[-1])
-
-
-def _pool_window(call: Call, start: int) -> Window:
-    kernel = _pair(call.args[start])
-    stride = call.get(start + 1, "stride")
-    window = Window(
-        kernel,
-        _pair(stride) if stride else kernel,
-        _pair(call.get(start + 2, "padding", 0)),
-        _pair(call.get(start + 3, "dilation", 1)),
-    )
-    if call.get(start + 4, "ceil_mode", False):
-        raise call.refuse("with ceil_mode")
-    return window
-
-
-def _pool(call: Call) -> tuple[Place, Place]:
-    place = call.args[0]
-    shape, dtype = call.builder.shape(place), call.builder.dtype(place)
-    window = _pool_window(call, 1)
-
-    def out(extent: Extent, axis: int) -> Extent:
-        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-
-        def size(value: int) -> int:
-            return (value + 2 * window.padding[axis] - reach) // window.stride[axis] + 1
-
-        return Extent(size(extent.first), size(extent.second))
-
-    form = (*shape[:-2], out(shape[-2], 0), out(shape[-1], 1))
-    values = call.builder.add(Pool(form, dtype, (place.node,), window))
-    return values, call.builder.add(PoolPlaces(form, "int64", (place.node,)))
-
-
-def _pool_backward(call: Call) -> Place:
-    gradient, values = call.args[:2]
-    return call.builder.add(PoolBackward(call.shape, call.dtype, (gradient.node, values.node), _pool_window(call, 2)))
-
-
-def _slid(call: Call, start: int, kernel: tuple[int, int]) -> Window:
-    stride, padding, dilation, transposed = call.args[start : start + 4]
-    if transposed or len(stride) != 2:
-        raise call.refuse("other than plain two-dimensional")
-    return Window(kernel, _pair(stride), _pair(padding), _pair(dilation))
-
-
-def _kernel(call: Call, weight: Place) -> tuple[int, int]:
-    height, width = (extent.literal for extent in call.builder.shape(weight)[-2:])
-    if height is None or width is None:
-        raise call.refuse("with a window whose size varies")
-    return height, width
-
-
-def _convolution(call: Call) -> Place:
-    values, weight, bias = call.args[:3]
-    if len(call.shape) != 4:
-        raise call.refuse("other than plain two-dimensional")
-    window = _slid(call, 3, _kernel(call, weight))
-    made = Convolution(call.shape, call.dtype, (values.node, weight.node), window, int(call.args[8]))
-    place = call.builder.add(made)
-    if bias is None:
-        return place
-    channels = call.builder.shape(bias)[0]
-    lifted = call.builder.add(View((channels, Extent(1, 1), Extent(1, 1)), call.dtype, (bias.node,)))
-    return call.pointwise("add", place, lifted)
-
-
-def _convolution_backward(call: Call) -> tuple[Place | None, ...]:
-    gradient, values, weight = call.args[:3]
-    if len(call.builder.shape(gradient)) != 4:
-        raise call.refuse("other than plain two-dimensional")
-    window = _slid(call, 4, _kernel(call, weight))
-    groups, wanted = int(call.args[9]), call.args[10]
-    dtype = call.builder.dtype(gradient)
-    add = call.builder.add
-    made: list[Place | None] = [None, None, None]
-    if wanted[0]:
-        shape = call.builder.shape(values)
-        made[0] = add(ConvolutionInput(shape, dtype, (gradient.node, weight.node), window, groups))
-    if wanted[1]:
-        shape = call.builder.shape(weight)
-        made[1] = add(ConvolutionWeight(shape, dtype, (gradient.node, values.node), window, groups))
-    if wanted[2]:
-        made[2] = _reduced(call, "sum", gradient, (0, 2, 3), dtype)
-    return tuple(made)
 
 
 def _where(call: Call) -> Place:
@@ -470,8 +300,8 @@ LOWERINGS: dict[str, Lowering] = {
     "gather": _gather,
     "scatter": _scatter,
     "where": _where,
-    "max_pool2d_with_indices": _pool,
-    "max_pool2d_with_indices_backward": _pool_backward,
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,  # type: ignore[dict-item]
+    "max_pool2d_with_indices": windows.pool,
+    "max_pool2d_with_indices_backward": windows.pool_backward,
+    "convolution": windows.convolution,
+    "convolution_backward": windows.convolution_backward,  # type: ignore[dict-item]
 }

@@ -25,6 +25,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     MatmulStep,
     PoolBackwardStep,
     PoolStep,
+    ScatterStep,
     recognise_heavy,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram, recognise
@@ -180,6 +181,8 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return (step.left, step.right)
         case ConvolutionStep():
             return (step.first, step.second)
+        case ScatterStep():
+            return (step.index, step.source)
         case PoolStep():
             return (step.input,)
         case PoolBackwardStep():

@@ -10,6 +10,7 @@ from typing import Protocol
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator, Proposal, Request
+from kernelwright.proposers.templates.fusion import fused
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
 from kernelwright.proposers.templates.plan import Plan, make_plan
@@ -86,7 +87,7 @@ def make(task: Task, contract: str) -> TemplateProposer:
 
     if task.dtypes != ("float32",):
         raise CannotExpressError(f"{task.name}: templates are written for float32, not {', '.join(task.dtypes)}")
-    plan = make_plan(read_graph(task))
+    plan = fused(make_plan(read_graph(task)))
     signatures = tuple(signature(task, workload) for workload in task.public_workloads())
     return TemplateProposer(plan, _renderer(contract), contract, signatures, _pattern(plan))
 

@@ -9,11 +9,15 @@ from itertools import combinations
 from kernelwright.proposers.templates.graph import (
     CannotExpressError,
     Convolution,
+    ConvolutionInput,
+    ConvolutionWeight,
     Extent,
     Formula,
     Graph,
+    Node,
     Number,
     Pool,
+    PoolBackward,
     total,
 )
 
@@ -55,15 +59,26 @@ class Sizes:
         """Sizes of what a window leaves of a size, also of one that another window left."""
         known = dict(singles)
         for node in self.graph.nodes:
-            if isinstance(node, Pool | Convolution):
-                before = self.graph.nodes[node.inputs[0]].shape[-2:]
-                for axis, (size, made) in enumerate(zip(before, node.shape[-2:], strict=True)):
-                    if made not in known and size in known:
-                        window = node.window
-                        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
-                        more = 2 * window.padding[axis] - reach
-                        known[made] = f"(({known[size]} + ({more})) / {window.stride[axis]} + 1)"
-                        yield made, known[made]
+            for axis, (size, made) in enumerate(self._sizes_around(node)):
+                if made not in known and size in known:
+                    window = node.window  # type: ignore[attr-defined]
+                    more = 2 * window.padding[axis] - window.dilation[axis] * (window.kernel[axis] - 1) - 1
+                    known[made] = f"(({known[size]} + ({more})) / {window.stride[axis]} + 1)"
+                    yield made, known[made]
+
+    def _sizes_around(self, node: Node) -> list[tuple[Extent, Extent]]:
+        """Height and width before and after the window of a node that has one."""
+        shapes = [self.graph.nodes[place].shape for place in node.inputs]
+        match node:
+            case Pool() | Convolution():
+                before, after = shapes[0], node.shape
+            case PoolBackward() | ConvolutionInput():
+                before, after = node.shape, shapes[0]
+            case ConvolutionWeight():
+                before, after = shapes[1], shapes[0]
+            case _:
+                return []
+        return list(zip(before[-2:], after[-2:], strict=True))
 
     def number(self, value: Number) -> str:
         """As a double."""

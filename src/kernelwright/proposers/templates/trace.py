@@ -1,7 +1,7 @@
 """Traces a reference twice, with other sizes and other scalars, and makes one graph with symbolic numbers of it.
 
 What is equal in both traces is a constant of the reference; what differs must be a size or follow from the scalar
-arguments. This needs no symbolic shapes, which fail in the derived backward of many references.
+arguments. docs/decisions/0020-templates-trace-twice.md says why sizes are not traced symbolically.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernelwright.proposers.templates.calls import Builder, Merged, Place
 from kernelwright.proposers.templates.graph import (
     Argument,
     CannotExpressError,
@@ -25,7 +26,7 @@ from kernelwright.proposers.templates.graph import (
     Shape,
     Tensor,
 )
-from kernelwright.proposers.templates.lower import Builder, Merged, Place, lower
+from kernelwright.proposers.templates.lower import lower
 from kernelwright.proposers.templates.numbers import Ledger
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
@@ -47,6 +48,7 @@ def _lerp(start: torch.Tensor, end: torch.Tensor, weight: float) -> torch.Tensor
 def decompositions() -> dict[Any, Callable[..., Any]]:
     further = [
         *(aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.addmm, aten._fused_rms_norm),
+        *(aten.native_batch_norm, aten._native_batch_norm_legit, aten.native_batch_norm_backward),
         *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
     ]
     table = dict(core_aten_decompositions()) | dict(get_decompositions(further))

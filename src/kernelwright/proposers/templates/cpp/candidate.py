@@ -7,10 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cpp import CPP
-from kernelwright.proposers.templates.cpp import convolution, matmul, pooling, rows
+from kernelwright.proposers.templates.cpp import convolution, matmul, pooling, rows, scattering
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
-from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep, MatmulStep, PoolBackwardStep, PoolStep
+from kernelwright.proposers.templates.patterns.heavy import (
+    ConvolutionStep,
+    MatmulStep,
+    PoolBackwardStep,
+    PoolStep,
+    ScatterStep,
+)
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.plan import Plan, Step
 from kernelwright.proposers.templates.sizes import Sizes
@@ -30,6 +36,7 @@ RENDERERS: dict[type, StepRenderer] = {
     RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
     MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
     ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    ScatterStep: StepRenderer(scattering.gene_pool, scattering.describe, scattering.render),
     PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
 }

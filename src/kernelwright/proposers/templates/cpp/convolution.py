@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from textwrap import indent
 
 from kernelwright.proposers.templates.cpp import product, rows
 from kernelwright.proposers.templates.genes import GenePool, Genes
+from kernelwright.proposers.templates.graph import Window
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep
 from kernelwright.proposers.templates.sizes import Sizes
 
@@ -24,70 +26,84 @@ def describe(step: ConvolutionStep, genes: Genes) -> str:
 def render(step: ConvolutionStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
     names = ("batch", "channels", "height", "width", "filters", "tall", "broad")
     body = "".join(f"const int64_t {name} = {sizes.expression(getattr(step, name))};\n" for name in names)
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = (
-        step.window.kernel,
-        step.window.stride,
-        step.window.padding,
-        step.window.dilation,
-    )
-    first, second, output = pointers[step.first], pointers[step.second], pointers[step.output]
-    taps = f"{kh}, {dh} * wide_, {kw}, {dw}"
-    if step.kind != "input":
-        image = first if step.kind == "forward" else second
-        body += _padded(
-            image, "channels", "height", "width", f"height + {2 * ph}", f"width + {2 * pw}", (1, 1), (ph, pw)
-        )
-        body += f"const auto pixel = offsets(1, 0, tall, {sh} * wide_, broad, {sw});\n"
-        body += f"const auto tap = offsets(channels, high_ * wide_, {taps});\n"
-    if step.kind == "forward":
-        if step.last:
-            body += rows.render_last(step.last, genes, sizes, pointers)
-        operands = (
-            f"[&](int64_t b) {{ return Operands{{Strided{{{second}, channels * {kh * kw}, 1}}, "
-            "Indexed{image + b * channels * high_ * wide_, pixel.data(), tap.data()}, "
-            f"{output} + b * filters * tall * broad}}; }}"
-        )
-        form = ("batch", "filters", "tall * broad", f"channels * {kh * kw}")
-        body += (
-            "const auto after = [&](int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {\n"
-            "  for (int64_t i = i0; i < i1; ++i) last(b * filters + i, j0, j1);\n};\n"
-            if step.last
-            else ""
-        )
-        body += product.call(genes, *form, operands, "after" if step.last else "Nothing{}")
-    elif step.kind == "weight":
-        body += (
-            "const auto given = offsets(batch, filters * tall * broad, 1, 0, tall * broad, 1);\n"
-            "const auto filter = offsets(1, 0, 1, 0, filters, tall * broad);\n"
-            "std::vector<int64_t> place;\n"
-            "for (int64_t b = 0; b < batch; ++b)\n"
-            "  for (const int64_t at : pixel) place.push_back(b * channels * high_ * wide_ + at);\n"
-        )
-        operands = (
-            f"[&](int64_t) {{ return Operands{{Indexed{{{first}, filter.data(), given.data()}}, "
-            f"Indexed{{image, tap.data(), place.data()}}, {output}}}; }}"
-        )
-        form = ("1", "filters", f"channels * {kh * kw}", "batch * tall * broad")
-        body += product.call(genes, *form, operands, "Nothing{}")
+    if step.kind == "input":
+        body += _towards_input(step, genes, pointers)
     else:
-        grown = (f"height + {dh * (kh - 1)}", f"width + {dw * (kw - 1)}")
-        moved = (dh * (kh - 1) - ph, dw * (kw - 1) - pw)
-        body += _padded(first, "filters", "tall", "broad", *grown, (sh, sw), moved)
-        body += (
-            "const auto pixel = offsets(1, 0, height, wide_, width, 1);\n"
-            f"auto tap = offsets(filters, high_ * wide_, {kh}, -{dh} * wide_, {kw}, -{dw});\n"
-            f"for (int64_t& at : tap) at += {dh * (kh - 1)} * wide_ + {dw * (kw - 1)};\n"
-            f"const auto channel = offsets(1, 0, 1, 0, channels, {kh * kw});\n"
-            f"const auto weight_at = offsets(filters, channels * {kh * kw}, 1, 0, {kh * kw}, 1);\n"
-        )
-        operands = (
-            f"[&](int64_t b) {{ return Operands{{Indexed{{{second}, channel.data(), weight_at.data()}}, "
-            "Indexed{image + b * filters * high_ * wide_, pixel.data(), tap.data()}, "
-            f"{output} + b * channels * height * width}}; }}"
-        )
-        form = ("batch", "channels", "height * width", f"filters * {kh * kw}")
-        body += product.call(genes, *form, operands, "Nothing{}")
+        image = pointers[step.first if step.kind == "forward" else step.second]
+        body += _windows(step.window, image)
+        if step.kind == "forward":
+            last = rows.render_last(step.last, genes, sizes, pointers) if step.last else ""
+            body += last + _forward(step, genes, pointers)
+        else:
+            body += _towards_weight(step, genes, pointers)
     return indent(f"{{\n{indent(body, '  ')}}}\n", "  ")
+
+
+def _windows(window: Window, source: str) -> str:
+    """Where the windows lie in the padded image, and the elements of each relative to its start."""
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window.kernel, window.stride, window.padding, window.dilation
+    grown = (f"height + {2 * ph}", f"width + {2 * pw}")
+    return (
+        _padded(source, "channels", "height", "width", *grown, (1, 1), (ph, pw))
+        + f"const auto pixel = offsets(1, 0, tall, {sh} * wide_, broad, {sw});\n"
+        + f"const auto tap = offsets(channels, high_ * wide_, {kh}, {dh} * wide_, {kw}, {dw});\n"
+    )
+
+
+def _forward(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:
+    taps = prod(step.window.kernel)
+    operands = (
+        f"[&](int64_t b) {{ return Operands{{Strided{{{pointers[step.second]}, channels * {taps}, 1}}, "
+        "Indexed{image + b * channels * high_ * wide_, pixel.data(), tap.data()}, "
+        f"{pointers[step.output]} + b * filters * tall * broad}}; }}"
+    )
+    after = (
+        "const auto after = [&](int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {\n"
+        "  for (int64_t i = i0; i < i1; ++i) last(b * filters + i, j0, j1);\n};\n"
+    )
+    form = ("batch", "filters", "tall * broad", f"channels * {taps}")
+    called = product.call(genes, *form, operands, "after" if step.last else "Nothing{}")
+    return (after if step.last else "") + called
+
+
+def _towards_weight(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:
+    """All pixels of all images are the depth of one product."""
+    tables = (
+        "const auto given = offsets(batch, filters * tall * broad, 1, 0, tall * broad, 1);\n"
+        "const auto filter = offsets(1, 0, 1, 0, filters, tall * broad);\n"
+        "std::vector<int64_t> place;\n"
+        "for (int64_t b = 0; b < batch; ++b)\n"
+        "  for (const int64_t at : pixel) place.push_back(b * channels * high_ * wide_ + at);\n"
+    )
+    operands = (
+        f"[&](int64_t) {{ return Operands{{Indexed{{{pointers[step.first]}, filter.data(), given.data()}}, "
+        f"Indexed{{image, tap.data(), place.data()}}, {pointers[step.output]}}}; }}"
+    )
+    form = ("1", "filters", f"channels * {prod(step.window.kernel)}", "batch * tall * broad")
+    return tables + product.call(genes, *form, operands, "Nothing{}")
+
+
+def _towards_input(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:
+    """A convolution with the turned window over the gradient, spread out by the stride and padded."""
+    (kh, kw), (ph, pw), (dh, dw) = step.window.kernel, step.window.padding, step.window.dilation
+    taps = kh * kw
+    grown = (f"height + {dh * (kh - 1)}", f"width + {dw * (kw - 1)}")
+    moved = (dh * (kh - 1) - ph, dw * (kw - 1) - pw)
+    tables = (
+        "const auto pixel = offsets(1, 0, height, wide_, width, 1);\n"
+        f"auto tap = offsets(filters, high_ * wide_, {kh}, -{dh} * wide_, {kw}, -{dw});\n"
+        f"for (int64_t& at : tap) at += {dh * (kh - 1)} * wide_ + {dw * (kw - 1)};\n"
+        f"const auto channel = offsets(1, 0, 1, 0, channels, {taps});\n"
+        f"const auto weight_at = offsets(filters, channels * {taps}, 1, 0, {taps}, 1);\n"
+    )
+    operands = (
+        f"[&](int64_t b) {{ return Operands{{Indexed{{{pointers[step.second]}, channel.data(), weight_at.data()}}, "
+        "Indexed{image + b * filters * high_ * wide_, pixel.data(), tap.data()}, "
+        f"{pointers[step.output]} + b * channels * height * width}}; }}"
+    )
+    form = ("batch", "channels", "height * width", f"filters * {taps}")
+    image = _padded(pointers[step.first], "filters", "tall", "broad", *grown, step.window.stride, moved)
+    return image + tables + product.call(genes, *form, operands, "Nothing{}")
 
 
 def _padded(

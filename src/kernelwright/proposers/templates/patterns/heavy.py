@@ -17,12 +17,13 @@ from kernelwright.proposers.templates.graph import (
     Permute,
     Pool,
     PoolBackward,
+    Scatter,
     Window,
     total,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 
-HEAVY = (Matmul, Pool, PoolBackward, Convolution, ConvolutionInput, ConvolutionWeight)
+HEAVY = (Matmul, Scatter, Pool, PoolBackward, Convolution, ConvolutionInput, ConvolutionWeight)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,20 @@ class ConvolutionStep:
     pattern: ClassVar[str] = "convolution"
 
 
-HeavyStep = MatmulStep | PoolStep | PoolBackwardStep | ConvolutionStep
+@dataclass(frozen=True)
+class ScatterStep:
+    """Row by row: `many` elements of the source go to their places among `wide`, the others are zero."""
+
+    index: str
+    source: str
+    output: str
+    rows: Extent
+    many: Extent
+    wide: Extent
+    pattern: ClassVar[str] = "scatter"
+
+
+HeavyStep = MatmulStep | PoolStep | PoolBackwardStep | ConvolutionStep | ScatterStep
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,10 @@ def recognise_heavy(graph: Graph, place: int) -> Recognised:
             return _product(graph, node)
         case Convolution() | ConvolutionInput() | ConvolutionWeight():
             return _convolution(graph, node)
+        case Scatter():
+            rows, many = total(node.shape[:-1]), graph.nodes[node.inputs[0]].shape[-1]
+            wide = node.shape[-1]
+            return Recognised(node.inputs, lambda names, home: ScatterStep(names[0], names[1], home, rows, many, wide))
         case Pool():
             shape = graph.nodes[node.inputs[0]].shape
             form = (total(shape[:-2]), shape[-2], shape[-1], node.window)
@@ -147,5 +165,7 @@ def _convolution(graph: Graph, node: Convolution | ConvolutionInput | Convolutio
             kind, image, made = "input", node.shape, first
         case _:
             kind, image, made = "weight", second, first
-    form = (*image, *made[1:], node.window)
+    batch, channels, height, width = image
+    _, filters, tall, broad = made
+    form = (batch, channels, height, width, filters, tall, broad, node.window)
     return Recognised(node.inputs, lambda names, home: ConvolutionStep(kind, names[0], names[1], home, *form))
