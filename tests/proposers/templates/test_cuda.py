@@ -23,7 +23,7 @@ from kernelwright.tasks.resolve import resolve
 
 TASKS = Path(__file__).parent / "cuda_tasks"
 FORWARD = tuple(sorted(path.stem for path in TASKS.glob("*.py")))
-BACKWARD = tuple(f"{name}:backward" for name in FORWARD if name not in ("argmax", "conv_relu_pool"))
+BACKWARD = tuple(f"{name}:backward" for name in FORWARD if name not in ("argmax",))
 QUICK = ("layernorm", "cross_entropy", "linear_relu:backward", "conv_relu_pool")
 # What another choice than the expert's changes most.
 CHOICES = (

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import convolution, flat, matmul, pooling, prelude, rows
+from kernelwright.proposers.templates.cuda import convolution, flat, matmul, pooling, prelude, rows, scattering
 from kernelwright.proposers.templates.cuda.convolution import PooledConvolution
 from kernelwright.proposers.templates.cuda.expressions import python_size
 from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
-from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep, MatmulStep, PoolBackwardStep, PoolStep
+from kernelwright.proposers.templates.patterns.heavy import (
+    ConvolutionStep,
+    MatmulStep,
+    PoolBackwardStep,
+    PoolStep,
+    ScatterStep,
+)
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Plan, Step
+from kernelwright.proposers.templates.plan import Plan, Step, inputs_of
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -39,6 +45,7 @@ RENDERERS: dict[type, StepRenderer] = {
     PooledConvolution: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
     PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    ScatterStep: StepRenderer(scattering.gene_pool, scattering.describe, scattering.render),
 }
 _FLAT = StepRenderer(flat.gene_pool, flat.describe, flat.render)
 
@@ -62,15 +69,14 @@ def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
 
 def _pooled(plan: Plan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
     plain = pool.window.padding == (0, 0) and pool.window.dilation == (1, 1)
-    own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(_mentions(s, pool.input) for s in later)
+    own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(pool.input in _reads(s) for s in later)
     stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
 
 
-def _mentions(step: Step, name: str) -> bool:
-    program = step if isinstance(step, RowProgram) else getattr(step, "last", None)
-    loaded = program is not None and any(instruction.tensor == name for instruction in program.instructions)
-    return loaded or any(getattr(step, part.name) == name for part in fields(step))
+def _reads(step: Step) -> set[str]:
+    last = getattr(step, "last", None)
+    return {*inputs_of(step), *(i.tensor for i in (last.instructions if last else ()))}
 
 
 def gene_pool(plan: Plan) -> GenePool:

@@ -5,14 +5,21 @@ from __future__ import annotations
 from kernelwright.proposers.templates.cuda.elements import Elements, single_element
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.cuda.kernels import Kernel
-from kernelwright.proposers.templates.cuda.stages import kept, over_rows, read_later, recounted, stage_of
-from kernelwright.proposers.templates.cuda.writer import JOINS, Writer
+from kernelwright.proposers.templates.cuda.stage_plan import StagePlan
+from kernelwright.proposers.templates.cuda.stages import (
+    Moments,
+    kept,
+    moments,
+    over_rows,
+    read_later,
+    recounted,
+    stage_of,
+)
+from kernelwright.proposers.templates.cuda.writer import JOINS
 from kernelwright.proposers.templates.patterns.rows import Instruction, Span
 
-COLUMN_REGISTERS = 64
 
-
-class StageWriter(Writer):
+class StageWriter(StagePlan):
     @property
     def name(self) -> str:
         return f"rows_{self.tag}"
@@ -20,7 +27,7 @@ class StageWriter(Writer):
     def kernel(self) -> Kernel:
         stage = self.stage
         keep = kept(self.program, stage)
-        self._setup(len(keep))
+        self.set_up(len(keep))
         with_keep, without = self._body(keep), self._body([]) if keep else ""
         body = f"#if KEEP_{self.tag}\n{with_keep}#else\n{without}#endif\n" if keep else with_keep
         tag = self.tag
@@ -34,65 +41,6 @@ class StageWriter(Writer):
             cooperative=f"parts_{tag} > 1" if stage.passes and self.genes.get("split") else "False",
             least_blocks=f"1024 // team_{tag} if parts_{tag} > 1 else 1",
         )
-
-    # The plan's part.
-
-    def _setup(self, kept_count: int) -> None:
-        tag, genes, stage = self.tag, self.genes, self.stage
-        add = self.setup.append
-        add(f"rows_{tag}, cols_{tag} = {self._size('rows')}, {self._size('cols')}")
-        add(f"width_{tag} = widest({genes['width']}, cols_{tag})")
-        add(f"team_{tag} = min({genes['most']}, max(4, power(ceil(cols_{tag}, {genes['elements']}))))")
-        add(f"parts_{tag} = 1")
-        if stage.passes and genes.get("split"):
-            long = f"cols_{tag} >= {4 * int(genes['most']) * int(genes['elements'])}"
-            add(f"if 2 * rows_{tag} <= kw.device.multiprocessors and {long}:")
-            add(f"    team_{tag} = {genes['split']}")
-            add(f"    room_{tag} = kw.device.multiprocessors * {1024 // int(genes['split'])} // rows_{tag}")
-            add(f"    parts_{tag} = min(room_{tag}, ceil(cols_{tag}, team_{tag} * width_{tag}))")
-        add(f"teams_{tag} = max(1, 128 // team_{tag}) if team_{tag} <= 32 else 1")
-        add(f"groups_{tag} = ceil(rows_{tag}, teams_{tag})")
-        if genes["persist"]:
-            most = f"kw.device.multiprocessors * max(1, {genes['persist']} * 256 // (team_{tag} * teams_{tag}))"
-            add(f"groups_{tag} = groups_{tag} if parts_{tag} > 1 else min(groups_{tag}, {most})")
-        add(f"chunks_{tag} = ceil(cols_{tag}, team_{tag} * width_{tag} * parts_{tag})")
-        for name in ("rows", "cols", "width", "team", "parts", "teams", "chunks"):
-            self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
-        if kept_count:
-            columns = len(stage.columns)
-            fits = f"{kept_count + columns} * chunks_{tag} * width_{tag} <= {int(genes['keep']) + 32 * bool(columns)}"
-            self.define(f"KEEP_{tag}", f"int({fits})")
-        if stage.columns:
-            fits = f"{len(stage.columns)} * chunks_{tag} * width_{tag} <= {COLUMN_REGISTERS}"
-            self.define(f"COLUMNS_{tag}", f"int({fits})")
-        self._memory()
-
-    def _memory(self) -> None:
-        tag, stage, step = self.tag, self.stage, self.step
-        add = self.setup.append
-        for place in stage.columns:
-            name = f"partial_{step}_{place}"
-            add(f'{name} = kw.scratch("{name}", 4 * cols_{tag} * groups_{tag} * teams_{tag})')
-        for place in stage.totals:
-            name = f"partial_{step}_{place}"
-            add(f'{name} = kw.scratch("{name}", 4 * groups_{tag} * parts_{tag})')
-            if read_later(self.program, place):
-                add(f'total_{step}_{place} = kw.scratch("total_{step}_{place}", 4)')
-        if stage.totals:
-            add(f'came_{tag} = kw.workspace("came_{tag}", 4)')
-        if stage.passes and self.genes.get("split"):
-            add(f'parted_{tag} = kw.scratch("parted_{tag}", 8 * {self._reductions} * rows_{tag} * parts_{tag})')
-            counters = len(stage.passes) + 1
-            add(f'met_{tag} = kw.workspace("met_{tag}", 4 * {counters} * (rows_{tag} if parts_{tag} > 1 else 1))')
-
-    def _size(self, name: str) -> str:
-        return self.size(getattr(self.program, name))
-
-    @property
-    def _reductions(self) -> int:
-        return sum(map(len, self.stage.passes))
-
-    # The kernel's part.
 
     def _body(self, keep: list[int]) -> str:
         stage, tag = self.stage, self.tag
@@ -133,8 +81,14 @@ class StageWriter(Writer):
         lines = [f"alignas(16) float k{place}[CHUNKS][WIDTH];" for place in keep]
         held: set[int] = set()
         lines += self._settled(0)
+        pair = moments(self.program, stage) if self.genes.get("split") else None
         for number, reductions in enumerate(stage.passes):
-            lines += self._pass(number, reductions, keep, held)
+            if pair and number == pair.number:
+                lines += self._both_moments(pair, keep, held)
+            elif pair and number == pair.number + 1:
+                lines += self._second_moment(pair, keep, held)
+            else:
+                lines += [*self._pass(number, reductions, keep, held), *self._meeting(number, reductions)]
             lines += self._settled(number + 1)
         if stage.finishes:
             lines += self._finish(keep, held)
@@ -170,7 +124,7 @@ class StageWriter(Writer):
             else:
                 lines.append(f"float a{place} = {join}::nothing();")
                 elements.each.append(f"a{place} = {join}::join(a{place}, static_cast<float>({value}));")
-        return [*lines, *self._chunks(elements), *self._meeting(number, reductions)]
+        return [*lines, *self._chunks(elements)]
 
     def _meeting(self, number: int, reductions: tuple[int, ...]) -> list[str]:
         lines, apart, before = [], [], sum(map(len, self.stage.passes[:number]))
@@ -183,7 +137,7 @@ class StageWriter(Writer):
             lines.append(f"a{place} = over_team<{join}, TEAM>(a{place}, {slots});")
             if self.genes.get("split"):
                 parted = self.pointer(f"parted_{self.tag}", written=True, kind="double")
-                where = f"reinterpret_cast<{kind}*>({parted} + (row * {self._reductions} + {before + order}) * PARTS)"
+                where = f"reinterpret_cast<{kind}*>({parted} + (row * {self.reductions} + {before + order}) * PARTS)"
                 apart.append(f"  {kind}* const parts{place} = {where};")
                 apart.append(f"  if (threadIdx.x == 0) parts{place}[part] = a{place};")
         lines.append("turn ^= 1;")
@@ -203,6 +157,57 @@ class StageWriter(Writer):
             lines.append(f"    a{place} = {join}::join(a{place}, fetched(parts{place} + i));")
             lines.append(f"  a{place} = over_team<{join}, TEAM>(a{place}, {slots});")
         return [*lines, "  turn ^= 1;", "}"]
+
+    def _both_moments(self, pair: Moments, keep: list[int], held: set[int]) -> list[str]:
+        """The sum as ever; of a row in parts also the squares, so that its blocks meet once instead of twice."""
+        first, second, tag = f"a{pair.sum}", f"a{pair.squares}", self.tag
+        lines = self._pass(pair.number, (pair.sum,), keep, held)
+        lines.append(f"{first} = over_team<Sum, TEAM>({first}, slots[turn][0]);")
+        lines += ["turn ^= 1;", f"float {second} = 0.0f;"]
+        own = self._elements(keep, set(held))
+        own.each.append(f"const float apart = {own.value(pair.values)} - near;")
+        own.each.append(f"{second} += apart * apart;")
+        parted = self.pointer(f"parted_{tag}", written=True, kind="double")
+        met = self.pointer(f"met_{tag}", written=True, kind="unsigned")
+        before = sum(map(len, self.stage.passes[: pair.number]))
+        inner = [
+            "const auto share = [](int i) {  // how many elements part i has",
+            "  int count = 0;",
+            "  for (int k = 0; k < CHUNKS; ++k) {",
+            "    const int left = COLS - (k * PARTS + i) * TEAM * WIDTH;",
+            "    count += left < 0 ? 0 : left < TEAM * WIDTH ? left : TEAM * WIDTH;",
+            "  }",
+            "  return static_cast<float>(count);",
+            "};",
+            f"const float near = {first} / share(part);",
+            *self._chunks(own),
+            f"{second} = over_team<Sum, TEAM>({second}, slots[turn][0]);",
+            "turn ^= 1;",
+            f"double* const room = {parted} + (row * {self.reductions} + {before}) * PARTS;",
+            "float* const sums = reinterpret_cast<float*>(room);",
+            "float* const squares = reinterpret_cast<float*>(room + PARTS);",
+            f"if (threadIdx.x == 0) sums[part] = {first}, squares[part] = {second};",
+            f"arrive_and_wait({met} + row * {len(self.stage.passes) + 1} + {pair.number}, PARTS);",
+            f"{first} = 0.0f;",
+            f"for (int i = threadIdx.x; i < PARTS; i += TEAM) {first} += fetched(sums + i);",
+            f"{first} = over_team<Sum, TEAM>({first}, slots[turn][0]);",
+            "turn ^= 1;",
+            f"{second} = 0.0f;",
+            "for (int i = threadIdx.x; i < PARTS; i += TEAM) {",
+            f"  const float count = share(i), off = fetched(sums + i) / count - {first} / COLS;",
+            f"  {second} += fetched(squares + i) + count * off * off;",
+            "}",
+            f"{second} = over_team<Sum, TEAM>({second}, slots[turn][0]);",
+            "turn ^= 1;",
+        ]
+        return [*lines, "if (PARTS > 1) {", *(f"  {line}" for line in inner), "}"]
+
+    def _second_moment(self, pair: Moments, keep: list[int], held: set[int]) -> list[str]:
+        """Known already where the row is in parts."""
+        _, *lines = self._pass(pair.number + 1, (pair.squares,), keep, held)
+        name = f"a{pair.squares}"
+        lines += [f"{name} = over_team<Sum, TEAM>({name}, slots[turn][0]);", "turn ^= 1;"]
+        return ["if (PARTS == 1) {", *(f"  {line}" for line in lines), "}"]
 
     def _left(self) -> list[str]:
         """The last block of a row leaves the counters as it found them."""
