@@ -59,6 +59,30 @@ def test_what_it_does_not_have_is_refused_in_a_line(checker: Checker, rmsnorm: s
     assert (found.outcome, found.message) == (CheckOutcome.unchecked, what)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("past_end_one", Reason.unsafe),
+        ("write_input", Reason.unsafe),
+        ("cache_workspace", Reason.unsafe),
+        ("launch_cooperative_too_large", Reason.unsafe),
+        ("partial_last_element", Reason.unwritten),
+        ("downcast", Reason.imprecise),
+        ("zeros", Reason.wrong),
+    ],
+)
+def test_what_a_gpu_would_reject_is_faulty(checker: Checker, rmsnorm: str, name: str, reason: Reason) -> None:
+    found = checker.check(rmsnorm, read_cuda_candidate(TESTS / "gpu" / "exploits" / f"{name}.cu"))
+    assert (found.outcome, found.reason) == (CheckOutcome.faulty, reason)
+
+
+def test_it_works_without_the_sanitizers(checker: Checker, rmsnorm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.judge.emulate.check.sanitizers_available", lambda: False)
+    found = checker.check(rmsnorm, read_cuda_candidate(TESTS / "kernels_cuda" / "rmsnorm_cooperative"))
+    assert (found.outcome, found.sanitizers) == (CheckOutcome.right, "none")
+
+
 def test_a_missing_barrier_shows_in_the_result(checker: Checker, rmsnorm: str) -> None:
     found = checker.check(rmsnorm, read_cuda_candidate(TESTS / "gpu" / "faulty" / "race.cu"))
     assert found.outcome is CheckOutcome.faulty
