@@ -96,8 +96,14 @@ class StageWriter(StagePlan):
             lines += self._left()
         return lines
 
+    @property
+    def _unroll(self) -> str:
+        """All chunks where columns lie in registers, which have no addresses."""
+        few = str(self.genes["unroll"])
+        return f"(COLUMNS_{self.tag} ? CHUNKS : {few})" if self.stage.columns else few
+
     def _chunks(self, elements: Elements) -> list[str]:
-        unroll = "CHUNKS" if elements.keep or self.stage.columns else str(self.genes["unroll"])
+        unroll = "CHUNKS" if elements.keep else self._unroll
         return [
             f"#pragma unroll {unroll}",
             "for (int k = 0; k < CHUNKS; ++k) {",
@@ -305,7 +311,7 @@ class StageWriter(StagePlan):
     def _column_store(self, place: int, condition: str, at: str) -> list[str]:
         return [
             f"if ({condition})",
-            "#pragma unroll",
+            f"#pragma unroll {self._unroll}",
             "  for (int k = 0; k < CHUNKS; ++k) {",
             "    const int c = ((k * PARTS + part) * TEAM + lane) * WIDTH;",
             f"    if (c < COLS) store(partial{place} + c, c{place}[{at}]);",

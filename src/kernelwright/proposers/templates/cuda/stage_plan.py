@@ -6,6 +6,8 @@ from kernelwright.proposers.templates.cuda.stages import read_later
 from kernelwright.proposers.templates.cuda.writer import Writer
 
 COLUMN_REGISTERS = 64
+# Blocks that meet have 64 registers a thread, so that all of them are resident.
+KEPT_IN_PARTS, COLUMNS_IN_PARTS = 40, 16
 
 
 class StagePlan(Writer):
@@ -30,13 +32,14 @@ class StagePlan(Writer):
         add(f"chunks_{tag} = ceil(cols_{tag}, team_{tag} * width_{tag} * parts_{tag})")
         for name in ("rows", "cols", "width", "team", "parts", "teams", "chunks"):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
+        columns, each = len(stage.columns), f"chunks_{tag} * width_{tag}"
         if kept_count:
-            columns = len(stage.columns)
-            fits = f"{kept_count + columns} * chunks_{tag} * width_{tag} <= {int(genes['keep']) + 32 * bool(columns)}"
-            self.define(f"KEEP_{tag}", f"int({fits})")
-        if stage.columns:
-            fits = f"{len(stage.columns)} * chunks_{tag} * width_{tag} <= {COLUMN_REGISTERS}"
-            self.define(f"COLUMNS_{tag}", f"int({fits})")
+            room = int(genes["keep"]) + (32 if columns and genes["keep"] else 0)
+            add(f"registers_{tag} = {room} if parts_{tag} == 1 else {min(room, KEPT_IN_PARTS)}")
+            self.define(f"KEEP_{tag}", f"int({kept_count + columns} * {each} <= registers_{tag})")
+        if columns:
+            room_for = f"({COLUMN_REGISTERS} if parts_{tag} == 1 else {COLUMNS_IN_PARTS})"
+            self.define(f"COLUMNS_{tag}", f"int({columns} * {each} <= {room_for})")
         self._memory()
 
     def _memory(self) -> None:
