@@ -13,7 +13,7 @@ from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import MAX_LINES, SENTENCES, evidence_lines
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.judge.emulate.check import Checker
+from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
 
 COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome.unchecked: "yellow"}
@@ -25,12 +25,15 @@ def check(
         list[Path],
         typer.Argument(help="CUDA candidates: a .cu file with its plan, or a directory.", metavar="SOURCE..."),
     ],
+    largest: Annotated[
+        int, typer.Option(min=1, help="Leave out workloads with more elements than this, inputs and outputs together.")
+    ] = MOST_ELEMENTS,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
     candidates = [read_cuda_candidate(path) for path in sources]
     results = []
-    with Checker() as checker, Progress(quiet=json) as progress:
+    with Checker(most_elements=largest) as checker, Progress(quiet=json) as progress:
         progress.start(task)
         progress("opening the task")
         checker.open(task)

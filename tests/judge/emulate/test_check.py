@@ -10,7 +10,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate
 from kernelwright.judge.emulate.check import Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome
-from kernelwright.judge.verdict import MismatchEvidence, ProcessEvidence, Reason, SanitizerEvidence
+from kernelwright.judge.verdict import BuildEvidence, MismatchEvidence, ProcessEvidence, Reason, SanitizerEvidence
 
 TESTS = Path(__file__).parents[2]
 HONEST = ("vector", "shared", "split", "cooperative", "cluster", "workspace")
@@ -57,6 +57,30 @@ def test_what_it_says_has_no_time(checker: Checker, double: str) -> None:
 def test_what_it_does_not_have_is_refused_in_a_line(checker: Checker, rmsnorm: str, name: str, what: str) -> None:
     found = checker.check(rmsnorm, read_cuda_candidate(TESTS / "kernels_cuda" / f"rmsnorm_{name}"))
     assert (found.outcome, found.message) == (CheckOutcome.unchecked, what)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("past_end_one", Reason.unsafe),
+        ("write_input", Reason.unsafe),
+        ("cache_workspace", Reason.unsafe),
+        ("launch_cooperative_too_large", Reason.unsafe),
+        ("partial_last_element", Reason.unwritten),
+        ("downcast", Reason.imprecise),
+        ("zeros", Reason.wrong),
+    ],
+)
+def test_what_a_gpu_would_reject_is_faulty(checker: Checker, rmsnorm: str, name: str, reason: Reason) -> None:
+    found = checker.check(rmsnorm, read_cuda_candidate(TESTS / "gpu" / "exploits" / f"{name}.cu"))
+    assert (found.outcome, found.reason) == (CheckOutcome.faulty, reason)
+
+
+def test_it_works_without_the_sanitizers(checker: Checker, rmsnorm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelwright.judge.emulate.check.sanitizers_available", lambda: False)
+    found = checker.check(rmsnorm, read_cuda_candidate(TESTS / "kernels_cuda" / "rmsnorm_cooperative"))
+    assert (found.outcome, found.sanitizers) == (CheckOutcome.right, "none")
 
 
 def test_a_missing_barrier_shows_in_the_result(checker: Checker, rmsnorm: str) -> None:
@@ -140,6 +164,13 @@ def test_device_variables_keep_nothing_from_call_to_call(checker: Checker, doubl
 def test_arguments_that_do_not_fit_are_named(checker: Checker, double: str) -> None:
     found = checker.check(double, doubling("  if (i < n) out[i] = 2 * x[i];", extra=", kw.i32(1)"))
     assert "the plan gives 4 arguments and the kernel takes 3" in lines(found)
+
+
+def test_a_name_whose_header_is_missing_is_unknown(checker: Checker, double: str) -> None:
+    body = "  if (i < n) out[i] = x[i] < INFINITY ? 2 * x[i] : 0.f;"
+    found = checker.check(double, doubling(body))
+    assert isinstance(found.evidence, BuildEvidence) and "INFINITY" in " ".join(found.evidence.lines)
+    assert checker.check(double, doubling(body, before="#include <math.h>")).outcome is CheckOutcome.right
 
 
 def test_a_wrong_kernel_is_wrong(checker: Checker, double: str) -> None:

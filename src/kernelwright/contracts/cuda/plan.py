@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 MOST_LAUNCHES = 128
 MOST_ARGUMENTS = 256
+MOST_DEFINITIONS = 512
 MOST_SCRATCH = 16 << 30
 MOST_WORKSPACE = 16 << 20
 MOST_SHARED = 256 << 10
@@ -152,7 +153,9 @@ class Plan(Value):
     launches: tuple[Launch, ...] = Field(min_length=1, max_length=MOST_LAUNCHES)
     scratch: tuple[Scratch, ...] = Field(default=(), max_length=16)
     workspaces: tuple[Workspace, ...] = Field(default=(), max_length=16)
-    definitions: tuple[tuple[Name, Annotated[str, Field(pattern=VALUE)]], ...] = Field(default=(), max_length=64)
+    definitions: tuple[tuple[Name, Annotated[str, Field(pattern=VALUE)]], ...] = Field(
+        default=(), max_length=MOST_DEFINITIONS
+    )
     options: Options = Options()
 
     @model_validator(mode="after")

@@ -15,6 +15,12 @@ KNOWN_HEADERS = frozenset(
         *("float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h"),
     }
 )
+# What a header alone brings with it: without the header the GPU's compiler does not know the name.
+MACROS = (
+    (("math.h", "cmath"), ("INFINITY", "NAN", "HUGE_VALF", "M_PI")),
+    (("float.h", "cfloat"), ("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_MIN", "DBL_EPSILON")),
+    (("limits.h", "climits"), ("INT_MAX", "INT_MIN", "UINT_MAX", "LLONG_MAX", "LLONG_MIN", "ULLONG_MAX")),
+)
 MOST_MEMORY = 1 << 30
 _UNKNOWN = (
     (r"\basm\b|__asm__", "inline PTX"),
@@ -47,6 +53,12 @@ def without_launch_control(source: str) -> str:
 def without_includes(source: str) -> str:
     """Every header that the emulator knows is there already."""
     return _INCLUDE.sub("", source)
+
+
+def unknown_macros(source: str) -> tuple[str, ...]:
+    """Names that our own headers brought in and the source has not asked for."""
+    included = set(_INCLUDE.findall(source))
+    return tuple(name for headers, names in MACROS if not included & set(headers) for name in names)
 
 
 def refuse_source(source: str) -> None:

@@ -14,6 +14,7 @@ from kernelwright.contracts.cuda.target import Target
 from kernelwright.judge.emulate.refuse import (
     refuse_plan,
     refuse_source,
+    unknown_macros,
     without_comments,
     without_includes,
     without_launch_control,
@@ -25,7 +26,7 @@ from kernelwright.tasks.model import Signature, TensorSpec
 
 HEADERS = Path(__file__).parent / "include"
 SHARED_SECTION = "kw_shared"
-FLAGS = ("-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1")
+FLAGS = ("-fno-strict-aliasing", "-march=native", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-g1")
 # Steps are counted where the candidate branches, so that a thread that waits for memory can be interrupted.
 STEPS = ("-fsanitize-coverage=trace-pc",)
 # While a thread waits, others change variables that no function it calls is seen to change.
@@ -62,7 +63,8 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
     program = resolve(plan, signature, {name: name for name in plan.kernels})
     if isinstance(program, GpuBuildFailure):
         return program
-    return source, _glue(program, plan, signature, target)
+    absent = "".join(f"#undef {name}\n" for name in unknown_macros(without_comments(kernel)))
+    return source, _glue(program, plan, signature, target, absent)
 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:
@@ -83,13 +85,13 @@ def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildP
     return BuildPlan(files, arguments)
 
 
-def _glue(program: Program, plan: Plan, signature: Signature, target: Target) -> str:
+def _glue(program: Program, plan: Plan, signature: Signature, target: Target, absent: str) -> str:
     """The kernels have internal linkage, so that shared variables of templates may lie in a section of their own."""
     definitions = "".join(f"#define {name} {value}\n" for name, value in plan.definitions)
     steps = "\n".join(_step(step, program, target) for step in program.steps)
     return (
         f"#define KW_ARCHITECTURE {_architecture(target)}\n"
-        f'#include "abi.h"\n#include "emulator.h"\n{definitions}'
+        f'#include "abi.h"\n#include "emulator.h"\n{absent}{definitions}'
         f'namespace {{\n#include "{KERNEL_NAME}"\n\n'
         f"void kw_launches(const kw_argument* a) {{\n  (void)a;\n{_memory(program, signature)}{steps}}}\n}}\n"
         'extern "C" __attribute__((visibility("default"))) void kw_run(const kw_argument* a) {\n'

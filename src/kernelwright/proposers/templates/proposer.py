@@ -99,7 +99,11 @@ def _renderer(contract: str) -> Renderer:
         from kernelwright.proposers.templates.cpp import candidate
 
         return candidate
-    raise KernelwrightError(f"templates cannot write {contract!r} candidates: use the contract cpp")
+    if contract == "cuda":
+        from kernelwright.proposers.templates.cuda import candidate as cuda_candidate
+
+        return cuda_candidate
+    raise KernelwrightError(f"templates cannot write {contract!r} candidates: use the contract cpp or cuda")
 
 
 def _pattern(plan: Plan) -> str:

@@ -1,0 +1,122 @@
+"""Puts rendered kernels together: prelude, launches that share blocks where they can, and the plan around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.contracts.cuda.source import Sources
+from kernelwright.proposers.templates.cuda import convolution, flat, matmul, pooling, prelude, rows, scattering
+from kernelwright.proposers.templates.cuda.convolution import PooledConvolution
+from kernelwright.proposers.templates.cuda.expressions import python_size
+from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
+from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.patterns.heavy import (
+    ConvolutionStep,
+    MatmulStep,
+    PoolBackwardStep,
+    PoolStep,
+    ScatterStep,
+)
+from kernelwright.proposers.templates.patterns.rows import RowProgram
+from kernelwright.proposers.templates.plan import Plan, Step, inputs_of
+from kernelwright.proposers.templates.sizes import Sizes
+from kernelwright.tasks.model import Signature
+
+SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need each other in one launch
+OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
+
+
+@dataclass(frozen=True)
+class StepRenderer:
+    """How one kind of step is written."""
+
+    gene_pool: Callable[[Any], GenePool]
+    describe: Callable[[Any, Genes], str]
+    render: Callable[[Any, Genes, Sizes, Graph, int], list[Kernel]]
+
+
+RENDERERS: dict[type, StepRenderer] = {
+    RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
+    MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
+    ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    PooledConvolution: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    ScatterStep: StepRenderer(scattering.gene_pool, scattering.describe, scattering.render),
+}
+_FLAT = StepRenderer(flat.gene_pool, flat.describe, flat.render)
+
+
+def renderer(step: Step | PooledConvolution) -> StepRenderer:
+    return _FLAT if isinstance(step, RowProgram) and flat.covers(step) else RENDERERS[type(step)]
+
+
+def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
+    """The plan's steps; a convolution that only a pooling reads becomes one with it."""
+    steps: list[Step | PooledConvolution] = []
+    for number, step in enumerate(plan.steps):
+        before = steps[-1] if steps else None
+        later = plan.steps[number + 1 :]
+        if isinstance(step, PoolStep) and isinstance(before, ConvolutionStep) and _pooled(plan, before, step, later):
+            steps[-1] = PooledConvolution(before, step)
+        else:
+            steps.append(step)
+    return steps
+
+
+def _pooled(plan: Plan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
+    plain = pool.window.padding == (0, 0) and pool.window.dilation == (1, 1)
+    own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(pool.input in _reads(s) for s in later)
+    stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
+    return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
+
+
+def _reads(step: Step) -> set[str]:
+    last = getattr(step, "last", None)
+    return {*inputs_of(step), *(i.tensor for i in (last.instructions if last else ()))}
+
+
+def gene_pool(plan: Plan) -> GenePool:
+    """The genes of all steps, numbered but for the first's, and those of the whole."""
+    genes: list[Gene] = []
+    for number, step in enumerate(steps_of(plan)):
+        pool = renderer(step).gene_pool(step)
+        genes += [Gene(_name(gene.name, number), gene.values, gene.good) for gene in pool.genes]
+    return GenePool((*genes, SHARE, OVERLAP))
+
+
+def _name(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}{number + 1}"
+
+
+def _own(step: Step | PooledConvolution, number: int, genes: Genes) -> Genes:
+    return {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
+
+
+def describe(plan: Plan, genes: Genes) -> str:
+    steps = enumerate(steps_of(plan))
+    return "; then ".join(renderer(step).describe(step, _own(step, number, genes)) for number, step in steps)
+
+
+def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
+    sizes = Sizes(plan.graph)
+    kernels: list[Kernel] = []
+    for number, step in enumerate(steps_of(plan)):
+        kernels += renderer(step).render(step, _own(step, number, genes), sizes, plan.graph, number)
+    launches = scheduled(kernels, share=bool(genes["share"]))
+    kernel = f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
+    kernel += "\n".join(one.function() for one in kernels)
+    names = ", ".join(argument.name for argument in signatures[0].arguments)
+    text = f"{prelude.PLAN}\n\ndef plan({names}):\n    steps_, definitions_ = [], {{}}\n"
+    for buffer in plan.buffers:
+        text += f'    {buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
+    for number, launch in enumerate(launches):
+        after = launches[number + 1] if number + 1 < len(launches) else None
+        before = launches[number - 1] if number and genes["overlap"] else None
+        kernel += "\n" + launch.text(waits=before is not None, lets=bool(genes["overlap"]) and after is not None)
+        text += launch.plan(before)
+    text += "    return kw.plan(*steps_, definitions=definitions_)\n"
+    return Sources(kernel, text).joined()

@@ -1,0 +1,72 @@
+"""Pointwise operations as CUDA for one element, and numbers as Python for the plan."""
+
+from __future__ import annotations
+
+from kernelwright.proposers.templates.graph import Extent, Formula, Number
+from kernelwright.proposers.templates.sizes import Sizes
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "logical_and": "&&", "logical_or": "||"}
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_SPELLED = {
+    "neg": "-{0}",
+    "exp": "expf({0})",
+    "log": "logf({0})",
+    "sqrt": "sqrtf({0})",
+    "rsqrt": "rsqrtf({0})",
+    "reciprocal": "1.0f / {0}",
+    "abs": "fabsf({0})",
+    "relu": "most({0}, 0.0f)",
+    "tanh": "tanhf({0})",
+    "erf": "erff({0})",
+    "sigmoid": "1.0f / (1.0f + expf(-{0}))",
+    "maximum": "most({0}, {1})",
+    "minimum": "least({0}, {1})",
+    "pow": "powf({0}, {1})",
+    "sign": "sign({0})",
+    "log1p": "log1pf({0})",
+    "expm1": "expm1f({0})",
+    "sin": "sinf({0})",
+    "cos": "cosf({0})",
+    "floor": "floorf({0})",
+    "logical_not": "!{0}",
+    "where": "{0} ? {1} : {2}",
+    "repeat": "{0}",
+}
+COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
+TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
+
+
+def expression(operation: str, operands: list[str], target: str) -> str:
+    if operation in _INFIX:
+        return f"{operands[0]} {_INFIX[operation]} {operands[1]}"
+    if operation in _COMPARED:
+        return f"{operands[0]} {_COMPARED[operation]} {operands[1]}"
+    if operation in _SPELLED:
+        return _SPELLED[operation].format(*operands)
+    assert operation == "convert", operation
+    return f"{operands[0]} != 0" if target == "bool" else f"static_cast<{TYPES[target]}>({operands[0]})"
+
+
+def python_size(extent: Extent, sizes: Sizes) -> str:
+    """Sizes are whole, also where a window divides one."""
+    return sizes.expression(extent).replace("/", "//")
+
+
+def python_number(value: Number, sizes: Sizes) -> str:
+    """A number of the graph as Python computes it in the plan, from sizes and scalar arguments."""
+    match value:
+        case Extent():
+            return f"({python_size(value, sizes)})"
+        case Formula():
+            operands = [python_number(operand, sizes) for operand in value.operands]
+            if value.operator == "neg":
+                return f"(-{operands[0]})"
+            if value.operator == "sqrt":
+                return f"({operands[0]} ** 0.5)"
+            operator = "**" if value.operator == "pow" else value.operator
+            return f"({operands[0]} {operator} {operands[1]})"
+        case str():
+            return value
+        case bool():
+            return str(value)
+    return f"float({str(value)!r})" if value != value or abs(value) == float("inf") else repr(value)

@@ -1,0 +1,136 @@
+"""A kernel of a rendered candidate, and how kernels that do not need each other share a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str  # of a tensor or of memory that the plan made
+    type: str  # of an element
+    written: bool = False
+    read: bool = True
+
+    @property
+    def text(self) -> str:
+        return f"{'' if self.written else 'const '}{self.type}* __restrict__ {self.pointer}"
+
+    @property
+    def pointer(self) -> str:
+        """Its name in CUDA, where no other variable begins like this."""
+        return f"p_{self.name}"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A device function `name(block, blocks, parameters...)`, and Python for how many blocks and threads it has.
+
+    `setup` are lines of the plan: sizes, definitions and memory. The body may return early in whole threads only.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    body: str
+    setup: str
+    blocks: str
+    threads: str
+    cooperative: str = "False"
+    before: str = ""  # what stands before the function
+    least_blocks: str = "1"  # on a multiprocessor
+
+    def function(self) -> str:
+        declared = "".join(f", {parameter.text}" for parameter in self.parameters)
+        head = f"__device__ __forceinline__ void {self.name}(const int block, const int blocks{declared})"
+        return f"{self.before}{head} {{\n{self.body}}}\n"
+
+    @property
+    def reads(self) -> set[str]:
+        return {parameter.name for parameter in self.parameters if parameter.read}
+
+    @property
+    def writes(self) -> set[str]:
+        return {parameter.name for parameter in self.parameters if parameter.written}
+
+
+@dataclass(frozen=True)
+class Launch:
+    number: int
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def alone(self) -> bool:
+        """Blocks that wait for each other: all of them are resident, and nothing of another launch beside them."""
+        return self.cooperative != "False"
+
+    def needs(self, kernel: Kernel) -> bool:
+        """Whether the kernel must wait for this launch, or must not run beside it."""
+        return any(one.writes & (kernel.reads | kernel.writes) or one.reads & kernel.writes for one in self.kernels)
+
+    def text(self, *, waits: bool, lets: bool) -> str:
+        """Blocks are numbered through the kernels in order; threads that a kernel has no use for leave."""
+        parameters = merged(self.kernels)
+        lines = ["let_next_launch_start();"] if lets else []
+        lines += ["wait_for_launch_before();"] if waits else []
+        first = "0"
+        for number, kernel in enumerate(self.kernels):
+            arguments = "".join(f", {parameter.pointer}" for parameter in kernel.parameters)
+            count = f"BLOCKS_{kernel.name}"
+            lines.append(f"if (blockIdx.x < {first} + {count}) {{")
+            lines.append(f"  if (threadIdx.x < THREADS_{kernel.name})")
+            lines.append(f"    {kernel.name}(blockIdx.x - ({first}), {count}{arguments});")
+            lines.append("  return;" if number + 1 < len(self.kernels) else "")
+            lines.append("}")
+            first = f"{first} + {count}"
+        declared = ",\n    ".join(parameter.text for parameter in parameters)
+        body = "".join(f"  {line}\n" for line in lines if line)
+        bounds = f"__launch_bounds__(THREADS_{self.number}, LEAST_{self.number})"
+        return f'extern "C" __global__ void {bounds} launch{self.number}(\n    {declared}) {{\n{body}}}\n'
+
+    @property
+    def cooperative(self) -> str:
+        """In Python; a kernel whose blocks may wait for each other is the only one of its launch."""
+        return self.kernels[0].cooperative
+
+    def plan(self, overlapped: Launch | None) -> str:
+        """Lines of plan.py. `overlapped` is the launch before, where this one may begin while that one runs."""
+        names = [kernel.name for kernel in self.kernels]
+        lines = []
+        for kernel in self.kernels:
+            lines += kernel.setup.splitlines()
+            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = {kernel.blocks}, {kernel.threads}")
+            lines.append(f'definitions_["BLOCKS_{kernel.name}"] = blocks_{kernel.name}')
+            lines.append(f'definitions_["THREADS_{kernel.name}"] = threads_{kernel.name}')
+        lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
+        lines.append(f"threads_ = max([{', '.join(f'threads_{name}' for name in names)}])")
+        lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
+        lines.append(f'definitions_["LEAST_{self.number}"] = {self.kernels[0].least_blocks}')
+        pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
+        options = f", cooperative={self.cooperative}" if self.alone else ""
+        if overlapped:
+            kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
+            options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
+        lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
+        return "".join(f"    {line}\n" for line in lines)
+
+
+def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
+    found: dict[str, Parameter] = {}
+    for parameter in (parameter for kernel in kernels for parameter in kernel.parameters):
+        known = found.get(parameter.name)
+        if known is None or (parameter.written and not known.written):
+            found[parameter.name] = parameter
+    return tuple(found.values())
+
+
+def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
+    """Kernels in order, each in the last launch unless it needs something from there."""
+    launches: list[Launch] = []
+    for kernel in kernels:
+        alone = kernel.cooperative != "False"
+        if share and launches and not alone and not launches[-1].alone and not launches[-1].needs(kernel):
+            launches[-1] = Launch(launches[-1].number, (*launches[-1].kernels, kernel))
+        else:
+            launches.append(Launch(len(launches), (kernel,)))
+    return launches

@@ -1,0 +1,166 @@
+"""CUDA that rendered kernels share: vectors of floats, joins of reductions, and the meeting of a row's threads."""
+
+from __future__ import annotations
+
+KERNEL = """\
+#define INF __int_as_float(0x7f800000)
+
+// NaN wins, as in torch.
+__device__ inline float most(float a, float b) { return a > b || a != a ? a : b; }
+__device__ inline float least(float a, float b) { return a < b || a != a ? a : b; }
+__device__ inline float plus(float a, float b) { return a + b; }
+__device__ inline float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
+
+template <int Width>
+struct Vector;
+template <>
+struct Vector<1> { using type = float; };
+template <>
+struct Vector<2> { using type = float2; };
+template <>
+struct Vector<4> { using type = float4; };
+
+template <int Width>
+__device__ inline void load(float (&to)[Width], const float* from) {
+  using Whole = typename Vector<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
+}
+template <int Width>
+__device__ inline void store(float* to, const float (&from)[Width]) {
+  using Whole = typename Vector<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
+}
+template <int Width>
+__device__ inline void stream(float* to, const float (&from)[Width]) {
+  using Whole = typename Vector<Width>::type;
+  __stcs(reinterpret_cast<Whole*>(to), *reinterpret_cast<const Whole*>(from));
+}
+
+struct Sum {
+  static __device__ float nothing() { return 0.0f; }
+  static __device__ float join(float a, float b) { return a + b; }
+};
+struct Most {
+  static __device__ float nothing() { return -INF; }
+  static __device__ float join(float a, float b) { return most(a, b); }
+};
+struct Least {
+  static __device__ float nothing() { return INF; }
+  static __device__ float join(float a, float b) { return least(a, b); }
+};
+// The largest value and where it stands; the first of equals, and a NaN before all.
+struct __align__(8) Found {
+  float value;
+  int at;
+};
+struct First {
+  static __device__ Found nothing() { return {-INF, -1}; }
+  static __device__ Found join(Found a, Found b) {
+    if (b.at < 0) return a;
+    if (a.at < 0) return b;
+    const bool lost_a = a.value != a.value, lost_b = b.value != b.value;
+    if (lost_a != lost_b) return lost_a ? a : b;
+    if (lost_a || a.value == b.value) return a.at < b.at ? a : b;
+    return a.value > b.value ? a : b;
+  }
+};
+__device__ inline float shuffled(unsigned mask, float v, int with) { return __shfl_xor_sync(mask, v, with); }
+__device__ inline Found shuffled(unsigned mask, Found v, int with) {
+  return {__shfl_xor_sync(mask, v.value, with), __shfl_xor_sync(mask, v.at, with)};
+}
+
+// Over `Lanes` neighbouring lanes of a warp; all of them get the result.
+template <class Join, int Lanes, class T>
+__device__ inline T over_lanes(T v, int lane) {
+  const unsigned mask = Lanes == 32 ? 0xffffffffu : ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+#pragma unroll
+  for (int d = Lanes / 2; d; d /= 2) v = Join::join(v, shuffled(mask, v, d));
+  return v;
+}
+
+// Over `Threads` threads of a block, which all come here; `slots` must not be read any more by others.
+template <class Join, int Threads, class T>
+__device__ inline T over_team(T v, T* slots) {
+  constexpr int Lanes = Threads < 32 ? Threads : 32, Warps = Threads / 32;
+  const int lane = threadIdx.x % 32;
+  v = over_lanes<Join, Lanes>(v, lane);
+  if (Warps > 1) {
+    if (lane == 0) slots[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = over_lanes<Join, 32>(lane < Warps ? slots[lane] : Join::nothing(), lane);
+  }
+  return v;
+}
+
+// Written by another block of this launch, so not from a cache that may be old.
+__device__ inline float fetched(const float* from) { return __ldcg(from); }
+__device__ inline Found fetched(const Found* from) {
+  const int2 raw = __ldcg(reinterpret_cast<const int2*>(from));
+  return {__int_as_float(raw.x), raw.y};
+}
+
+__device__ inline void arrive_and_wait(unsigned* arrived, unsigned count) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(arrived, 1u);
+    while (*(volatile unsigned*)arrived < count) {
+    }
+    __threadfence();
+  }
+  __syncthreads();
+}
+
+// Whether this block is the last of `count` to come here; it sees what the others wrote, and leaves the count zero.
+__device__ inline bool last_to_come(unsigned* arrived, unsigned count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1u) == count - 1;
+  __syncthreads();
+  if (last && threadIdx.x == 0) *arrived = 0;
+  __threadfence();
+  return last;
+}
+
+__device__ inline void wait_for_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ inline void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+"""
+
+PLAN = """\
+import math
+
+import kw
+
+
+def ceil(a, b):
+    return -(-a // b)
+
+
+def power(value):
+    return 1 << max(0, math.ceil(math.log2(max(1, value))))
+
+
+def literal(value):
+    if isinstance(value, bool) or isinstance(value, int):
+        return str(int(value))
+    if value != value:
+        return "__int_as_float(0x7fc00000)"
+    if abs(value) == math.inf:
+        return "INF" if value > 0 else "(-INF)"
+    return f"{value!r}f" if "e" in repr(value) or "." in repr(value) else f"{value!r}.0f"
+
+
+def widest(wanted, size):
+    while size % wanted:
+        wanted //= 2
+    return wanted
+"""

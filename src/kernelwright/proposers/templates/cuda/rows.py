@@ -1,0 +1,77 @@
+"""Renders a row program: a team of threads for each row, from four lanes to many blocks.
+
+Every stage is a kernel. What is reduced over the rows leaves it as partial results: single numbers are joined by the
+block that comes last, columns by a kernel of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelwright.proposers.templates.cuda.columns import JoinWriter
+from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.stage import StageWriter
+from kernelwright.proposers.templates.cuda.stages import recounted, stage_of
+from kernelwright.proposers.templates.cuda.writer import column_stores
+from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.graph import CannotExpressError, Graph
+from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
+from kernelwright.proposers.templates.sizes import Sizes
+
+
+def gene_pool(program: RowProgram) -> GenePool:
+    over = program.reduces_rows
+    genes = [
+        Gene("width", (1, 2, 4), (4, 2, 1)),
+        Gene("elements", (4, 8, 16, 32), (16, 8, 32)),
+        Gene("most", (128, 256, 512, 1024), (256, 512, 128)),
+        Gene("persist", (1, 2, 4, 8) if over else (0, 1, 2, 4, 8), (4, 2, 8) if over else (0, 4, 8)),
+        Gene("unroll", (1, 2, 4), (4, 2, 1)),
+    ]
+    if any(program.instructions[s.place].span == Span.full for s in program.stores):
+        genes.append(Gene("stream", (False, True), (False, True)))
+    if program.sums_columns:
+        genes.append(Gene("joined", ("apart", "last"), ("apart", "last")))
+    if recounted(program):
+        genes.append(Gene("recount", (False, True), (False, True)))
+    if program.reduces_cols:
+        genes.append(Gene("keep", (0, 32, 64, 96), (64, 0, 96)))
+        genes.append(Gene("split", (0, 256, 512, 1024), (1024, 512, 0)))
+    return GenePool(tuple(genes))
+
+
+def describe(program: RowProgram, genes: Genes) -> str:
+    parts = [f"about {genes['elements']} elements a thread and at most {genes['most']} threads a row"]
+    parts.append(f"vectors of {genes['width']}")
+    if genes["persist"]:
+        parts.append(f"{genes['persist']} persistent blocks on each multiprocessor")
+    if genes.get("keep"):
+        parts.append("rows kept in registers where they fit")
+    if genes.get("split"):
+        parts.append(f"a long row split over blocks of {genes['split']} threads that meet in a workspace")
+    if genes.get("joined") == "last":
+        parts.append("columns joined by the block that comes last")
+    if genes.get("recount"):
+        parts.append("numbers over all rows found anew by every block")
+    if genes.get("stream"):
+        parts.append("streaming stores")
+    return ", ".join(parts)
+
+
+def render(program: RowProgram, genes: Genes, sizes: Sizes, graph: Graph, step: int) -> list[Kernel]:
+    kernels = []
+    for number in range(program.stages):
+        stage = stage_of(program, number)
+        given: dict[str, Any] = {"genes": genes, "sizes": sizes, "graph": graph, "step": step}
+        if stage.works and not (number == 0 and genes.get("recount")):
+            kernels.append(StageWriter(program=program, stage=stage, **given).kernel())
+        in_place = genes.get("joined") == "last" and stage.columns and not stage.totals
+        if (stage.columns or column_stores(program, number + 1)) and not in_place:
+            kernels.append(JoinWriter(program=program, stage=stage, **given).kernel())
+    if any(program.instructions[s.place].stage == 0 and _narrow(program, s.place) for s in program.stores):
+        raise CannotExpressError(f"{graph.task}: no CUDA template covers a result that does not vary over the rows")
+    return kernels
+
+
+def _narrow(program: RowProgram, place: int) -> bool:
+    return not program.instructions[place].span & Span.row and not program.rows.single

@@ -1,0 +1,142 @@
+"""What each stage of a row program computes, and which values are worth keeping from pass to pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelwright.proposers.templates.cuda.expressions import COSTLY
+from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`passes[p]` are the reductions along rows that pass p makes; stores and columns belong to the last pass."""
+
+    number: int
+    needed: frozenset[int]
+    passes: tuple[tuple[int, ...], ...]
+    stores: tuple[tuple[str, int], ...]
+    row_stores: tuple[tuple[str, int], ...]
+    columns: tuple[int, ...]  # reductions of full values over the rows
+    totals: tuple[int, ...]  # reductions of row values over the rows
+
+    @property
+    def works(self) -> bool:
+        return bool(self.stores or self.columns or self.totals or self.row_stores)
+
+    @property
+    def finishes(self) -> bool:
+        return bool(self.stores or self.columns)
+
+
+def stage_of(program: RowProgram, number: int) -> Stage:
+    instructions = program.instructions
+    stores = [(s.tensor, s.place) for s in program.stores if instructions[s.place].stage == number]
+    full = tuple((t, p) for t, p in stores if instructions[p].span == Span.full)
+    row = tuple((t, p) for t, p in stores if instructions[p].span == Span.row)
+    over = [p for p, i in enumerate(instructions) if over_rows(i) and i.stage == number + 1]
+    targets = [p for _, p in (*full, *row)] + [instructions[p].operands[0] for p in over]
+    needed = _needed(program, targets)
+    along = sorted(p for p in needed if along_row(instructions[p]))
+    count = max((instructions[p].phase for p in along), default=0)
+    return Stage(
+        number,
+        frozenset(needed),
+        tuple(tuple(p for p in along if instructions[p].phase == n + 1) for n in range(count)),
+        full,
+        row,
+        tuple(p for p in over if instructions[p].span == Span.col),
+        tuple(p for p in over if instructions[p].span == Span.one),
+    )
+
+
+def along_row(instruction: Instruction) -> bool:
+    return instruction.operation == "reduce" and instruction.over == Span.col
+
+
+def over_rows(instruction: Instruction) -> bool:
+    return instruction.operation == "reduce" and instruction.over == Span.row
+
+
+def read_later(program: RowProgram, place: int) -> bool:
+    return any(place in instruction.operands for instruction in program.instructions)
+
+
+def _needed(program: RowProgram, targets: list[int]) -> set[int]:
+    """Down to what is stored: loads, single values and results of reductions over the rows."""
+    found: set[int] = set()
+    left = list(targets)
+    while left:
+        place = left.pop()
+        instruction = program.instructions[place]
+        if place not in found and instruction.span != Span.one:
+            found.add(place)
+            if not over_rows(instruction):
+                left += instruction.operands
+    return found
+
+
+def kept(program: RowProgram, stage: Stage) -> list[int]:
+    """Loads and costly values over whole rows that more than one pass needs, in order."""
+    uses: dict[int, set[int]] = {}
+    for number, reductions in enumerate(stage.passes):
+        for place in reductions:
+            _mark(program, program.instructions[place].operands[0], number, uses)
+    for place in (*(p for _, p in stage.stores), *(program.instructions[c].operands[0] for c in stage.columns)):
+        _mark(program, place, len(stage.passes), uses)
+    worth = [p for p in uses if program.instructions[p].operation in (*COSTLY, "load")]
+    return sorted(p for p in worth if len(uses[p]) > 1)
+
+
+def _mark(program: RowProgram, place: int, number: int, uses: dict[int, set[int]]) -> None:
+    instruction = program.instructions[place]
+    if instruction.span != Span.full:
+        return
+    uses.setdefault(place, set()).add(number)
+    if instruction.operation not in ("reduce", "gather"):
+        for operand in instruction.operands:
+            _mark(program, operand, number, uses)
+
+
+def recounted(program: RowProgram) -> tuple[int, ...]:
+    """Reductions over the rows that are all of the first stage and need no pass: any block can find them itself."""
+    stage = stage_of(program, 0)
+    only = stage.totals and not (stage.passes or stage.stores or stage.columns or stage.row_stores)
+    single = any(program.instructions[store.place].span == Span.one for store in program.stores)
+    return stage.totals if only and not single else ()
+
+
+@dataclass(frozen=True)
+class Moments:
+    """A sum of a row and, in the next pass, the sum of squares of its distance from the mean."""
+
+    number: int  # of the first of the two passes
+    sum: int
+    squares: int
+    values: int
+
+
+def moments(program: RowProgram, stage: Stage) -> Moments | None:
+    """Parts of a row can find both with one exchange: from their own means, which need no other part."""
+    for number in range(len(stage.passes) - 1):
+        if len(stage.passes[number]) != 1 or len(stage.passes[number + 1]) != 1:
+            continue
+        (first,), (second,) = stage.passes[number : number + 2]
+        values, squared = (program.instructions[p].operands[0] for p in (first, second))
+        kinds = {program.instructions[p].kind for p in (first, second)}
+        if kinds == {"sum"} and _is_square_of_distance(program, squared, values, first):
+            return Moments(number, first, second, values)
+    return None
+
+
+def _is_square_of_distance(program: RowProgram, squared: int, values: int, total: int) -> bool:
+    square = program.instructions[squared]
+    if square.operation != "mul" or square.operands[0] != square.operands[1]:
+        return False
+    distance = program.instructions[square.operands[0]]
+    if distance.operation != "sub" or distance.operands[0] != values:
+        return False
+    mean = program.instructions[distance.operands[1]]
+    if mean.operation != "div" or mean.operands[0] != total:
+        return False
+    return program.instructions[mean.operands[1]].number == program.cols

@@ -1,0 +1,110 @@
+"""What the kernels of a row program have in common: numbers, single values, and results for each column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelwright.proposers.templates.cuda.expressions import TYPES, expression, python_number
+from kernelwright.proposers.templates.cuda.pen import Pen
+from kernelwright.proposers.templates.cuda.stages import Stage, over_rows, stage_of
+from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
+
+JOINS = {"sum": "Sum", "max": "Most", "min": "Least", "argmax": "First", "argmin": "First"}
+
+
+def column_stores(program: RowProgram, number: int) -> list[tuple[str, int]]:
+    instructions = program.instructions
+    return [
+        (s.tensor, s.place)
+        for s in program.stores
+        if instructions[s.place].stage == number and instructions[s.place].span == Span.col
+    ]
+
+
+@dataclass(kw_only=True)
+class Writer(Pen):
+    """What the kernels of a program have in common: numbers and single values."""
+
+    program: RowProgram
+    stage: Stage
+
+    @property
+    def tag(self) -> str:
+        return f"{self.step}_{self.stage.number}"
+
+    def instruction(self, place: int) -> Instruction:
+        return self.program.instructions[place]
+
+    def column(self, place: int) -> str:
+        return self.pointer(f"column_{self.step}_{place}")
+
+    def singles(self, places: set[int], totals: dict[int, str]) -> list[str]:
+        """Declarations of the single values among `places` and of all that they need, in order."""
+        wanted: set[int] = set()
+        left = [p for p in places if self.instruction(p).span == Span.one]
+        while left:
+            place = left.pop()
+            if place not in wanted:
+                wanted.add(place)
+                if not over_rows(self.instruction(place)):
+                    left += self.instruction(place).operands
+        return [f"const {self._type(p)} v{p} = {self._single(p, totals)};" for p in sorted(wanted)]
+
+    def _type(self, place: int) -> str:
+        return TYPES[self.instruction(place).dtype]
+
+    def _single(self, place: int, totals: dict[int, str]) -> str:
+        i = self.instruction(place)
+        if i.operation == "number":
+            return self._number(place, i)
+        if i.operation == "load":
+            return f"{self.pointer(i.tensor)}[0]"
+        if i.operation == "reduce":
+            return totals.get(place) or f"{self.pointer(f'total_{self.step}_{place}')}[0]"
+        return expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
+
+    def _number(self, place: int, i: Instruction) -> str:
+        name = f"NUMBER_{self.step}_{place}"
+        number = python_number(i.number, self.sizes)
+        self.define(name, f"literal({'float' if i.dtype == 'float32' else 'int'}({number}))")
+        return name
+
+    def narrow_operands(self, places: set[int] | frozenset[int]) -> set[int]:
+        return {o for p in places for o in self.instruction(p).operands if self.instruction(o).span == Span.one}
+
+    def column_kept(self, place: int, count: str) -> list[str]:
+        """The statement that leaves a joined column `a` for the rows of the next stage, if they need it."""
+        if place not in stage_of(self.program, self.stage.number + 1).needed:
+            return []
+        memory = f"column_{self.step}_{place}"
+        self.setup.append(f'{memory} = kw.scratch("{memory}", 4 * {count})')
+        return [f"{self.pointer(memory, written=True, read=False)}[c] = a{place};"]
+
+    def column_results(self) -> list[str]:
+        """Statements that store results with an element for each column, from the joined columns `a`."""
+        stores = column_stores(self.program, self.stage.number + 1)
+        lines: list[str] = []
+        seen: set[int] = set()
+
+        def make(place: int) -> None:
+            i = self.instruction(place)
+            if place in seen or i.span == Span.one:
+                return
+            seen.add(place)
+            if place in self.stage.columns:
+                text = f"a{place}"
+            elif i.operation == "load":
+                text = f"{self.pointer(i.tensor)}[c]"
+            elif i.operation == "reduce":
+                text = f"{self.column(place)}[c]"
+            else:
+                for operand in i.operands:
+                    make(operand)
+                text = expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
+            lines.append(f"const {TYPES[i.dtype]} v{place} = {text};")
+
+        for _, place in stores:
+            make(place)
+        narrow = self.singles(self.narrow_operands(seen), {})
+        lines += [f"{self.pointer(tensor, written=True, read=False)}[c] = v{place};" for tensor, place in stores]
+        return [*narrow, *lines]
