@@ -21,6 +21,7 @@ from kernelwright.judge.controller import Judge
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key
 from kernelwright.judge.measure import Effort
+from kernelwright.judge.oracle.client import OpenTask
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import Retrial, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
@@ -52,6 +53,7 @@ class Case:
     accepted: Certificate
     rejected: Certificate
     file: Path
+    opened: OpenTask
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +65,10 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
             judge.judge(str(task), Candidate("cpp", source, f"{name}.cpp")).certificate
             for name, source in (("honest", HONEST), ("rare", RARELY_WRONG))
         ]
+        opened = judge.open(str(task))
     files = [certificate.find(name or "") for name in names]
     accepted, rejected = map(certificate.read, files)
-    yield Case(task, accepted, rejected, files[0])
+    yield Case(task, accepted, rejected, files[0], opened)
 
 
 def test_a_certificate_holds_what_a_replay_needs(case: Case) -> None:
@@ -114,9 +117,7 @@ def test_a_rejected_one_fails_again_on_the_values_on_which_it_failed(case: Case)
 
 def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     """Before that, it would be given other values by other steps, and might fail for another reason."""
-    with Judge(Settings(key=b"k" * 32)) as judge:
-        opened = judge.open(str(case.task))
-    nobody = cast(Workshop, SimpleNamespace(safety="asan+ubsan"))
+    opened, nobody = case.opened, cast(Workshop, SimpleNamespace(safety="asan+ubsan"))
     failed_on = f"timed {opened.public[0].workload.label}"
     for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on, None), "timed")):
         judging = Judging(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")

@@ -32,6 +32,7 @@ from kernelwright.judge.warden import Ending, Log, Reply
 OUTPUT_LINES = 12
 LEAST_BLOCKS = 6  # a trial of every input family
 HOPELESS = 10.0
+REPEATS = 3  # calls of the fastest baseline for each of its times, once a first round has shown that it is noisy
 _REASONS = {
     Ending.timeout: Reason.timed_out,
     Ending.exited: Reason.ended_itself,
@@ -93,6 +94,11 @@ class Times:
     baselines: dict[str, list[float]] = field(default_factory=dict)
     again: list[float] = field(default_factory=list)  # the fastest baseline once more in the same block
 
+    def add(self, block: dict[str, float]) -> None:
+        for turn, seconds in block.items():
+            kept = {"candidate": self.candidate, "again": self.again}.get(turn)
+            (self.baselines[turn] if kept is None else kept).append(seconds)
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -103,9 +109,9 @@ class Effort:
     """
 
     least: int = 12
-    most: int = 120
+    most: int = 160
     step: int = 6
-    seconds: float = 8.0
+    seconds: float = 15.0
 
 
 class Measurement:
@@ -130,7 +136,7 @@ class Measurement:
         times = Times(baselines={name: [] for name in self._baselines})
         until = time.monotonic() + effort.seconds
         for block in range(1, effort.most + 1):
-            self._block(times)
+            self._block(times, 1 if block <= effort.least else REPEATS)
             tick()
             if self._hopeless(times):
                 break
@@ -146,20 +152,25 @@ class Measurement:
             return False
         return min(times.candidate) > HOPELESS * max(times.baselines[self._fastest])
 
-    def _block(self, times: Times) -> None:
-        """Everybody once on the same values, in an order of chance, and the fastest baseline twice."""
+    def _block(self, times: Times, repeats: int) -> None:
+        """Everybody once on the same values, in an order of chance, and the fastest baseline twice.
+
+        Values are dear and its calls are cheap, so on a noisy machine it is called `repeats` times for each of its
+        two times, which are the medians. A candidate is called once, since it may see no value twice.
+        """
         family = self._oracle.load()
-        turns = ["candidate", *self._baselines, *(["again"] if self._fastest else [])]
+        turns = ["candidate", *self._baselines]
+        turns += [self._fastest] * (repeats - 1) + ["again"] * repeats if self._fastest else []
         self._order.shuffle(turns)
+        taken: dict[str, list[float]] = {turn: [] for turn in turns}
         for position, turn in enumerate(turns):
             if position:
                 self._oracle.restore()
             if turn == "candidate":
-                times.candidate.append(self.call(family))
-            elif turn == "again":
-                times.again.append(self._baselines[self._fastest].time())
+                taken[turn].append(self.call(family))
             else:
-                times.baselines[turn].append(self._baselines[turn].time())
+                taken[turn].append(self._baselines[self._fastest if turn == "again" else turn].time())
+        times.add({turn: statistics.median(values) for turn, values in taken.items()})
 
     def call(self, family: str, *, op: str = "r", remember: bool = False) -> float:
         """One call of the candidate, checked."""

@@ -23,6 +23,7 @@ class Judging(Protocol):
 
 
 QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
+FINAL = Effort(least=12, most=400, step=12, seconds=40.0)
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Terms:
     """How candidates of a run are judged. A final is repeated while the machine is too noisy to tell."""
 
     quick: Settings = field(default_factory=lambda: Settings(effort=QUICK, public_only=True, safety=False))
-    final: Settings = field(default_factory=lambda: Settings(certify=True))
+    final: Settings = field(default_factory=lambda: Settings(effort=FINAL, certify=True))
     attempts: int = 3
     deadline: float = 600.0
 
