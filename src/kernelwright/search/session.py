@@ -95,7 +95,7 @@ def begin(wishes: Wishes, starts: Sequence[Path], root: Path) -> Path:
     return create(root, started, given)
 
 
-def carry_on(folder: Path, budget: str, view: View, *, own_oracle: bool = False) -> State:
+def carry_on(folder: Path, budget: str, view: View, *, own_oracle: bool = False, terms: Terms | None = None) -> State:
     """Begins a run that was just made, or goes on with one from before, until it stops."""
     from kernelwright.tasks.resolve import resolve
 
@@ -110,12 +110,12 @@ def carry_on(folder: Path, budget: str, view: View, *, own_oracle: bool = False)
         device = device_named(started.device)
         require(device)
         proposer = proposing.make(started, resolve(started.task, started.device), folder, view.progress)
-        terms = Terms().using(started.threads, started.baselines, device)
-        with WarmJudge(terms.quick, own=own_oracle) as judge:
+        chosen = (terms or Terms()).using(started.threads, started.baselines, device)
+        with WarmJudge(chosen.quick, own=own_oracle) as judge:
             view.progress("opening the task")
             judge.open(started.task, view.progress)
             policy = policy_named(started.policy)
-            return Driver(run, proposer, Remote(judge), policy, terms, progress=view.progress).go()
+            return Driver(run, proposer, Remote(judge), policy, chosen, progress=view.progress).go()
     finally:
         run.close()
 
