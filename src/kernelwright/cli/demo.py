@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +17,11 @@ from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, author_view
 from kernelwright.search.judging import Terms
-from kernelwright.search.session import Wishes, begin, carry_on
+from kernelwright.search.session import DEFAULT_ROOT, Wishes, begin, carry_on
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OPERATION = EXAMPLES / "gated_norm.py"
-BUDGET = "8evals,75s"
+BUDGET = "6evals,60s"
 CHEATED, CHEAT = "rmsnorm", "rmsnorm_cheat.cpp"
 
 
@@ -47,12 +46,11 @@ def _search() -> None:
         soft_wrap=True,
     )
     terms = Terms()
-    short = replace(terms, final=replace(terms.final, effort=Effort(least=12, most=120, step=12, seconds=10.0)))
-    with tempfile.TemporaryDirectory(prefix="kernelwright-demo-") as folder:
-        run = begin(Wishes(str(OPERATION)), (), Path(folder))
-        with view_for(out, quiet=False) as view:
-            state = carry_on(run, BUDGET, view, own_oracle=True, terms=short)
-        show_search(out, state, run)
+    short = replace(terms, final=replace(terms.final, effort=Effort(least=12, most=150, step=12, seconds=20.0)))
+    run = begin(Wishes(str(OPERATION)), (), DEFAULT_ROOT)
+    with view_for(out, quiet=False) as view:
+        state = carry_on(run, BUDGET, view, own_oracle=True, terms=short)
+    show_search(out, state, run)
     out.print()
 
 

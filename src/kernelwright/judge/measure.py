@@ -32,7 +32,7 @@ from kernelwright.judge.warden import Ending, Log, Reply
 OUTPUT_LINES = 12
 LEAST_BLOCKS = 6  # a trial of every input family
 HOPELESS = 10.0
-REPEATS = 3  # calls of the fastest baseline for each of its times, once a first round has shown that it is noisy
+REPEATS = 5  # calls of the fastest baseline for each of its times, once a first round has shown that it is noisy
 _REASONS = {
     Ending.timeout: Reason.timed_out,
     Ending.exited: Reason.ended_itself,
