@@ -120,6 +120,19 @@ def soak(report: dict[str, Any]) -> list[str]:
     ]
 
 
+def lint(report: dict[str, Any]) -> list[str]:
+    if not report:
+        return []
+    found = [(one["task"], finding) for one in report["tasks"] for finding in one["findings"]]
+    warned = [(task, finding["message"]) for task, finding in found if finding["severity"] == "warning"]
+    errors = sum(finding["severity"] == "error" for _, finding in found)
+    return [
+        f"\n## Lint of the built-in tasks\n\n`{report['run']}`: {len(report['tasks'])} tasks in "
+        f"{report['wall_seconds']:.0f} s, {errors} errors, {len(warned)} warnings.\n",
+        table(("task", "warning"), warned),
+    ]
+
+
 def overhead(report: dict[str, Any]) -> list[str]:
     if not report:
         return []
@@ -237,6 +250,7 @@ def main() -> None:
         *honest(load("honest_kernels")),
         *exploits(load("exploits_under_load")),
         *soak(load("soak")),
+        *lint(load("lint_builtin")),
         *overhead(load("search_overhead")),
         *policies(),
         *gpu(load("judge_gpu")),
