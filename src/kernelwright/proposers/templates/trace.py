@@ -1,7 +1,7 @@
 """Traces a reference twice, with other sizes and other scalars, and makes one graph with symbolic numbers of it.
 
 What is equal in both traces is a constant of the reference; what differs must be a size or follow from the scalar
-arguments. docs/decisions/0020-templates-trace-twice.md says why sizes are not traced symbolically.
+arguments. docs/decisions/0011-templates-trace-twice.md says why sizes are not traced symbolically.
 """
 
 from __future__ import annotations
