@@ -1,6 +1,6 @@
 """Runs robust-kbench's own steps on kernels of a checkout of it, one process each, and times them from outside.
 
-The checkout's functions are called as its scripts call them; nothing of it is changed or copied.
+The functions are called with the arguments that its own run_kernel.py gives them; nothing of it is changed or copied.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ from pathlib import Path
 from typing import Any
 
 CORRECT = """
-import tempfile
 from robust_kbench.primitives.evaluate import correct_cuda_kernel
-found = correct_cuda_kernel(task_dir=TASK, cuda_code_path=SOURCE, forward=True, ext_dir=tempfile.mkdtemp())
+found = correct_cuda_kernel(
+    task_dir=TASK, cuda_code_path=SOURCE, op_atol=1e-3, op_rtol=1e-3, forward=True, timeout=600
+)
 print("summary", found["summary"])
 """
 TIME = """
 import tempfile
 from robust_kbench.primitives.evaluate import eval_cuda_kernel
-found = eval_cuda_kernel(task_dir=TASK, cuda_code_path=SOURCE, forward=True, ext_dir=tempfile.mkdtemp())
+found = eval_cuda_kernel(
+    task_dir=TASK, cuda_code_path=SOURCE, warmup_time=25, repetition_time=1000, eval_type="kernelbench",
+    forward=True, timeout=600, ext_dir=tempfile.mkdtemp(),
+)
 print("summary", found["summary"])
 """
-PREFERRED = ("llama_rmsnorm", "linear", "layernorm")
+PREFERRED = ("llama_rmsnorm", "mnist_linear", "layernorm")
 
 
 def harness(checkout: Path, chosen: list[str], until: float) -> list[dict[str, Any]]:
@@ -63,6 +67,6 @@ def harness(checkout: Path, chosen: list[str], until: float) -> list[dict[str, A
 def _kernels(checkout: Path, chosen: list[str]) -> list[tuple[str, str]]:
     if chosen:
         return [(task, source) for task, _, source in (one.partition(":") for one in chosen)]
-    paths = sorted(checkout.glob("tasks/*/forward.cu"))
-    paths.sort(key=lambda path: PREFERRED.index(path.parent.name) if path.parent.name in PREFERRED else len(PREFERRED))
-    return [(str(path.parent.relative_to(checkout)), str(path.relative_to(checkout))) for path in paths[:2]]
+    names = [path.parent.parent.name for path in sorted(checkout.glob("highlighted/*/forward/kernel.cu"))]
+    names.sort(key=lambda name: PREFERRED.index(name) if name in PREFERRED else len(PREFERRED))
+    return [(f"tasks/{name}", f"highlighted/{name}/forward/kernel.cu") for name in names[:2]]

@@ -13,6 +13,7 @@ from pathlib import Path
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import load_task
 from kernelwright.tasks.model import Task
+from kernelwright.tasks.narrow import narrowed, parted
 
 BUILTIN = Path(__file__).parent / "builtin"
 BACKWARD = "backward"
@@ -21,12 +22,14 @@ Resolver = Callable[[str], Task | None]
 
 
 def resolve(ref: str, device: str = "cpu") -> Task:
-    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`.
+    """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`, and any of
+    these at sizes of one's own, `rmsnorm@rows=64,cols=128`.
 
     It has the workloads for `device`: "cpu", "cuda" or "cuda:1". It is tried out on those of a CPU in any case: where
     others are declared they are too large for that, and only their shapes are followed.
     """
-    task, direction = _named(ref)
+    name, sizes = parted(ref)
+    task, direction = _named(name)
 
     from kernelwright.tasks.validate import validate, validate_sizes
 
@@ -34,7 +37,7 @@ def resolve(ref: str, device: str = "cpu") -> Task:
     if direction == BACKWARD:
         task = _gradient(task)
         validate(task)
-    placed = task.on(device)
+    placed = narrowed(task.on(device), sizes)
     if placed is not task:
         validate_sizes(placed)
     return placed
@@ -42,8 +45,9 @@ def resolve(ref: str, device: str = "cpu") -> Task:
 
 def declared(ref: str) -> Task:
     """As `resolve`, but without trying the task out: for showing what is known to be right."""
-    task, direction = _named(ref)
-    return _gradient(task) if direction == BACKWARD else task
+    name, sizes = parted(ref)
+    task, direction = _named(name)
+    return narrowed(_gradient(task) if direction == BACKWARD else task, sizes)
 
 
 def _named(ref: str) -> tuple[Task, str]:

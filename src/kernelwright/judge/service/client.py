@@ -21,6 +21,7 @@ from kernelwright.judge.service import address, protocol
 from kernelwright.judge.service.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
+from kernelwright.tasks.narrow import parted
 
 STOP_SECONDS = 60.0
 
@@ -95,11 +96,12 @@ class WarmJudge:
 
 def portable(task: str) -> str:
     """A task's name as another process understands it, which may be in another directory."""
-    name, colon, direction = task.rpartition(":")
+    whole, _ = parted(task)
+    name, colon, direction = whole.rpartition(":")
     if not colon:
-        name, direction = task, ""
+        name, direction = whole, ""
     is_file = "/" in name or name.endswith(".py")
-    return f"{Path(name).absolute() if is_file else name}{colon}{direction}"
+    return f"{Path(name).absolute() if is_file else name}{colon}{direction}{task.removeprefix(whole)}"
 
 
 def _ask(channel: Channel, request: Request, progress: Progress, until: float | None = None) -> Reply:

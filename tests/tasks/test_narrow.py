@@ -1,0 +1,60 @@
+"""Sizes of one's own in a task's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelwright.judge.service.client import portable
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.hidden import hidden_workloads
+from kernelwright.tasks.narrow import parted
+from kernelwright.tasks.resolve import resolve
+
+
+def test_one_public_workload_and_hidden_ones_around_it() -> None:
+    task = resolve("rmsnorm@rows=300,cols=1000")
+    assert [workload.label for workload in task.public_workloads()] == ["rows=300 cols=1000"]
+    assert task.name == "rmsnorm@rows=300,cols=1000"
+    for workload in hidden_workloads(task, b"key"):
+        assert 500 <= workload.size_map["cols"] <= 2000
+
+
+def test_a_gradient_and_the_sizes_of_a_gpu() -> None:
+    task = resolve("cross_entropy:backward@rows=64", "cuda")
+    assert [dict(sizes) for sizes in task.public] == [{"rows": 64, "classes": 10}]
+    assert task.hidden["rows"] == (32, 128)
+
+
+def test_a_size_outside_of_the_tasks_ranges_leaves_those() -> None:
+    task = resolve("layernorm3d@batch=1", "cuda")
+    assert task.public[0]["batch"] == 1
+    assert task.hidden["batch"][0] <= task.hidden["batch"][1]
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("rmsnorm@rows", "'rows' is no size"),
+        ("rmsnorm@rows=3,rows=4", "is no size"),
+        ("rmsnorm@rows=-3", "is no size"),
+        ("rmsnorm@", "is no size"),
+        ("rmsnorm@depth=3", "has no size 'depth': there is rows, cols"),
+        ("rmsnrm@rows=3", "did you mean rmsnorm"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(ref: str, told: str) -> None:
+    with pytest.raises(TaskError, match=told):
+        resolve(ref)
+
+
+def test_a_folder_may_have_the_sign_in_its_name() -> None:
+    assert parted("/tmp/a@b/task.py") == ("/tmp/a@b/task.py", {})
+
+
+def test_another_process_finds_a_file_with_its_sizes() -> None:
+    here = Path.cwd()
+    assert portable("my.py@n=3") == f"{here}/my.py@n=3"
+    assert portable("my.py:backward@n=3") == f"{here}/my.py:backward@n=3"
+    assert portable("rmsnorm@rows=3") == "rmsnorm@rows=3"
