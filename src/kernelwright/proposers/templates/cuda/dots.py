@@ -34,7 +34,7 @@ def describe(step: MatmulStep, genes: Genes) -> str:
 
 
 def written(step: MatmulStep, pen: Pen) -> Way:
-    """The plan has `vector` floats for a lane, `tall` x `broad` elements for a warp and `team` warps for all of them."""
+    """The plan has `vector` floats for a lane, `tall` x `broad` elements for a warp, `team` warps for all of them."""
     n, genes = pen.step, pen.genes
     along_depth = step.right_transposed
     pen.set("vector", f"widest({genes['width']}, {'k' if along_depth else 'n'}_{n})")
@@ -54,7 +54,7 @@ def written(step: MatmulStep, pen: Pen) -> Way:
     function = "dots" if along_depth else "strips"
     first = f"BROAD_{n}" if along_depth else str(step.left_transposed).lower()
     chosen = f"Shape_{n}, {first}, TALL_{n}, TEAM_{n}, WARPS_{n}, VECTOR_{n}, AHEAD_{n}"
-    call = f"{function}<{chosen}>(block, {pen.pointer(step.left)}, {pen.pointer(step.right)}, extra, finish);"
+    call = f"{function}<{chosen}>(block, {pen.pointer(step.left)}, {pen.pointer(step.right)}, last);"
     blocks = f"ceil(ceil(m_{n}, tall_{n}) * ceil({across}, broad_{n}), warps_{n} // team_{n})"
     elements = f"tall_{n} * broad_{n}" if along_depth else f"tall_{n} * {strip}"
     shared = f"4 * warps_{n} * {elements} if team_{n} > 1 else 0"

@@ -23,10 +23,10 @@ __device__ inline void sum_over_lanes(float (&v)[Whole]) {
 }
 
 // Both operands lie along the depth. A warp has Tall x Wide elements and its lanes run over the depth; `Team` warps
-// share it. `extra(row, c)` loads what the last steps need, `finish` does them.
-template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Extra, class Finish>
+// share it.
+template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Last>
 __device__ __forceinline__ void dots(
-    const int block, const float* const left, const float* const right, const Extra& extra, const Finish& finish) {
+    const int block, const float* const left, const float* const right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int COUNT = Tall * Wide, EACH = COUNT < 32 ? 1 : COUNT / 32, SPARE = COUNT < 32 ? 32 / COUNT : 1;
   constexpr int STEP = 32 * Team * Width;
@@ -39,19 +39,20 @@ __device__ __forceinline__ void dots(
   const bool has = group < ACROSS * DOWN && (Team > 1 || lane % SPARE == 0);
   constexpr int RESULTS = Team > 1 ? (COUNT + Team * 32 - 1) / (Team * 32) : EACH;
   constexpr int STRIDE = Team > 1 ? Team * 32 : 1;
-  decltype(extra(0, 0)) extras[RESULTS][1];
+  decltype(last.extra(0, 0)) extras[RESULTS][1];
 #pragma unroll
   for (int j = 0; j < RESULTS; ++j) {
     const int at = mine + j * STRIDE;
     const long long row = top + at / Wide, c = first + at % Wide;
-    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) extras[j][0] = extra(row, c);
+    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) extras[j][0] = last.extra(row, c);
   }
   const float* lefts[Tall];
   const float* rights[Wide];
+  constexpr long long LINE = Shape::DEPTH;
 #pragma unroll
-  for (int a = 0; a < Tall; ++a) lefts[a] = left + static_cast<long long>(min(top + a, Shape::ROWS - 1)) * Shape::DEPTH;
+  for (int a = 0; a < Tall; ++a) lefts[a] = left + LINE * min(top + a, Shape::ROWS - 1);
 #pragma unroll
-  for (int b = 0; b < Wide; ++b) rights[b] = right + static_cast<long long>(min(first + b, Shape::COLS - 1)) * Shape::DEPTH;
+  for (int b = 0; b < Wide; ++b) rights[b] = right + LINE * min(first + b, Shape::COLS - 1);
   float sum[COUNT] = {};
   for (int start = (part * 32 + lane) * Width; start < Shape::DEPTH; start += STEP * Ahead) {
     alignas(16) float l[Ahead][Tall][Width] = {}, r[Ahead][Wide][Width] = {};
@@ -93,17 +94,17 @@ __device__ __forceinline__ void dots(
     const int at = mine + j * STRIDE;
     const long long row = top + at / Wide, c = first + at % Wide;
     const float one[1] = {sum[j]};
-    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) finish(one, row, c, extras[j]);
+    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) last.finish(one, row, c, extras[j]);
   }
 }
 """
 
 STRIPS = """\
-// The right operand lies along the columns. A warp has Tall rows of a strip of 32 vectors of columns; `Team` warps share
-// the depth. The left operand's elements are the same for all lanes.
-template <class Shape, bool LeftTransposed, int Tall, int Team, int Warps, int Width, int Ahead, class Extra, class Finish>
+// The right operand lies along the columns. A warp has Tall rows of a strip of 32 vectors of columns; `Team` warps
+// share the depth. The left operand's elements are the same for all lanes.
+template <class Shape, bool LeftTransposed, int Tall, int Team, int Warps, int Width, int Ahead, class Last>
 __device__ __forceinline__ void strips(
-    const int block, const float* const left, const float* const right, const Extra& extra, const Finish& finish) {
+    const int block, const float* const left, const float* const right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int STRIP = 32 * Width, ACROSS = (Shape::COLS + STRIP - 1) / STRIP, DOWN = (Shape::ROWS + Tall - 1) / Tall;
   constexpr int SHARE = (Shape::DEPTH + Team - 1) / Team, COUNT = Tall * Width;
@@ -113,7 +114,7 @@ __device__ __forceinline__ void strips(
   const bool there = group < ACROSS * DOWN, covered = there && first + lane * Width < Shape::COLS;
   // Where this thread has results in the end: its own vectors, or single elements of the team's.
   constexpr int VECTOR = Team > 1 ? 1 : Width, RESULTS = Team > 1 ? (COUNT + Team - 1) / Team : Tall;
-  decltype(extra(0, 0)) extras[RESULTS][VECTOR];
+  decltype(last.extra(0, 0)) extras[RESULTS][VECTOR];
   const auto place = [&](const int j, long long& row, long long& c) {
     const int at = Team > 1 ? (j * Team + part) * 32 + lane : j * STRIP + lane * Width;
     row = top + at / STRIP, c = first + at % STRIP;
@@ -124,7 +125,7 @@ __device__ __forceinline__ void strips(
     long long row, c;
     if (place(j, row, c))
 #pragma unroll
-      for (int w = 0; w < VECTOR; ++w) extras[j][w] = extra(row, c + w);
+      for (int w = 0; w < VECTOR; ++w) extras[j][w] = last.extra(row, c + w);
   }
   alignas(16) float sum[Tall][Width] = {};
   if (there)
@@ -136,8 +137,8 @@ __device__ __forceinline__ void strips(
         if (covered && k < end) load(r[s], right + static_cast<long long>(k) * Shape::COLS + first + lane * Width);
 #pragma unroll
         for (int a = 0; a < Tall; ++a) {
-          const long long row = min(top + a, Shape::ROWS - 1);
-          if (k < end) l[s][a] = left[LeftTransposed ? k * static_cast<long long>(Shape::ROWS) + row : row * Shape::DEPTH + k];
+          const long long row = min(top + a, Shape::ROWS - 1), high = Shape::ROWS;
+          if (k < end) l[s][a] = left[LeftTransposed ? k * high + row : row * Shape::DEPTH + k];
         }
       }
 #pragma unroll
@@ -159,14 +160,14 @@ __device__ __forceinline__ void strips(
         float one[1] = {};
 #pragma unroll
         for (int p = 0; p < Team; ++p) one[0] += parts[p * Tall * STRIP + (j * Team + part) * 32 + lane];
-        finish(one, row, c, extras[j]);
+        last.finish(one, row, c, extras[j]);
       }
     }
   } else {
 #pragma unroll
     for (int j = 0; j < RESULTS; ++j) {
       long long row, c;
-      if (place(j, row, c)) finish(sum[j], row, c, extras[j]);
+      if (place(j, row, c)) last.finish(sum[j], row, c, extras[j]);
     }
   }
 }

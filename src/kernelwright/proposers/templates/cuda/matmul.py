@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda import blocked, dots, tiles
+from kernelwright.proposers.templates.cuda.ends import written_end
 from kernelwright.proposers.templates.cuda.kernels import Kernel
-from kernelwright.proposers.templates.cuda.last import Last
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
@@ -50,9 +50,7 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
     pen = Pen(genes=genes, sizes=sizes, graph=graph, step=number)
     for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
         pen.set(name, pen.size(extent))
-    last = Last(pen, step.last, step.output)
-    lines = [f"constexpr long long ROWS = M_{number}, COLS = N_{number}, DEPTH = K_{number};"]
-    lines += [*last.singles(), *last.functions()]
+    end, last = written_end(pen, step)
     small, large = _methods(step, genes)
     if small == large:
         way = _written(large, step, pen)
@@ -60,8 +58,7 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
         few = f"min(m_{number}, n_{number}) <= {FEW}" if step.right_transposed else f"m_{number} <= {FEW}"
         pen.set("small", f"int(m_{number} * n_{number} * k_{number} < 2 ** {genes['border']} or {few})")
         way = _either(number, _written(small, step, pen), _written(large, step, pen))
-    lines += way.body
-    shape = f"static constexpr int ROWS = M_{number}, COLS = N_{number}, DEPTH = K_{number};"
+    lines = [last, *way.body]
     return [
         Kernel(
             f"product_{number}",
@@ -70,7 +67,7 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
             pen.plan_lines,
             way.blocks,
             way.threads,
-            before=f"struct Shape_{number} {{ {shape} }};\n{last.extra()}",
+            before=end,
             least_blocks=way.least_blocks,
             shared=way.shared,
             needs=way.needs,
