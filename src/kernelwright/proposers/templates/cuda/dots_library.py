@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+PLAIN = """\
+// An operand that is read as it lies in memory.
+struct Plain {
+  const float* from;
+  template <int Width>
+  __device__ __forceinline__ void read(float (&to)[Width], const long long at) const { load(to, from + at); }
+};
+"""
+
 DOTS = """\
 // Sums over the lanes of a warp of `Count` values each: a lane ends with those from lane * Count / 32 on.
 template <int Count, int Distance = 16, int Whole>
@@ -24,9 +33,8 @@ __device__ inline void sum_over_lanes(float (&v)[Whole]) {
 
 // Both operands lie along the depth. A warp has Tall x Wide elements and its lanes run over the depth; `Team` warps
 // share it.
-template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Last>
-__device__ __forceinline__ void dots(
-    const int block, const float* const left, const float* const right, const Last& last) {
+template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Last>
+__device__ __forceinline__ void dots(const int block, const Left& left, const float* const right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int COUNT = Tall * Wide, EACH = COUNT < 32 ? 1 : COUNT / 32, SPARE = COUNT < 32 ? 32 / COUNT : 1;
   constexpr int STEP = 32 * Team * Width;
@@ -46,13 +54,12 @@ __device__ __forceinline__ void dots(
     const long long row = top + at / Wide, c = first + at % Wide;
     if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) extras[j][0] = last.extra(row, c);
   }
-  const float* lefts[Tall];
-  const float* rights[Wide];
+  long long lefts[Tall], rights[Wide];
   constexpr long long LINE = Shape::DEPTH;
 #pragma unroll
-  for (int a = 0; a < Tall; ++a) lefts[a] = left + LINE * min(top + a, Shape::ROWS - 1);
+  for (int a = 0; a < Tall; ++a) lefts[a] = LINE * min(top + a, Shape::ROWS - 1);
 #pragma unroll
-  for (int b = 0; b < Wide; ++b) rights[b] = right + LINE * min(first + b, Shape::COLS - 1);
+  for (int b = 0; b < Wide; ++b) rights[b] = LINE * min(first + b, Shape::COLS - 1);
   float sum[COUNT] = {};
   for (int start = (part * 32 + lane) * Width; start < Shape::DEPTH; start += STEP * Ahead) {
     alignas(16) float l[Ahead][Tall][Width] = {}, r[Ahead][Wide][Width] = {};
@@ -61,9 +68,9 @@ __device__ __forceinline__ void dots(
       const int k = start + s * STEP;
       if (s == 0 || Shape::DEPTH % (STEP * Ahead) == 0 || k < Shape::DEPTH) {
 #pragma unroll
-        for (int a = 0; a < Tall; ++a) load(l[s][a], lefts[a] + k);
+        for (int a = 0; a < Tall; ++a) left.read(l[s][a], lefts[a] + k);
 #pragma unroll
-        for (int b = 0; b < Wide; ++b) load(r[s][b], rights[b] + k);
+        for (int b = 0; b < Wide; ++b) load(r[s][b], right + rights[b] + k);
       }
     }
 #pragma unroll
@@ -102,9 +109,8 @@ __device__ __forceinline__ void dots(
 STRIPS = """\
 // The right operand lies along the columns. A warp has Tall rows of a strip of 32 vectors of columns; `Team` warps
 // share the depth. The left operand's elements are the same for all lanes.
-template <class Shape, bool LeftTransposed, int Tall, int Team, int Warps, int Width, int Ahead, class Last>
-__device__ __forceinline__ void strips(
-    const int block, const float* const left, const float* const right, const Last& last) {
+template <class Shape, bool Turned, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Last>
+__device__ __forceinline__ void strips(const int block, const Left& left, const float* const right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int STRIP = 32 * Width, ACROSS = (Shape::COLS + STRIP - 1) / STRIP, DOWN = (Shape::ROWS + Tall - 1) / Tall;
   constexpr int SHARE = (Shape::DEPTH + Team - 1) / Team, COUNT = Tall * Width;
@@ -130,7 +136,7 @@ __device__ __forceinline__ void strips(
   alignas(16) float sum[Tall][Width] = {};
   if (there)
     for (int start = part * SHARE; start < end; start += Ahead) {
-      alignas(16) float l[Ahead][Tall] = {}, r[Ahead][Width] = {};
+      alignas(16) float l[Ahead][Tall][1] = {}, r[Ahead][Width] = {};
 #pragma unroll
       for (int s = 0; s < Ahead; ++s) {
         const int k = start + s;
@@ -138,7 +144,7 @@ __device__ __forceinline__ void strips(
 #pragma unroll
         for (int a = 0; a < Tall; ++a) {
           const long long row = min(top + a, Shape::ROWS - 1), high = Shape::ROWS;
-          if (k < end) l[s][a] = left[LeftTransposed ? k * high + row : row * Shape::DEPTH + k];
+          if (k < end) left.read(l[s][a], Turned ? k * high + row : row * Shape::DEPTH + k);
         }
       }
 #pragma unroll
@@ -146,7 +152,7 @@ __device__ __forceinline__ void strips(
 #pragma unroll
         for (int a = 0; a < Tall; ++a)
 #pragma unroll
-          for (int w = 0; w < Width; ++w) sum[a][w] += l[s][a] * r[s][w];
+          for (int w = 0; w < Width; ++w) sum[a][w] += l[s][a][0] * r[s][w];
     }
   if constexpr (Team > 1) {
     float* const parts = room + warp / Team * Team * Tall * STRIP;
