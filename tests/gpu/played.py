@@ -123,7 +123,7 @@ class PlayedLauncher:
         else:
             self._out.copy_(self._x * (3 if self._does == "wrong" else 2))
         if self._does == "instant":
-            return Timing(1e-12, EMPTY.outside - EMPTY.device)
+            return Timing(1e-9, EMPTY.outside - EMPTY.device)
         outside = 3 * KERNEL_SECONDS if self._does == "liar" else KERNEL_SECONDS
         return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside)
 
