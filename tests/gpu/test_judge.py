@@ -152,7 +152,9 @@ def test_an_exploit_is_no_faster_than_its_twin(name: str, judge: Judge) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ONLY_RIGHT)
 def test_an_exploit_finds_nothing_to_use(name: str, judge: Judge) -> None:
-    accepted(judge.judge(TASK, read_source(EXPLOITS / f"{name}.cu")))
+    """Accepted where every call was right; with more blocks than multiprocessors some of them are not."""
+    verdict = judge.judge(TASK, read_source(EXPLOITS / f"{name}.cu"))
+    assert verdict.verdict is Outcome.accepted or verdict.reason in {*WRONG, Reason.timed_out}, verdict.reason
 
 
 @pytest.mark.gpu
