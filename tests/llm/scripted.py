@@ -24,7 +24,7 @@ class Seen:
 
     number: int  # from 0
     path: str
-    headers: dict[str, str]
+    headers: dict[str, str]  # names in small letters
     body: dict[str, Any]
 
     @property
@@ -123,7 +123,9 @@ def serving(script: Script) -> Iterator[Server]:
             nonlocal at_once
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with lock:
-                seen = Seen(len(server.seen), self.path, dict(self.headers), body)
+                seen = Seen(
+                    len(server.seen), self.path, {name.lower(): value for name, value in self.headers.items()}, body
+                )
                 server.seen.append(seen)
                 at_once += 1
                 server.most_at_once = max(server.most_at_once, at_once)
@@ -155,8 +157,10 @@ def serving(script: Script) -> Iterator[Server]:
             self.send_response(code)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(content)))
-            if retry_after is not None:
-                self.send_header("Retry-After", f"{retry_after:g}")
+            if retry_after is not None and retry_after == int(retry_after):
+                self.send_header("Retry-After", f"{retry_after:.0f}")
+            elif retry_after is not None:  # the standard knows whole seconds only
+                self.send_header("retry-after-ms", f"{retry_after * 1000:g}")
             self.end_headers()
             self.wfile.write(content)
 

@@ -15,9 +15,10 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> bool:
         self.slept.append(round(seconds, 6))
         self.now += seconds
+        return False
 
 
 def test_so_many_a_minute() -> None:
@@ -45,3 +46,11 @@ def test_a_pause_holds_everybody() -> None:
     pace.pause(3.0)
     with pace.turn():
         assert clock.now == 107.0
+
+
+def test_waiting_ends_when_it_is_over_for_good() -> None:
+    clock = Clock()
+    pace = Pace(1, None, clock, sleep=lambda seconds: True)
+    pace.pause(1000.0)
+    with pace.turn():
+        assert clock.now == 100.0

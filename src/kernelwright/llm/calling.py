@@ -49,7 +49,7 @@ class Caller:
     purse: Purse
     paces: Mapping[str, Pace]
     patient: bool = True
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
     def call(self, member: Member, ask: Ask) -> Reply:
@@ -79,7 +79,8 @@ class Caller:
             wait = self._wait(member, ask, brought, retries)
             if wait is None:
                 raise bill.failed(brought.failure, brought.detail)
-            self._pause(member, brought, wait)
+            if self.patient:
+                self.sleep(wait)
 
     def _attempt(self, member: Member, request: Request) -> Brought:
         most = upper_usd(member, request) or 0.0
@@ -89,6 +90,8 @@ class Caller:
                 return Brought(failure=FailureKind.over_budget, detail=detail)
             brought = self.transport.send(member, request)
             hold.spent = brought.usd or 0.0
+            if self.patient and brought.retry_after is not None:
+                self.paces[member.name].pause(min(brought.retry_after, member.max_wait))
             return brought
 
     def _wait(self, member: Member, ask: Ask, brought: Brought, retries: int) -> float | None:
@@ -103,12 +106,6 @@ class Caller:
         if brought.retry_after is None:
             return wait
         return None if brought.retry_after > member.max_wait else brought.retry_after + 0.1 * wait
-
-    def _pause(self, member: Member, brought: Brought, wait: float) -> None:
-        if self.patient:
-            if brought.retry_after is not None:
-                self.paces[member.name].pause(brought.retry_after)
-            self.sleep(wait)
 
 
 @dataclass

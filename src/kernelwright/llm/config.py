@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kernelwright.errors import KernelwrightError
 
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
-EXAMPLE = "openai:gpt-5, anthropic:claude-sonnet-4-5, ollama:qwen3 or http://127.0.0.1:8000/v1#model"
+EXAMPLE = "openai:gpt-5, anthropic:claude-sonnet-4-6, ollama:qwen3 or http://127.0.0.1:8000/v1#model"
 
 
 class EnsembleError(KernelwrightError):

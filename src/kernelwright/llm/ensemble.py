@@ -23,7 +23,7 @@ Told = Callable[[Called], None]
 
 
 class Ensemble:
-    """`on_called` is told after every call, a failed one too, one at a time. `sleep` is for tests."""
+    """`on_called` is told after every call, a failed one too, one at a time."""
 
     def __init__(
         self,
@@ -33,7 +33,6 @@ class Ensemble:
         *,
         patient: bool = True,
         on_called: Told | None = None,
-        sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.config = config
         self.on_called = on_called
@@ -43,7 +42,7 @@ class Ensemble:
         self._lock = threading.Lock()
         self._telling = threading.RLock()
         self._closing = threading.Event()
-        wait = sleep or self._sleep
+        wait = self._closing.wait
         paces = {
             member.name: Pace(member.concurrency, member.requests_per_minute if patient else None, sleep=wait)
             for member in config.members
@@ -100,9 +99,6 @@ class Ensemble:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _sleep(self, seconds: float) -> None:
-        self._closing.wait(seconds)
 
     def _member(self, ask: Ask) -> Member:
         if ask.member is not None:

@@ -11,17 +11,19 @@ MINUTE = 60.0
 
 
 class Pace:
+    """`sleep` says whether waiting is over for good, as `Event.wait` does."""
+
     def __init__(
         self,
         concurrency: int,
         per_minute: float | None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], bool] | None = None,
     ) -> None:
         self._places = threading.BoundedSemaphore(concurrency)
         self._interval = 0.0 if per_minute is None else MINUTE / per_minute
         self._clock = clock
-        self._sleep = sleep
+        self._sleep = sleep or threading.Event().wait
         self._lock = threading.Lock()
         self._next = clock()
 
@@ -29,8 +31,8 @@ class Pace:
     def turn(self) -> Iterator[None]:
         """Waits for a place and for the time of a request, and holds the place."""
         with self._places:
-            while (wait := self._booked()) > 0:
-                self._sleep(wait)
+            while (wait := self._booked()) > 0 and not self._sleep(wait):
+                pass
             yield
 
     def pause(self, seconds: float) -> None:
