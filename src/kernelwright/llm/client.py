@@ -124,7 +124,6 @@ def _settings(member: Member, request: Request) -> ModelSettings:
         max_tokens=request.max_output_tokens,
         timeout=member.timeout,
         request_timeout=member.timeout,
-        max_retries=0,
         seed=request.seed & SEED_MASK,
     )
     if request.temperature is not None:
