@@ -25,6 +25,13 @@ TASKS = Path(__file__).parent / "cuda_tasks"
 FORWARD = tuple(sorted(path.stem for path in TASKS.glob("*.py")))
 BACKWARD = tuple(f"{name}:backward" for name in FORWARD if name not in ("argmax",))
 QUICK = ("layernorm", "cross_entropy", "linear_relu:backward", "conv_relu_pool")
+# Ways to multiply where an operand does not lie along the depth.
+GRADIENTS: tuple[dict[str, int | str], ...] = (
+    {"method": "dots", "rows": 4, "team": 16, "ahead": 1},
+    {"method": "dots", "rows": 8, "team": 1, "warps": 4, "width": 2},
+    {"method": "sgemm", "block": "64x64", "depth": 16, "stages": 2},
+    {"method": "tf32x3", "block": "128x64", "depth": 16, "stages": 4},
+)
 # What another choice than the expert's changes most.
 CHOICES = (
     ("cross_entropy:backward", {"recount": True}),
@@ -32,7 +39,12 @@ CHOICES = (
     ("rmsnorm:backward", {"joined": "last", "most": 128, "elements": 4, "keep": 0}),
     ("softmax", {"width": 1, "persist": 1, "stream": True}),
     ("layernorm", {"split": 256, "keep": 0}),
-    ("linear_relu", {"tile": 16, "depth": 8, "split": 4}),
+    ("linear_relu", {"method": "tiles", "tile": 16, "depth": 8, "split": 4}),
+    ("linear_relu", {"method": "dots", "rows": 8, "cols": 8, "team": 16}),
+    ("linear_relu", {"method": "dots", "rows": 4, "cols": 1, "team": 1, "warps": 4, "width": 2}),
+    ("linear_relu", {"method": "sgemm", "block": "128x64", "depth": 16, "split": 4}),
+    ("linear_relu", {"method": "tf32x3", "block": "128x128", "depth": 16}),
+    *(("linear_relu:backward", {f"{name}{n}": value for name, value in genes.items() for n in (3, 4)}) for genes in GRADIENTS),
 )
 
 

@@ -6,6 +6,7 @@ import re
 
 from kernelwright.contracts.cuda.plan import Plan, TensorMap
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.emulate.ptx import without_known_ptx
 
 KNOWN_HEADERS = frozenset(
     {
@@ -31,8 +32,6 @@ _UNKNOWN = (
     (r"\b__(?:pipeline_\w+)", "asynchronous copies"),
     (r"<<<", "launches from the device"),
 )
-# They say how launches overlap, which they do not here.
-_DEPENDENT = re.compile(r"asm\s+volatile\s*\(\s*\"griddepcontrol\.\w+;\"[^;()]*(?:\"memory\")?\s*\)\s*;")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*", re.MULTILINE)
 
@@ -44,10 +43,6 @@ class NotEmulatedError(KernelwrightError):
 def without_comments(source: str) -> str:
     """The same lines, with nothing where comments were."""
     return _COMMENT.sub(lambda match: "\n" * match.group(0).count("\n"), source)
-
-
-def without_launch_control(source: str) -> str:
-    return _DEPENDENT.sub(";", source)
 
 
 def without_includes(source: str) -> str:
@@ -66,7 +61,7 @@ def refuse_source(source: str) -> None:
     for header in _INCLUDE.findall(source):
         if header not in KNOWN_HEADERS:
             raise NotEmulatedError(f"the emulator has no {header}: judge this kernel on a GPU")
-    text = without_launch_control(source)
+    text = without_known_ptx(source)
     for pattern, what in _UNKNOWN:
         if found := re.search(pattern, text):
             line = text.count("\n", 0, found.start()) + 1

@@ -11,13 +11,13 @@ from kernelwright.contracts.cpp import LINK, WARNINGS
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import KERNEL_NAME
 from kernelwright.contracts.cuda.target import Target
+from kernelwright.judge.emulate.ptx import without_known_ptx
 from kernelwright.judge.emulate.refuse import (
     refuse_plan,
     refuse_source,
     unknown_macros,
     without_comments,
     without_includes,
-    without_launch_control,
 )
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.program import Argument, Block, Program, Step, Triple
@@ -52,7 +52,7 @@ def host_source(kernel: str) -> str:
     """The kernels as the host's compiler takes them, line by line what the author wrote."""
     text = without_comments(kernel)
     refuse_source(text)
-    text = _TWICE_STATIC.sub("__shared__", without_includes(without_launch_control(text)))
+    text = _TWICE_STATIC.sub("__shared__", without_includes(without_known_ptx(text)))
     return _DYNAMIC.sub(r"\2* const \4 = reinterpret_cast<\2*>(kw::dynamic_shared);", text)
 
 

@@ -6,6 +6,7 @@
 #include "kw_memory.h"
 #include "kw_launch.h"
 #include "kw_groups.h"
+#include "kw_ptx.h"
 
 #include <assert.h>
 

@@ -22,6 +22,7 @@
 namespace kw {
 
 struct Block;
+struct Copy;
 
 enum class State : unsigned char { ready, warp, block, cluster, grid, done };
 
@@ -46,6 +47,9 @@ struct Fiber {
   bool is_signed;
   unsigned source;
   unsigned long long given, result;
+  // Asynchronous copies that it has begun and not yet waited for, and how many groups of them it has closed.
+  Copy *first_copy, *last_copy;
+  unsigned groups;
 };
 
 constexpr unsigned long kStack = KW_ASAN ? 256 << 10 : 64 << 10;
@@ -114,6 +118,8 @@ KW_OURS static void begin_fiber(Fiber& fiber) {
   fiber.state = State::ready;
   fiber.spun = false;
   fiber.fake = nullptr;
+  fiber.first_copy = fiber.last_copy = nullptr;
+  fiber.groups = 0;
 }
 
 }  // namespace kw

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,9 +108,11 @@ def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
         kernels += renderer(step).render(step, _own(step, number, genes), sizes, plan.graph, number)
     launches = scheduled(kernels, share=bool(genes["share"]))
     kernel = f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
+    kernel += _once(one.needs for one in kernels)
     kernel += "\n".join(one.function() for one in kernels)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
-    text = f"{prelude.PLAN}\n\ndef plan({names}):\n    steps_, definitions_ = [], {{}}\n"
+    helpers = _once(one.helpers for one in kernels)
+    text = f"{prelude.PLAN}\n\n{helpers}def plan({names}):\n    steps_, definitions_ = [], {{}}\n"
     for buffer in plan.buffers:
         text += f'    {buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
     for number, launch in enumerate(launches):
@@ -120,3 +122,8 @@ def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
         text += launch.plan(before)
     text += "    return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(kernel, text).joined()
+
+
+def _once(texts: Iterable[tuple[str, ...]]) -> str:
+    """What several kernels need, each text once."""
+    return "".join(f"{text}\n\n" for text in dict.fromkeys(text for some in texts for text in some))

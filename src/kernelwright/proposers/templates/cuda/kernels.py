@@ -39,6 +39,9 @@ class Kernel:
     cooperative: str = "False"
     before: str = ""  # what stands before the function
     least_blocks: str = "1"  # on a multiprocessor
+    shared: str = "0"  # bytes of dynamic shared memory, in Python
+    needs: tuple[str, ...] = ()  # CUDA that kernels have in common, beside the prelude
+    helpers: tuple[str, ...] = ()  # functions of the plan, likewise
 
     def function(self) -> str:
         declared = "".join(f", {parameter.text}" for parameter in self.parameters)
@@ -105,14 +108,22 @@ class Launch:
         lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
         lines.append(f"threads_ = max([{', '.join(f'threads_{name}' for name in names)}])")
         lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
-        lines.append(f'definitions_["LEAST_{self.number}"] = {self.kernels[0].least_blocks}')
+        lines.append(f'definitions_["LEAST_{self.number}"] = {_least(self.kernels)}')
         pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
         options = f", cooperative={self.cooperative}" if self.alone else ""
+        shared = [kernel.shared for kernel in self.kernels if kernel.shared != "0"]
+        options += f", shared=max([{', '.join(shared)}])" if shared else ""
         if overlapped:
             kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
             options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
         lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
         return "".join(f"    {line}\n" for line in lines)
+
+
+def _least(kernels: Sequence[Kernel]) -> str:
+    """What suits all: a kernel may need more registers than another leaves it."""
+    wanted = dict.fromkeys(kernel.least_blocks for kernel in kernels)
+    return next(iter(wanted)) if len(wanted) == 1 else f"min([{', '.join(wanted)}])"
 
 
 def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:

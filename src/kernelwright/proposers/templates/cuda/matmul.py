@@ -1,145 +1,121 @@
-"""Renders a product of two matrices: tiles in shared memory, the depth split over blocks where tiles are few."""
+"""Renders a product of two matrices in one of several ways, which the plan may choose by size."""
 
 from __future__ import annotations
 
+from kernelwright.proposers.templates.cuda import blocked, dots, tiles
 from kernelwright.proposers.templates.cuda.kernels import Kernel
 from kernelwright.proposers.templates.cuda.last import Last
 from kernelwright.proposers.templates.cuda.pen import Pen
+from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 from kernelwright.proposers.templates.sizes import Sizes
 
-THREADS = 256
-SIDE = 16  # threads along each side of a tile
+FEW = 8  # rows or columns that make a product small whatever its depth: every weight is used that often only
 
 
 def gene_pool(step: MatmulStep) -> GenePool:
     return GenePool(
         (
-            Gene("tile", (0, 16, 32, 64, 128), (0, 32, 64)),  # 0: the largest of which there are enough
-            Gene("depth", (8, 16, 32), (16, 32, 8)),
-            Gene("split", (0, 1, 2, 4), (1, 2, 0)),  # blocks on each multiprocessor that splitting aims at
+            Gene("method", ("size", "tiles", "dots", "sgemm", "tf32x3"), ("size", "tf32x3", "dots", "sgemm", "tiles")),
+            Gene("border", (20, 22, 24, 26), (24, 26, 22)),  # small: fewer than 2 ** border multiplications
+            # Small products.
+            Gene("rows", (0, 1, 2, 4, 8), (0, 2, 4, 8, 1)),  # elements of a warp; 0: by size
+            Gene("cols", (0, 1, 2, 4, 8), (0, 2, 4, 8, 1)),
+            Gene("team", (0, 1, 2, 4, 8, 16), (0, 4, 8, 16, 1)),  # warps that share the depth; 0: as it is long
+            Gene("warps", (1, 2, 4, 8), (1, 4, 2)),  # of a block, at least
+            Gene("ahead", (1, 2, 4, 8), (4, 8, 2)),  # steps of the depth that are loaded at once
+            Gene("width", (1, 2, 4), (4, 2)),
+            # Large ones, and tiles.
+            Gene("block", blocked.SHAPES, ("0", "128x64", "128x128", "64x64")),
+            Gene("stages", (2, 3, 4), (3, 4, 2)),
+            Gene("depth", (8, 16, 32), (32, 16)),
+            Gene("split", (0, 1, 2, 4), (1, 0, 2)),  # blocks on each multiprocessor that share the depth
+            Gene("tile", (0, 16, 32, 64, 128), (0, 32, 64)),
         )
     )
 
 
 def describe(step: MatmulStep, genes: Genes) -> str:
-    side = genes["tile"] or "as many as leave a tile for each multiprocessor"
-    text = f"tiles with a side of {side}, {genes['depth']} deep"
-    if genes["split"]:
-        text += f", the depth split until there are {genes['split']} blocks for each multiprocessor"
+    small, large = _methods(step, genes)
+    text = _described(large, step, genes)
+    if small != large:
+        few = f"below 2^{genes['border']} multiplications, or for {FEW} rows or columns at most"
+        text = f"{_described(small, step, genes)} {few}, else {text}"
     return text + (", the steps after it on each element" if step.last else "")
 
 
 def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
     pen = Pen(genes=genes, sizes=sizes, graph=graph, step=number)
-    depth = int(genes["depth"])
-    pen.set("m", pen.size(step.m))
-    pen.set("n", pen.size(step.n))
-    pen.set("k", pen.size(step.k))
-    pen.set("tile", _side(number) if genes["tile"] == 0 else str(genes["tile"]))
-    pen.set("tiles", f"ceil(m_{number}, tile_{number}) * ceil(n_{number}, tile_{number})")
-    aim = f"max(1, {genes['split']} * kw.device.multiprocessors // tiles_{number})"
-    pen.set("splits", f"min(ceil(k_{number}, {depth}), {aim})" if genes["split"] else "1")
+    for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
+        pen.set(name, pen.size(extent))
     last = Last(pen, step.last, step.output)
-    lines = _tile(step, pen, depth)
-    lines += _joined(pen, number)
-    lines += last.singles()
-    lines += [
-        "#pragma unroll",
-        "for (int a = 0; a < EACH; ++a)",
-        "#pragma unroll",
-        "  for (int b = 0; b < EACH; ++b) {",
-        "    const long long row = top + a * SIDE + y, c = left + b * SIDE + x;",
-        "    if (row < ROWS && c < COLS) {",
-        "      const float product = sum[a][b];",
-        *(f"      {line}" for line in last.stores()),
-        "    }",
-        "  }",
-    ]
-    body = "".join(f"  {line}\n" for line in lines)
-    blocks = f"tiles_{number} * splits_{number}"
-    return [Kernel(f"product_{number}", tuple(pen.parameters.values()), body, pen.plan_lines, blocks, str(THREADS))]
-
-
-def _side(number: int) -> str:
-    enough = f"ceil(m_{number}, side) * ceil(n_{number}, side) >= kw.device.multiprocessors"
-    return f"next((side for side in (128, 64) if {enough}), 32 if m_{number} * n_{number} >= 4096 else 16)"
-
-
-def _tile(step: MatmulStep, pen: Pen, depth: int) -> list[str]:
-    """`sum`: this thread's elements of the tile at (`top`, `left`), over this block's share of the depth."""
-    n, left, right = pen.step, pen.pointer(step.left), pen.pointer(step.right)
-    at_left = "(k + i) * ROWS + row" if step.left_transposed else "row * DEPTH + (k + i)"
-    at_right = "c * DEPTH + (k + i)" if step.right_transposed else "(k + i) * COLS + c"
+    lines = [f"constexpr long long ROWS = M_{number}, COLS = N_{number}, DEPTH = K_{number};"]
+    lines += [*last.singles(), *last.functions()]
+    small, large = _methods(step, genes)
+    if small == large:
+        way = _written(large, step, pen)
+    else:
+        few = f"min(m_{number}, n_{number}) <= {FEW}" if step.right_transposed else f"m_{number} <= {FEW}"
+        pen.set("small", f"int(m_{number} * n_{number} * k_{number} < 2 ** {genes['border']} or {few})")
+        way = _either(number, _written(small, step, pen), _written(large, step, pen))
+    lines += way.body
+    shape = f"static constexpr int ROWS = M_{number}, COLS = N_{number}, DEPTH = K_{number};"
     return [
-        f"constexpr int TILE = TILE_{n}, DEEP = {depth}, SIDE = {SIDE}, EACH = TILE / SIDE, SPLITS = SPLITS_{n};",
-        f"constexpr long long ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
-        "constexpr int WIDE = (COLS + TILE - 1) / TILE;",
-        "constexpr long long SHARE = ((DEPTH + DEEP - 1) / DEEP + SPLITS - 1) / SPLITS * DEEP;",
-        "__shared__ float lefts[DEEP][TILE + 1], rights[DEEP][TILE + 1];",
-        "const int tile = block / SPLITS, split = block % SPLITS;",
-        "const int top = tile / WIDE * TILE, left = tile % WIDE * TILE;",
-        "const int x = threadIdx.x % SIDE, y = threadIdx.x / SIDE;",
-        "float sum[EACH][EACH] = {};",
-        "for (long long k = split * SHARE; k < (split + 1) * SHARE && k < DEPTH; k += DEEP) {",
-        *_filled("lefts", left, at_left, "row", "top", "ROWS", along_depth=not step.left_transposed),
-        *_filled("rights", right, at_right, "c", "left", "COLS", along_depth=step.right_transposed),
-        "  __syncthreads();",
-        "#pragma unroll",
-        "  for (int i = 0; i < DEEP; ++i) {",
-        "    float l[EACH], r[EACH];",
-        "#pragma unroll",
-        "    for (int a = 0; a < EACH; ++a) l[a] = lefts[i][a * SIDE + y], r[a] = rights[i][a * SIDE + x];",
-        "#pragma unroll",
-        "    for (int a = 0; a < EACH; ++a)",
-        "#pragma unroll",
-        "      for (int b = 0; b < EACH; ++b) sum[a][b] += l[a] * r[b];",
-        "  }",
-        "  __syncthreads();",
-        "}",
+        Kernel(
+            f"product_{number}",
+            tuple(pen.parameters.values()),
+            "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in lines),
+            pen.plan_lines,
+            way.blocks,
+            way.threads,
+            before=f"struct Shape_{number} {{ {shape} }};\n{last.extra()}",
+            least_blocks=way.least_blocks,
+            shared=way.shared,
+            needs=way.needs,
+            helpers=way.helpers,
+        )
     ]
 
 
-def _filled(to: str, source: str, at: str, name: str, first: str, most: str, *, along_depth: bool) -> list[str]:
-    """Neighbouring threads read neighbouring elements, whichever way the matrix lies."""
-    split = ("t / DEEP", "t % DEEP") if along_depth else ("t % TILE", "t / TILE")
-    return [
-        f"  for (int t = threadIdx.x; t < TILE * DEEP; t += {THREADS}) {{",
-        f"    const int j = {split[0]}, i = {split[1]};",
-        f"    const long long {name} = {first} + j;",
-        f"    {to}[i][j] = {name} < {most} && k + i < DEPTH ? {source}[{at}] : 0.0f;",
-        "  }",
-    ]
+def _methods(step: MatmulStep, genes: Genes) -> tuple[str, str]:
+    """For small and for large sizes."""
+    method = str(genes["method"])
+    small, large = ("dots", "tf32x3") if method == "size" else (method, method)
+    return ("tiles" if small == "dots" and not dots.covers(step) else small), large if large != "dots" else small
 
 
-def _joined(pen: Pen, number: int) -> list[str]:
-    """Blocks that share a tile leave their sums in memory; the last one goes on with all of them."""
-    if not pen.genes["split"]:
-        return []
-    sums, came = f"sums_{number}", f"came_{number}"
-    pen.setup.append(f'{sums} = kw.scratch("{sums}", 4 * splits_{number} * tiles_{number} * tile_{number} ** 2)')
-    pen.setup.append(f'{came} = kw.workspace("{came}", 4 * tiles_{number})')
-    to, counters = pen.pointer(sums, written=True), pen.pointer(came, written=True, kind="unsigned")
-    place = "(a * EACH + b) * SIDE * SIDE + threadIdx.x"
-    return [
-        "if (SPLITS > 1) {",
-        f"  float* const mine = {to} + static_cast<long long>(block) * TILE * TILE;",
-        "#pragma unroll",
-        "  for (int a = 0; a < EACH; ++a)",
-        "#pragma unroll",
-        f"    for (int b = 0; b < EACH; ++b) mine[{place}] = sum[a][b];",
-        f"  if (!last_to_come({counters} + tile, SPLITS)) return;",
-        "#pragma unroll",
-        "  for (int a = 0; a < EACH; ++a)",
-        "#pragma unroll",
-        "    for (int b = 0; b < EACH; ++b) {",
-        f"      const float* const from = {to} + static_cast<long long>(tile) * SPLITS * TILE * TILE + {place};",
-        "      float whole = 0.0f;",
-        "#pragma unroll 4",
-        "      for (int s = 0; s < SPLITS; ++s) whole += fetched(from + static_cast<long long>(s) * TILE * TILE);",
-        "      sum[a][b] = whole;",
-        "    }",
-        "}",
-    ]
+def _described(method: str, step: MatmulStep, genes: Genes) -> str:
+    match method:
+        case "tiles":
+            return tiles.describe(genes)
+        case "dots":
+            return dots.describe(step, genes)
+    return blocked.describe(method, genes)
+
+
+def _written(method: str, step: MatmulStep, pen: Pen) -> Way:
+    match method:
+        case "tiles":
+            return tiles.written(step, pen)
+        case "dots":
+            return dots.written(step, pen)
+    return blocked.written(method, step, pen)
+
+
+def _either(number: int, small: Way, large: Way) -> Way:
+    """Which one, the plan says by a definition: the other is not even compiled."""
+
+    def chosen(one: str, other: str) -> str:
+        return f"(({one}) if small_{number} else ({other}))"
+
+    return Way(
+        [f"#if SMALL_{number}", *small.body, "#else", *large.body, "#endif"],
+        chosen(small.blocks, large.blocks),
+        chosen(small.threads, large.threads),
+        chosen(small.shared, large.shared),
+        chosen(small.least_blocks, large.least_blocks),
+        (*small.needs, *large.needs),
+        (*small.helpers, *large.helpers),
+    )

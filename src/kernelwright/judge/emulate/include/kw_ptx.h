@@ -1,0 +1,82 @@
+// Instructions that CUDA C++ has no name for: asynchronous copies, and products on tensor cores.
+#pragma once
+#include "kw_warp.h"
+
+// An address in shared memory is any address here.
+static inline size_t __cvta_generic_to_shared(const void* p) { return reinterpret_cast<size_t>(p); }
+
+namespace kw {
+
+struct Copy {
+  Copy* next;
+  char* to;
+  const char* from;
+  unsigned bytes, given, group;
+};
+
+namespace ptx {
+
+// Copies are made as late as they may be: when their thread waits for them. Who does not wait finds garbage.
+KW_OURS static void copy(size_t to, const void* from, unsigned bytes, unsigned given) {
+  if (to % bytes || reinterpret_cast<size_t>(from) % bytes) report("an asynchronous copy of %u bytes is misaligned", bytes);
+  if (given > bytes) report("an asynchronous copy takes %u of %u bytes", given, bytes);
+  auto* made = static_cast<Copy*>(malloc(sizeof(Copy)));
+  *made = {nullptr, reinterpret_cast<char*>(to), static_cast<const char*>(from), bytes, given, current->groups};
+  (current->first_copy ? current->last_copy->next : current->first_copy) = made;
+  current->last_copy = made;
+}
+KW_OURS static void copy(size_t to, const void* from, unsigned bytes) { copy(to, from, bytes, bytes); }
+static inline void commit() { ++current->groups; }
+KW_OURS static void wait(unsigned open) {
+  while (Copy* one = current->first_copy) {
+    if (one->group + open >= current->groups) return;
+    memcpy(one->to, one->from, one->given);
+    memset(one->to + one->given, 0, one->bytes - one->given);
+    current->first_copy = one->next;
+    free(one);
+  }
+}
+
+// What every lane of the warp has in `mine`, while all of them are here.
+template <class T, class Use>
+__attribute__((no_sanitize_coverage)) void among_lanes(const T& mine, int line, Use use) {
+  auto address = static_cast<unsigned long long>(reinterpret_cast<size_t>(&mine));
+  meet(Meeting::sync, ~0u, address, 0, line);
+  const Fiber* lanes = current - lane();
+  use([&](unsigned i) -> const T& { return *reinterpret_cast<const T*>(lanes[i].given); });
+  meet(Meeting::sync, ~0u, address, 0, line);
+}
+
+// Four matrices of 8 rows of 16 bytes; lane 8 m + r brings the address of row r of matrix m.
+static inline void load_matrices(unsigned& a, unsigned& b, unsigned& c, unsigned& d, size_t row, KW_LINE) {
+  if (row % 16) report("a row of a matrix is misaligned");
+  among_lanes(row, line, [&](auto of) {
+    unsigned* to[] = {&a, &b, &c, &d};
+    for (unsigned m = 0; m < 4; ++m)
+      memcpy(to[m], reinterpret_cast<const char*>(of(8 * m + lane() / 4)) + lane() % 4 * 4, 4);
+  });
+}
+
+struct Operands {
+  unsigned left[4], right[2];
+};
+
+static inline float tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
+
+// 16 × 8 sums over 8 products, with the last 13 bits of every factor ignored.
+static inline void multiply_tf32(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2,
+                                 unsigned a3, unsigned b0, unsigned b1, float c0, float c1, float c2, float c3, KW_LINE) {
+  Operands mine{{a0, a1, a2, a3}, {b0, b1}};
+  float sums[] = {c0, c1, c2, c3};
+  among_lanes(mine, line, [&](auto of) {
+    for (unsigned e = 0; e < 4; ++e) {
+      unsigned row = lane() / 4, col = lane() % 4 * 2 + e % 2;
+      for (unsigned k = 0; k < 8; ++k)
+        sums[e] += tf32(of(row * 4 + k % 4).left[k / 4 * 2 + e / 2]) * tf32(of(col * 4 + k % 4).right[k / 4]);
+    }
+  });
+  d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
+}
+
+}  // namespace ptx
+}  // namespace kw

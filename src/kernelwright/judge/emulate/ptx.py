@@ -1,0 +1,51 @@
+"""Inline PTX that the emulator knows, rewritten as calls of `kw::ptx`: one instruction in each `asm volatile`.
+
+The call's arguments are the instruction's operands in the order in which its text names them.
+"""
+
+from __future__ import annotations
+
+import re
+
+INSTRUCTIONS = {
+    "cp.async.cg.shared.global": "copy",
+    "cp.async.ca.shared.global": "copy",
+    "cp.async.commit_group": "commit",
+    "cp.async.wait_group": "wait",
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16": "load_matrices",
+    "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "multiply_tf32",
+}
+# They say how launches overlap, which they do not here.
+_LAUNCH_CONTROL = re.compile(r"griddepcontrol\.\w+")
+_STATEMENT = re.compile(r"asm\s+volatile\s*\(((?:\s*\"[^\"]*\")+)((?:[^;\"]|\"[^\"]*\")*)\)\s*;")
+_STRING = re.compile(r"\"([^\"]*)\"")
+_NAMED = re.compile(r"%\d+|\b\d+\b")
+
+
+def without_known_ptx(source: str) -> str:
+    """The same lines; what is not known stays and is refused."""
+    return _STATEMENT.sub(lambda found: _rewritten(found) + "\n" * found.group(0).count("\n"), source)
+
+
+def _rewritten(found: re.Match[str]) -> str:
+    text = "".join(_STRING.findall(found.group(1))).strip().removesuffix(";")
+    instruction, _, named = text.partition(" ")
+    if _LAUNCH_CONTROL.fullmatch(instruction):
+        return ";"
+    if instruction not in INSTRUCTIONS or ";" in named:
+        return found.group(0)
+    operands = _operands(found.group(2))
+    given = [name if name[0] != "%" else f"({operands[int(name[1:])]})" for name in _NAMED.findall(named)]
+    return f"kw::ptx::{INSTRUCTIONS[instruction]}({', '.join(given)});"
+
+
+def _operands(text: str) -> list[str]:
+    """The expressions of `"=f"(a), "r"(f(b))`, in order."""
+    found = []
+    for constraint in re.finditer(r"\"[^\"]*\"\s*\(", text):
+        depth, end = 1, constraint.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        found.append(" ".join(text[constraint.end() : end - 1].split()))
+    return found

@@ -1,0 +1,83 @@
+"""Writes a large product: panels stream through shared memory, and tiles stay in the registers of a block.
+
+The tile is multiplied by the float units (`sgemm`), or by the tensor cores as three products of TF32 parts (`tf32x3`).
+"""
+
+from __future__ import annotations
+
+from kernelwright.proposers.templates.cuda.blocked_library import BLOCKED, COPIES, FLOATS, TENSORS
+from kernelwright.proposers.templates.cuda.pen import Pen
+from kernelwright.proposers.templates.cuda.way import Way
+from kernelwright.proposers.templates.genes import Genes
+from kernelwright.proposers.templates.patterns.heavy import MatmulStep
+
+SHAPES = ("0", "64x64", "128x64", "128x128")
+# Rows and columns of a tile, what a thread (sgemm) or a warp (tf32x3) has of it, and blocks that fit a multiprocessor.
+FORMS = {
+    "sgemm": "{(128, 128): (8, 8, 1), (128, 64): (8, 8, 2), (64, 64): (8, 4, 4)}",
+    "tf32x3": "{(128, 128): (64, 32, 1), (128, 64): (64, 32, 2), (64, 64): (32, 32, 4)}",
+}
+CHOICE = """\
+def tile_for(rows, cols, steps):
+    if rows <= 64:
+        return 64, 64
+    return (128, 128) if cols > 64 and steps >= 16 else (128, 64)
+
+
+def streams(tiles, steps, room):
+    # Blocks that share the steps of all tiles; none where tiles come out even or are done in a few steps.
+    waves = tiles / room if room else 1
+    return 0 if steps < 8 or waves > 0.9 * math.ceil(waves) else min(room, tiles * steps // 4)
+"""
+
+
+def describe(method: str, genes: Genes) -> str:
+    units = "tensor cores, as three TF32 products" if method == "tf32x3" else "the float units"
+    size = genes["block"] if genes["block"] != "0" else "chosen by size"
+    text = f"tiles {size} on {units}, {genes['stages']} stages of {max(16, int(genes['depth']))} in shared memory"
+    return text + (", blocks in equal shares of the depths of all tiles" if genes["split"] else "")
+
+
+def written(method: str, step: MatmulStep, pen: Pen) -> Way:
+    n, genes = pen.step, pen.genes
+    deep = max(16, int(genes["depth"]))
+    pen.setup.append(f"steps_{n} = ceil(k_{n}, {deep})")
+    given = str(genes["block"])
+    chosen = f"tile_for(m_{n}, n_{n}, steps_{n})" if given == "0" else str(tuple(map(int, given.split("x"))))
+    pen.setup.append(f"high_{n}, wide_{n} = {chosen}")
+    pen.setup.append(f"own_high_{n}, own_wide_{n}, fit_{n} = {FORMS[method]}[high_{n}, wide_{n}]")
+    pen.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * ceil(n_{n}, wide_{n})")
+    room = f"{genes['split']} * fit_{n} * kw.device.multiprocessors"
+    pen.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
+    for name in ("high", "wide", "own_high", "own_wide"):
+        pen.define(f"{name.upper()}_{n}", f"{name}_{n}")
+    for name, along_depth, size in (("LEFT", not step.left_transposed, "m"), ("RIGHT", step.right_transposed, "n")):
+        pen.define(f"{name}_WIDTH_{n}", f"widest(4, {'k' if along_depth else size}_{n})")
+    parts, arrived = f"parts_{n}", f"arrived_{n}"
+    pen.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
+    pen.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
+    sums, came = pen.pointer(parts, written=True), pen.pointer(arrived, written=True, kind="unsigned")
+    core = "TensorCore" if method == "tf32x3" else "FloatCore"
+    body = [
+        f"constexpr int THREADS = THREADS_product_{n};",
+        _panel("Left", f"HIGH_{n}", deep, f"LEFT_WIDTH_{n}", along_depth=not step.left_transposed),
+        _panel("Right", f"WIDE_{n}", deep, f"RIGHT_WIDTH_{n}", along_depth=step.right_transposed),
+        f"using Core = {core}<Left, Right, HIGH_{n}, WIDE_{n}, {deep}, OWN_HIGH_{n}, OWN_WIDE_{n}>;",
+        f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
+        f"    block, blocks, {pen.pointer(step.left)}, {pen.pointer(step.right)}, {sums}, {came}, extra, finish);",
+    ]
+    left = _floats(f"high_{n}", deep, along_depth=not step.left_transposed)
+    right = _floats(f"wide_{n}", deep, along_depth=step.right_transposed)
+    threads = f"high_{n} * wide_{n} // (own_high_{n} * own_wide_{n})" + (" * 32" if method == "tf32x3" else "")
+    needs = (COPIES, BLOCKED, TENSORS if method == "tf32x3" else FLOATS)
+    shared = f"4 * {genes['stages']} * ({left} + {right})"
+    return Way(body, f"streams_{n} or pieces_{n}", threads, shared, f"fit_{n}", needs, (CHOICE,))
+
+
+def _panel(name: str, rows: str, deep: int, width: str, *, along_depth: bool) -> str:
+    return f"using {name} = Panel<{rows}, {deep}, {str(along_depth).lower()}, {width}, THREADS>;"
+
+
+def _floats(rows: str, deep: int, *, along_depth: bool) -> str:
+    """As many as Panel::FLOATS."""
+    return f"{rows} * {deep + 4}" if along_depth else f"{deep} * ({rows} + 8)"

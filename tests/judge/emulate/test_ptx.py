@@ -1,0 +1,81 @@
+"""Inline PTX on the emulator: asynchronous copies that are late, and products on tensor cores."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.source import Sources
+from kernelwright.judge.emulate.check import Checker
+from kernelwright.judge.emulate.model import CheckOutcome
+from kernelwright.judge.emulate.ptx import without_known_ptx
+from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source
+from kernelwright.judge.verdict import Reason
+
+# Each warp brings 16 rows of 8 elements to shared memory and multiplies them by twice the identity.
+KERNEL = r"""
+__global__ void double_it(const float* x, float* out, int n) {
+  __shared__ __align__(16) float rows[16][12];
+  const int lane = threadIdx.x, first = blockIdx.x * 128;
+  for (int i = lane; i < 128; i += 32) {
+    const int from = min(first + i, n - 1);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :: "l"(__cvta_generic_to_shared(&rows[i / 8][i % 8])), "l"(x + from), "r"(first + i < n ? 4 : 0)
+                 : "memory");
+  }
+  asm volatile("cp.async.commit_group;" ::: "memory");
+  WAIT
+  __syncthreads();
+  unsigned a[4], small[4];
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "l"(__cvta_generic_to_shared(&rows[lane % 16][lane / 16 * 4])));
+  for (int i = 0; i < 4; ++i) small[i] = __float_as_uint(__uint_as_float(a[i]) - __uint_as_float(a[i] & 0xffffe000u));
+  unsigned b[2] = {0, 0};
+  if (lane % 4 == lane / 4 % 4) b[lane / 16] = __float_as_uint(2.f);
+  float d[4] = {};
+  for (const auto& part : {a, small})
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(part[0]), "r"(part[1]), "r"(part[2]), "r"(part[3]), "r"(b[0]), "r"(b[1]),
+                   "f"(d[0]), "f"(d[1]), "f"(d[2]), "f"(d[3]));
+  for (int e = 0; e < 4; ++e) {
+    const int i = first + (lane / 4 + e / 2 * 8) * 8 + lane % 4 * 2 + e % 2;
+    if (i < n) out[i] = d[e];
+  }
+}
+"""
+PLAN = """
+import kw
+
+def plan(x, out):
+    return kw.plan(kw.launch("double_it", (x.numel() + 127) // 128, 32, x, out, kw.i32(x.numel())))
+"""
+WAIT = 'asm volatile("cp.async.wait_group %0;" :: "n"(0) : "memory");'
+
+
+def candidate(wait: str) -> Candidate:
+    return Candidate("cuda", Sources(KERNEL.replace("WAIT", wait), PLAN).joined(), "ptx")
+
+
+def test_a_product_on_tensor_cores_is_right(checker: Checker, double: str) -> None:
+    found = checker.check(double, candidate(WAIT))
+    assert found.outcome is CheckOutcome.right, found
+
+
+def test_a_copy_that_nobody_waits_for_has_not_come(checker: Checker, double: str) -> None:
+    found = checker.check(double, candidate(""))
+    assert (found.outcome, found.reason) == (CheckOutcome.faulty, Reason.nan_or_inf)
+
+
+def test_an_instruction_becomes_a_call_on_as_many_lines() -> None:
+    text = 'asm volatile("cp.async.cg.shared.global [%1],\\n [%0], 16;"\n  :: "l"(f(x, (1))), "l"(y) : "memory");'
+    made = without_known_ptx(text.replace("\\n", ""))
+    assert made == "kw::ptx::copy((y), (f(x, (1))), 16);\n"
+
+
+@pytest.mark.parametrize("text", ["cp.async.bulk.commit_group;", "cp.async.commit_group; mov.u32 a, b;"])
+def test_what_is_not_known_is_refused(text: str) -> None:
+    with pytest.raises(NotEmulatedError, match="inline PTX"):
+        refuse_source(f'asm volatile("{text}");')
