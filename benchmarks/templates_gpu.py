@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import random
 import sys
 import time
@@ -129,7 +130,7 @@ def _all_made(refs: list[str], count: int) -> dict[str, list[Made]]:
         made = build_cuda(Candidate("cuda", source, "template"), given[ref], target, pool)
         return Made(genes, source, str(made.lines) if isinstance(made, GpuBuildFailure) else made.built[0])
 
-    with ThreadPoolExecutor(12) as threads:
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
         waiting = {ref: [threads.submit(compiled, ref, *one) for one in sources[ref]] for ref in refs}
         found = {ref: [job.result() for job in jobs] for ref, jobs in waiting.items()}
     pool.close()

@@ -44,7 +44,10 @@ CHOICES = (
     ("linear_relu", {"method": "dots", "rows": 4, "cols": 1, "team": 1, "warps": 4, "width": 2}),
     ("linear_relu", {"method": "sgemm", "block": "128x64", "depth": 16, "split": 4}),
     ("linear_relu", {"method": "tf32x3", "block": "128x128", "depth": 16}),
-    *(("linear_relu:backward", {f"{name}{n}": value for name, value in genes.items() for n in (3, 4)}) for genes in GRADIENTS),
+    *(
+        ("linear_relu:backward", {f"{name}{n}": value for name, value in genes.items() for n in (3, 4)})
+        for genes in GRADIENTS
+    ),
 )
 
 
