@@ -39,6 +39,7 @@ CHOICES = (
     ("rmsnorm:backward", {"joined": "last", "most": 128, "elements": 4, "keep": 0}),
     ("softmax", {"width": 1, "persist": 1, "stream": True}),
     ("layernorm", {"split": 256, "keep": 0}),
+    ("linear_relu:backward", {"fold": False}),
     ("linear_relu", {"method": "tiles", "tile": 16, "depth": 8, "split": 4}),
     ("linear_relu", {"method": "dots", "rows": 8, "cols": 8, "team": 16}),
     ("linear_relu", {"method": "dots", "rows": 4, "cols": 1, "team": 1, "warps": 4, "width": 2}),

@@ -5,7 +5,8 @@ The tile is multiplied by the float units (`sgemm`), or by the tensor cores as t
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.blocked_library import BLOCKED, COPIES, FLOATS, TENSORS
+from kernelwright.proposers.templates.cuda.blocked_library import BLOCKED, COPIES
+from kernelwright.proposers.templates.cuda.cores_library import FLOATS, TENSORS
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Genes
@@ -64,7 +65,7 @@ def written(method: str, step: MatmulStep, pen: Pen) -> Way:
         _panel("Right", f"WIDE_{n}", deep, f"RIGHT_WIDTH_{n}", along_depth=step.right_transposed),
         f"using Core = {core}<Left, Right, HIGH_{n}, WIDE_{n}, {deep}, OWN_HIGH_{n}, OWN_WIDE_{n}>;",
         f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
-        f"    block, blocks, {pen.pointer(step.left)}, {pen.pointer(step.right)}, {sums}, {came}, extra, finish);",
+        f"    block, blocks, {pen.pointer(step.left)}, {pen.pointer(step.right)}, {sums}, {came}, last);",
     ]
     left = _floats(f"high_{n}", deep, along_depth=not step.left_transposed)
     right = _floats(f"wide_{n}", deep, along_depth=step.right_transposed)

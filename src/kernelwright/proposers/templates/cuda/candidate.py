@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.proposers.templates.cuda import convolution, flat, matmul, pooling, prelude, rows, scattering
 from kernelwright.proposers.templates.cuda.convolution import PooledConvolution
 from kernelwright.proposers.templates.cuda.expressions import python_size
+from kernelwright.proposers.templates.cuda.folding import FoldedProduct, folded, reads_of
 from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
@@ -21,12 +23,16 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Plan, Step, inputs_of
+from kernelwright.proposers.templates.plan import Plan, Step
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
 SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need each other in one launch
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
+FOLD = Gene("fold", (False, True), (True, False))  # small products make their left operands themselves
+INDENT = "    "
+
+AnyStep = Step | PooledConvolution | FoldedProduct
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,7 @@ class StepRenderer:
 RENDERERS: dict[type, StepRenderer] = {
     RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
     MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
+    FoldedProduct: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render_folded),
     ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
     PooledConvolution: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
     PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
@@ -50,7 +57,7 @@ RENDERERS: dict[type, StepRenderer] = {
 _FLAT = StepRenderer(flat.gene_pool, flat.describe, flat.render)
 
 
-def renderer(step: Step | PooledConvolution) -> StepRenderer:
+def renderer(step: AnyStep) -> StepRenderer:
     return _FLAT if isinstance(step, RowProgram) and flat.covers(step) else RENDERERS[type(step)]
 
 
@@ -69,14 +76,11 @@ def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
 
 def _pooled(plan: Plan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
     plain = pool.window.padding == (0, 0) and pool.window.dilation == (1, 1)
-    own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(pool.input in _reads(s) for s in later)
+    own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(
+        pool.input in reads_of(s) for s in later
+    )
     stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
-
-
-def _reads(step: Step) -> set[str]:
-    last = getattr(step, "last", None)
-    return {*inputs_of(step), *(i.tensor for i in (last.instructions if last else ()))}
 
 
 def gene_pool(plan: Plan) -> GenePool:
@@ -85,7 +89,7 @@ def gene_pool(plan: Plan) -> GenePool:
     for number, step in enumerate(steps_of(plan)):
         pool = renderer(step).gene_pool(step)
         genes += [Gene(_name(gene.name, number), gene.values, gene.good) for gene in pool.genes]
-    return GenePool((*genes, SHARE, OVERLAP))
+    return GenePool((*genes, *((FOLD,) if _folded(plan) else ()), SHARE, OVERLAP))
 
 
 def _name(name: str, number: int) -> str:
@@ -103,27 +107,72 @@ def describe(plan: Plan, genes: Genes) -> str:
 
 def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
     sizes = Sizes(plan.graph)
-    kernels: list[Kernel] = []
-    for number, step in enumerate(steps_of(plan)):
-        kernels += renderer(step).render(step, _own(step, number, genes), sizes, plan.graph, number)
-    launches = scheduled(kernels, share=bool(genes["share"]))
-    kernel = f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
-    kernel += _once(one.needs for one in kernels)
-    kernel += "\n".join(one.function() for one in kernels)
+    steps = dict(enumerate(steps_of(plan)))
+    whole = _written(plan, steps, genes)
+    changed = _folded(plan) if genes.get("fold") else {}
+    if small := _small(changed, genes, sizes):
+        whole = _either(small, _written(plan, {**steps, **changed}, genes), whole)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
-    helpers = _once(one.helpers for one in kernels)
-    text = f"{prelude.PLAN}\n\n{helpers}def plan({names}):\n    steps_, definitions_ = [], {{}}\n"
+    body = f"steps_, definitions_ = [], {{}}\n{whole.plan}return kw.plan(*steps_, definitions=definitions_)\n"
+    return Sources(
+        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(whole.needs)}{whole.kernel}",
+        f"{prelude.PLAN}\n\n{_once(whole.helpers)}def plan({names}):\n{indent(body, INDENT)}",
+    ).joined()
+
+
+@dataclass(frozen=True)
+class _Written:
+    needs: tuple[str, ...]
+    helpers: tuple[str, ...]
+    kernel: str
+    plan: str
+
+
+def _written(plan: Plan, steps: Mapping[int, AnyStep | None], genes: Genes) -> _Written:
+    """All steps but those that nothing is left of; each has the genes of the plan's step of that number."""
+    sizes = Sizes(plan.graph)
+    kernels: list[Kernel] = []
+    for (number, step), own in zip(steps.items(), steps_of(plan), strict=True):
+        if step is not None:
+            kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
+    launches = scheduled(kernels, share=bool(genes["share"]))
+    kernel = "\n".join(one.function() for one in kernels)
+    text = ""
+    used = {name for one in kernels for name in one.reads | one.writes}
     for buffer in plan.buffers:
-        text += f'    {buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
+        if buffer.name in used:
+            text += f'{buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None
         kernel += "\n" + launch.text(waits=before is not None, lets=bool(genes["overlap"]) and after is not None)
         text += launch.plan(before)
-    text += "    return kw.plan(*steps_, definitions=definitions_)\n"
-    return Sources(kernel, text).joined()
+    needs = tuple(text for one in kernels for text in one.needs)
+    helpers = tuple(text for one in kernels for text in one.helpers)
+    return _Written(needs, helpers, kernel, text)
 
 
-def _once(texts: Iterable[tuple[str, ...]]) -> str:
+def _folded(plan: Plan) -> dict[int, FoldedProduct | RowProgram | None]:
+    return folded(steps_of(plan), plan.buffers)
+
+
+def _small(changed: Mapping[int, FoldedProduct | RowProgram | None], genes: Genes, sizes: Sizes) -> str:
+    """In Python, whether all products that would make their operands themselves are small; nothing if none can be."""
+    products = {n: step.product for n, step in changed.items() if isinstance(step, FoldedProduct)}
+    conditions = [matmul.is_small(step, _own(step, n, genes), sizes) for n, step in products.items()]
+    return "" if "False" in conditions else " and ".join(f"({one})" for one in conditions)
+
+
+def _either(condition: str, one: _Written, other: _Written) -> _Written:
+    return _Written(
+        (*one.needs, *other.needs),
+        (*one.helpers, *other.helpers),
+        f"#if FOLDED\n{one.kernel}#else\n{other.kernel}#endif\n",
+        f'folded_ = {condition}\ndefinitions_["FOLDED"] = int(folded_)\n'
+        f"if folded_:\n{indent(one.plan, INDENT)}else:\n{indent(other.plan, INDENT)}",
+    )
+
+
+def _once(texts: Iterable[str]) -> str:
     """What several kernels need, each text once."""
-    return "".join(f"{text}\n\n" for text in dict.fromkeys(text for some in texts for text in some))
+    return "".join(f"{text}\n\n" for text in dict.fromkeys(texts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.dots_library import DOTS, STRIPS
+from kernelwright.proposers.templates.cuda.dots_library import DOTS, PLAIN, STRIPS
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Genes
@@ -33,8 +33,11 @@ def describe(step: MatmulStep, genes: Genes) -> str:
     return f"lanes along the columns for {rows} rows, the depth shared by {team} warps"
 
 
-def written(step: MatmulStep, pen: Pen) -> Way:
-    """The plan has `vector` floats for a lane, `tall` x `broad` elements for a warp and `team` warps for all of them."""
+def written(step: MatmulStep, pen: Pen, left: str = "") -> Way:
+    """`left` is the operand where it is not read as it lies.
+
+    The plan has `vector` floats for a lane, `tall` x `broad` elements for a warp, `team` warps for all of them.
+    """
     n, genes = pen.step, pen.genes
     along_depth = step.right_transposed
     pen.set("vector", f"widest({genes['width']}, {'k' if along_depth else 'n'}_{n})")
@@ -54,8 +57,11 @@ def written(step: MatmulStep, pen: Pen) -> Way:
     function = "dots" if along_depth else "strips"
     first = f"BROAD_{n}" if along_depth else str(step.left_transposed).lower()
     chosen = f"Shape_{n}, {first}, TALL_{n}, TEAM_{n}, WARPS_{n}, VECTOR_{n}, AHEAD_{n}"
-    call = f"{function}<{chosen}>(block, {pen.pointer(step.left)}, {pen.pointer(step.right)}, extra, finish);"
+    left = left or f"Plain{{{pen.pointer(step.left)}}}"
+    call = f"{function}<{chosen}>(block, {left}, {pen.pointer(step.right)}, last);"
     blocks = f"ceil(ceil(m_{n}, tall_{n}) * ceil({across}, broad_{n}), warps_{n} // team_{n})"
     elements = f"tall_{n} * broad_{n}" if along_depth else f"tall_{n} * {strip}"
     shared = f"4 * warps_{n} * {elements} if team_{n} > 1 else 0"
-    return Way([call], blocks, f"32 * warps_{n}", shared, needs=(DOTS if along_depth else STRIPS,), helpers=(SIDES,))
+    return Way(
+        [call], blocks, f"32 * warps_{n}", shared, needs=(PLAIN, DOTS if along_depth else STRIPS), helpers=(SIDES,)
+    )

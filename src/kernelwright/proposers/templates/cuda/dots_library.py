@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+PLAIN = """\
+// An operand that is read as it lies in memory.
+struct Plain {
+  const float* from;
+  template <int Width>
+  __device__ __forceinline__ void read(float (&to)[Width], const long long at) const { load(to, from + at); }
+};
+"""
+
 DOTS = """\
 // Sums over the lanes of a warp of `Count` values each: a lane ends with those from lane * Count / 32 on.
 template <int Count, int Distance = 16, int Whole>
@@ -23,10 +32,9 @@ __device__ inline void sum_over_lanes(float (&v)[Whole]) {
 }
 
 // Both operands lie along the depth. A warp has Tall x Wide elements and its lanes run over the depth; `Team` warps
-// share it. `extra(row, c)` loads what the last steps need, `finish` does them.
-template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Extra, class Finish>
-__device__ __forceinline__ void dots(
-    const int block, const float* const left, const float* const right, const Extra& extra, const Finish& finish) {
+// share it.
+template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Last>
+__device__ __forceinline__ void dots(const int block, const Left& left, const float* const right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int COUNT = Tall * Wide, EACH = COUNT < 32 ? 1 : COUNT / 32, SPARE = COUNT < 32 ? 32 / COUNT : 1;
   constexpr int STEP = 32 * Team * Width;
@@ -39,19 +47,19 @@ __device__ __forceinline__ void dots(
   const bool has = group < ACROSS * DOWN && (Team > 1 || lane % SPARE == 0);
   constexpr int RESULTS = Team > 1 ? (COUNT + Team * 32 - 1) / (Team * 32) : EACH;
   constexpr int STRIDE = Team > 1 ? Team * 32 : 1;
-  decltype(extra(0, 0)) extras[RESULTS][1];
+  decltype(last.extra(0, 0)) extras[RESULTS][1];
 #pragma unroll
   for (int j = 0; j < RESULTS; ++j) {
     const int at = mine + j * STRIDE;
     const long long row = top + at / Wide, c = first + at % Wide;
-    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) extras[j][0] = extra(row, c);
+    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) extras[j][0] = last.extra(row, c);
   }
-  const float* lefts[Tall];
-  const float* rights[Wide];
+  long long lefts[Tall], rights[Wide];
+  constexpr long long LINE = Shape::DEPTH;
 #pragma unroll
-  for (int a = 0; a < Tall; ++a) lefts[a] = left + static_cast<long long>(min(top + a, Shape::ROWS - 1)) * Shape::DEPTH;
+  for (int a = 0; a < Tall; ++a) lefts[a] = LINE * min(top + a, Shape::ROWS - 1);
 #pragma unroll
-  for (int b = 0; b < Wide; ++b) rights[b] = right + static_cast<long long>(min(first + b, Shape::COLS - 1)) * Shape::DEPTH;
+  for (int b = 0; b < Wide; ++b) rights[b] = LINE * min(first + b, Shape::COLS - 1);
   float sum[COUNT] = {};
   for (int start = (part * 32 + lane) * Width; start < Shape::DEPTH; start += STEP * Ahead) {
     alignas(16) float l[Ahead][Tall][Width] = {}, r[Ahead][Wide][Width] = {};
@@ -60,9 +68,9 @@ __device__ __forceinline__ void dots(
       const int k = start + s * STEP;
       if (s == 0 || Shape::DEPTH % (STEP * Ahead) == 0 || k < Shape::DEPTH) {
 #pragma unroll
-        for (int a = 0; a < Tall; ++a) load(l[s][a], lefts[a] + k);
+        for (int a = 0; a < Tall; ++a) left.read(l[s][a], lefts[a] + k);
 #pragma unroll
-        for (int b = 0; b < Wide; ++b) load(r[s][b], rights[b] + k);
+        for (int b = 0; b < Wide; ++b) load(r[s][b], right + rights[b] + k);
       }
     }
 #pragma unroll
@@ -93,17 +101,16 @@ __device__ __forceinline__ void dots(
     const int at = mine + j * STRIDE;
     const long long row = top + at / Wide, c = first + at % Wide;
     const float one[1] = {sum[j]};
-    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) finish(one, row, c, extras[j]);
+    if (has && at < COUNT && row < Shape::ROWS && c < Shape::COLS) last.finish(one, row, c, extras[j]);
   }
 }
 """
 
 STRIPS = """\
-// The right operand lies along the columns. A warp has Tall rows of a strip of 32 vectors of columns; `Team` warps share
-// the depth. The left operand's elements are the same for all lanes.
-template <class Shape, bool LeftTransposed, int Tall, int Team, int Warps, int Width, int Ahead, class Extra, class Finish>
-__device__ __forceinline__ void strips(
-    const int block, const float* const left, const float* const right, const Extra& extra, const Finish& finish) {
+// The right operand lies along the columns. A warp has Tall rows of a strip of 32 vectors of columns; `Team` warps
+// share the depth. The left operand's elements are the same for all lanes.
+template <class Shape, bool Turned, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Last>
+__device__ __forceinline__ void strips(const int block, const Left& left, const float* const right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int STRIP = 32 * Width, ACROSS = (Shape::COLS + STRIP - 1) / STRIP, DOWN = (Shape::ROWS + Tall - 1) / Tall;
   constexpr int SHARE = (Shape::DEPTH + Team - 1) / Team, COUNT = Tall * Width;
@@ -113,7 +120,7 @@ __device__ __forceinline__ void strips(
   const bool there = group < ACROSS * DOWN, covered = there && first + lane * Width < Shape::COLS;
   // Where this thread has results in the end: its own vectors, or single elements of the team's.
   constexpr int VECTOR = Team > 1 ? 1 : Width, RESULTS = Team > 1 ? (COUNT + Team - 1) / Team : Tall;
-  decltype(extra(0, 0)) extras[RESULTS][VECTOR];
+  decltype(last.extra(0, 0)) extras[RESULTS][VECTOR];
   const auto place = [&](const int j, long long& row, long long& c) {
     const int at = Team > 1 ? (j * Team + part) * 32 + lane : j * STRIP + lane * Width;
     row = top + at / STRIP, c = first + at % STRIP;
@@ -124,20 +131,20 @@ __device__ __forceinline__ void strips(
     long long row, c;
     if (place(j, row, c))
 #pragma unroll
-      for (int w = 0; w < VECTOR; ++w) extras[j][w] = extra(row, c + w);
+      for (int w = 0; w < VECTOR; ++w) extras[j][w] = last.extra(row, c + w);
   }
   alignas(16) float sum[Tall][Width] = {};
   if (there)
     for (int start = part * SHARE; start < end; start += Ahead) {
-      alignas(16) float l[Ahead][Tall] = {}, r[Ahead][Width] = {};
+      alignas(16) float l[Ahead][Tall][1] = {}, r[Ahead][Width] = {};
 #pragma unroll
       for (int s = 0; s < Ahead; ++s) {
         const int k = start + s;
         if (covered && k < end) load(r[s], right + static_cast<long long>(k) * Shape::COLS + first + lane * Width);
 #pragma unroll
         for (int a = 0; a < Tall; ++a) {
-          const long long row = min(top + a, Shape::ROWS - 1);
-          if (k < end) l[s][a] = left[LeftTransposed ? k * static_cast<long long>(Shape::ROWS) + row : row * Shape::DEPTH + k];
+          const long long row = min(top + a, Shape::ROWS - 1), high = Shape::ROWS;
+          if (k < end) left.read(l[s][a], Turned ? k * high + row : row * Shape::DEPTH + k);
         }
       }
 #pragma unroll
@@ -145,7 +152,7 @@ __device__ __forceinline__ void strips(
 #pragma unroll
         for (int a = 0; a < Tall; ++a)
 #pragma unroll
-          for (int w = 0; w < Width; ++w) sum[a][w] += l[s][a] * r[s][w];
+          for (int w = 0; w < Width; ++w) sum[a][w] += l[s][a][0] * r[s][w];
     }
   if constexpr (Team > 1) {
     float* const parts = room + warp / Team * Team * Tall * STRIP;
@@ -159,14 +166,14 @@ __device__ __forceinline__ void strips(
         float one[1] = {};
 #pragma unroll
         for (int p = 0; p < Team; ++p) one[0] += parts[p * Tall * STRIP + (j * Team + part) * 32 + lane];
-        finish(one, row, c, extras[j]);
+        last.finish(one, row, c, extras[j]);
       }
     }
   } else {
 #pragma unroll
     for (int j = 0; j < RESULTS; ++j) {
       long long row, c;
-      if (place(j, row, c)) finish(sum[j], row, c, extras[j]);
+      if (place(j, row, c)) last.finish(sum[j], row, c, extras[j]);
     }
   }
 }

@@ -117,7 +117,7 @@ class Launch:
             kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
             options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
         lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
-        return "".join(f"    {line}\n" for line in lines)
+        return "".join(f"{line}\n" for line in lines)
 
 
 def _least(kernels: Sequence[Kernel]) -> str:

@@ -35,52 +35,23 @@ class Last:
 
     def stores(self) -> list[str]:
         if self.program is None:
-            return [f"{self._target(self.output)}[row * COLS + c] = product;"]
+            return [f"{self.target(self.output)}[row * COLS + c] = product;"]
         lines, names = self._values([store.place for store in self.program.stores])
         stored = {store.tensor: name for store, name in zip(self.program.stores, names, strict=True)}
         stored = stored if self.output in stored else {self.output: "product", **stored}
-        return [*lines, *(f"{self._target(tensor)}[row * COLS + c] = {name};" for tensor, name in stored.items())]
+        return [*lines, *(f"{self.target(tensor)}[row * COLS + c] = {name};" for tensor, name in stored.items())]
 
-    def functions(self) -> list[str]:
-        """`extra(row, c)`, which loads what an element needs, and `finish(products, row, first, extras)` for a run.
+    def apart(self) -> tuple[dict[str, str], list[str], dict[str, str]]:
+        """Loads by name, statements after them, and the name of what goes to each tensor.
 
-        Apart, so that a kernel can load before it has the products.
+        Apart, so that a kernel can load before it has the product.
         """
-        loads, lines, stored = self._apart()
-        number = self.pen.step
-        given = ", ".join(loads.values())
-        return [
-            f"const auto extra = [&](const long long row, const long long c) {{ return Extra_{number}{{{given}}}; }};",
-            "const auto finish = [&](const auto& products, const long long row, const long long first, const auto& extras) {",
-            "  constexpr int RUN = sizeof(products) / sizeof(float);",
-            *(f"  alignas(16) float s_{tensor}[RUN];" for tensor in stored),
-            "#pragma unroll",
-            "  for (int j = 0; j < RUN; ++j) {",
-            "    const long long c = first + j;",
-            "    const float product = products[j];",
-            *(f"    const float {name} = extras[j].{name};" for name in loads),
-            *(f"    {line}" for line in lines),
-            *(f"    s_{tensor}[j] = {name};" for tensor, name in stored.items()),
-            "  }",
-            *(f"  store({self._target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored),
-            "};",
-        ]
-
-    def extra(self) -> str:
-        """The type of what `extra` gives."""
-        names = "".join(f" float {name};" for name in self._apart()[0])
-        return f"struct Extra_{self.pen.step} {{{names}{' ' if names else ''}}};\n"
-
-    def _apart(self) -> tuple[dict[str, str], list[str], dict[str, str]]:
-        """Loads by name, statements after them, and the name of what goes to each tensor."""
         if self.program is None:
             return {}, [], {self.output: "product"}
         lines, names = self._values([store.place for store in self.program.stores])
         stored = {store.tensor: name for store, name in zip(self.program.stores, names, strict=True)}
         stored = stored if self.output in stored else {self.output: "product", **stored}
-        needed = sorted(self.writer.stage.needed)
-        early = [p for p in needed if self._loads_float(p)]
-        loads = {f"v{p}": self._loaded(p) for p in early}
+        loads = {f"v{p}": self._loaded(p) for p in sorted(self.writer.stage.needed) if self._loads_float(p)}
         return loads, [line for line in lines if line.split(" = ")[0].split()[-1] not in loads], stored
 
     def _loads_float(self, place: int) -> bool:
@@ -99,7 +70,7 @@ class Last:
     def only_output(self) -> bool:
         return self.program is None or [store.tensor for store in self.program.stores] == [self.output]
 
-    def _target(self, tensor: str) -> str:
+    def target(self, tensor: str) -> str:
         return self.pen.pointer(tensor, written=True, read=False)
 
     def _values(self, places: list[int]) -> tuple[list[str], list[str]]:

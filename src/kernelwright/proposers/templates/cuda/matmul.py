@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda import blocked, dots, tiles
+from kernelwright.proposers.templates.cuda.ends import written_end
+from kernelwright.proposers.templates.cuda.expressions import python_size
+from kernelwright.proposers.templates.cuda.folding import FoldedProduct, written_left
 from kernelwright.proposers.templates.cuda.kernels import Kernel
-from kernelwright.proposers.templates.cuda.last import Last
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
@@ -47,36 +49,54 @@ def describe(step: MatmulStep, genes: Genes) -> str:
 
 
 def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    pen = Pen(genes=genes, sizes=sizes, graph=graph, step=number)
-    for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
-        pen.set(name, pen.size(extent))
-    last = Last(pen, step.last, step.output)
-    lines = [f"constexpr long long ROWS = M_{number}, COLS = N_{number}, DEPTH = K_{number};"]
-    lines += [*last.singles(), *last.functions()]
+    pen = _pen(step, genes, sizes, graph, number)
+    end, last = written_end(pen, step)
     small, large = _methods(step, genes)
     if small == large:
         way = _written(large, step, pen)
     else:
-        few = f"min(m_{number}, n_{number}) <= {FEW}" if step.right_transposed else f"m_{number} <= {FEW}"
-        pen.set("small", f"int(m_{number} * n_{number} * k_{number} < 2 ** {genes['border']} or {few})")
+        pen.set("small", f"int({is_small(step, genes, sizes)})")
         way = _either(number, _written(small, step, pen), _written(large, step, pen))
-    lines += way.body
-    shape = f"static constexpr int ROWS = M_{number}, COLS = N_{number}, DEPTH = K_{number};"
-    return [
-        Kernel(
-            f"product_{number}",
-            tuple(pen.parameters.values()),
-            "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in lines),
-            pen.plan_lines,
-            way.blocks,
-            way.threads,
-            before=f"struct Shape_{number} {{ {shape} }};\n{last.extra()}",
-            least_blocks=way.least_blocks,
-            shared=way.shared,
-            needs=way.needs,
-            helpers=way.helpers,
-        )
-    ]
+    return [_kernel(pen, way, end, last)]
+
+
+def render_folded(step: FoldedProduct, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    pen = _pen(step.product, genes, sizes, graph, number)
+    end, last = written_end(pen, step.product)
+    text, left = written_left(pen, step)
+    return [_kernel(pen, dots.written(step.product, pen, left), text + end, last)]
+
+
+def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
+    """In Python."""
+    if genes["method"] != "size":
+        return str(genes["method"] == "dots")
+    m, n, k = (python_size(extent, sizes) for extent in (step.m, step.n, step.k))
+    few = f"min({m}, {n}) <= {FEW}" if step.right_transposed else f"{m} <= {FEW}"
+    return f"{m} * {n} * {k} < 2 ** {genes['border']} or {few}"
+
+
+def _pen(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> Pen:
+    pen = Pen(genes=genes, sizes=sizes, graph=graph, step=number)
+    for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
+        pen.set(name, pen.size(extent))
+    return pen
+
+
+def _kernel(pen: Pen, way: Way, before: str, last: str) -> Kernel:
+    return Kernel(
+        f"product_{pen.step}",
+        tuple(pen.parameters.values()),
+        "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in (last, *way.body)),
+        pen.plan_lines,
+        way.blocks,
+        way.threads,
+        before=before,
+        least_blocks=way.least_blocks,
+        shared=way.shared,
+        needs=way.needs,
+        helpers=way.helpers,
+    )
 
 
 def _methods(step: MatmulStep, genes: Genes) -> tuple[str, str]:

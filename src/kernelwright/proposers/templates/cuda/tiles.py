@@ -35,8 +35,8 @@ def written(step: MatmulStep, pen: Pen) -> Way:
         "    const long long row = top + a * SIDE + y, c = left + b * SIDE + x;",
         "    if (row < ROWS && c < COLS) {",
         "      const float one[1] = {sum[a][b]};",
-        f"      const Extra_{number} extras[1] = {{extra(row, c)}};",
-        "      finish(one, row, c, extras);",
+        f"      const Extra_{number} extras[1] = {{last.extra(row, c)}};",
+        "      last.finish(one, row, c, extras);",
         "    }",
         "  }",
     ]
@@ -54,6 +54,7 @@ def _tile(step: MatmulStep, pen: Pen, depth: int) -> list[str]:
     at_left = "(k + i) * ROWS + row" if step.left_transposed else "row * DEPTH + (k + i)"
     at_right = "c * DEPTH + (k + i)" if step.right_transposed else "(k + i) * COLS + c"
     return [
+        f"constexpr long long ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
         f"constexpr int TILE = TILE_{n}, DEEP = {depth}, SIDE = {SIDE}, EACH = TILE / SIDE, SPLITS = SPLITS_{n};",
         "constexpr int WIDE = (COLS + TILE - 1) / TILE;",
         "constexpr long long SHARE = ((DEPTH + DEEP - 1) / DEEP + SPLITS - 1) / SPLITS * DEEP;",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Way:
-    """The body has ROWS, COLS and DEPTH, and `extra` and `finish` for the elements (last.py)."""
+    """The body has `last`, with which elements end (ends.py)."""
 
     body: list[str]
     blocks: str
