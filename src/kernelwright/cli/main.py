@@ -19,6 +19,7 @@ from kernelwright.cli.judge import judge
 from kernelwright.cli.optimize import optimize
 from kernelwright.cli.oracle import oracle
 from kernelwright.cli.output import complain
+from kernelwright.cli.prompt import prompt
 from kernelwright.cli.replay import replay
 from kernelwright.cli.runs import runs
 from kernelwright.cli.tasks import tasks
@@ -56,6 +57,7 @@ app.command()(_stoppable(check))
 app.command()(_stoppable(replay))
 app.add_typer(tasks, name="tasks")
 app.command()(_stoppable(contract))
+app.command()(_stoppable(prompt))
 app.add_typer(oracle, name="oracle")
 app.command()(_stoppable(doctor))
 

@@ -56,6 +56,7 @@ def optimize(
         list[str] | None, typer.Option(help="Compare with this baseline only (eager, compile); repeatable.")
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds that `files` waits for an answer.")] = 3600.0,
+    ahead: Annotated[int, typer.Option(min=1, help="Requests of `files` that are open at once.")] = 1,
     runs: Root = DEFAULT_ROOT,
     own_oracle: Annotated[
         bool,
@@ -77,7 +78,7 @@ def optimize(
             raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
         form, where = placed(contract, device)
         chosen = baselines_named(baseline, where.kind)
-        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait)
+        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait, ahead)
         folder = begin(wishes, start or (), runs)
     limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
     out = console()

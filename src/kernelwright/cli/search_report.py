@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.verdicts import duration
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
+from kernelwright.judge.words import duration
 from kernelwright.search.directory import BEST
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State

@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.progress import Progress
-from kernelwright.cli.verdicts import SENTENCES
 from kernelwright.judge.verdict import Outcome, Reason
+from kernelwright.judge.words import SENTENCES
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Stopped
 from kernelwright.search.score import fraction_of_bound
 from kernelwright.search.state import State

@@ -21,13 +21,15 @@ class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
 class Operator(StrEnum):
     """What is wanted: something new, a variation of one parent, or a cross of several.
 
-    `fresh` is the best that the proposer can think of, `sample` one drawn by chance alone, for comparison.
+    `fresh` is the best that the proposer can think of, `sample` one drawn by chance alone, for comparison. `repair` is
+    for a parent that was rejected, of a proposer that can read why.
     """
 
     fresh = "fresh"
     sample = "sample"
     mutate = "mutate"
     crossover = "crossover"
+    repair = "repair"
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Proposal:
     note: str = ""  # what the kernel does, in a sentence
     parents: tuple[str, ...] = ()  # ids of candidates
     prompt: str = ""  # what was asked, where somebody was asked in words
+    answer: str = ""  # and what was answered
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,25 @@ class Parent:
 
 
 @dataclass(frozen=True)
+class Lesson:
+    """An error of this run, and what was done about it; empty where nobody has mended it yet."""
+
+    fault: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
 class Request:
+    """`number` is the same when a run goes on after a crash, and no other request's."""
+
     operator: Operator
     count: int
     seed: int
     parents: tuple[Parent, ...] = ()
     inspirations: tuple[Parent, ...] = ()  # accepted ones, slowest first
     known: Container[str] = frozenset()  # ids of all candidates of the run: what is proposed again is refused
+    number: int = 0
+    lessons: tuple[Lesson, ...] = ()
 
 
 class Proposer(Protocol):

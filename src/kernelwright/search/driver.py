@@ -15,10 +15,11 @@ from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
 from kernelwright.search import contest as contests
-from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.budget import Spent
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Stopped
 from kernelwright.search.judging import Judging, Terms, judge_quickly
+from kernelwright.search.lessons import lessons
 from kernelwright.search.policy import Policy, decide
 from kernelwright.search.run import Run
 from kernelwright.search.score import provisional
@@ -43,7 +44,7 @@ class Driver:
         self._run, self._proposer, self._judge, self._policy = run, proposer, judge, policy
         self._terms, self._clock, self._progress = terms or Terms(), clock, progress
         self._answered = threading.Condition(run.lock)
-        self._asked: int | None = None  # the request that a thread is at work on
+        self._asked: set[int] = set()  # the requests that a thread is at work on, each
         self._failure: BaseException | None = None
         self._over = False
 
@@ -82,17 +83,26 @@ class Driver:
                     raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
                 if actions:
                     self._run.append(Planned(at=self._clock(), actions=actions))
+                self._plan_ahead()
             pending = tuple(self.state.pending.values())
         for action in pending:
             if isinstance(action, Ask | Sweep):
                 self._begin(action)
         device = next((action for action in pending if isinstance(action, Evaluate | Contest)), None)
         if device is None:
-            self._wait()
+            self._wait(pending)
         elif isinstance(device, Evaluate):
             self._evaluate(device)
         else:
             self._contest(device)
+
+    def _plan_ahead(self) -> None:
+        """Further requests, as long as the run lets several be open and the policy has some."""
+        while self.state.run.ahead > 1 and not self.state.judging:
+            actions = decide(self.state, self._policy)
+            if not actions or any(isinstance(action, Stop) for action in actions):
+                return
+            self._run.append(Planned(at=self._clock(), actions=actions))
 
     def _may_plan(self) -> bool:
         """In lockstep only when everything planned is done, so that chance and timing do not change what is decided."""
@@ -109,9 +119,9 @@ class Driver:
 
     def _begin(self, action: Ask | Sweep) -> None:
         with self._run.lock:
-            if self._asked is not None:
+            if action.request in self._asked:
                 return
-            self._asked = action.request
+            self._asked.add(action.request)
         threading.Thread(target=self._ask, args=[action], name="proposer", daemon=True).start()
 
     def _ask(self, action: Ask | Sweep) -> None:
@@ -125,7 +135,7 @@ class Driver:
             self._failure = error
         finally:
             with self._answered:
-                self._asked = None
+                self._asked.discard(action.request)
                 self._answered.notify_all()
 
     def _events(self, action: Ask | Sweep, begin: float) -> Callable[[float], tuple[Event, ...]]:
@@ -149,12 +159,15 @@ class Driver:
                 parents=tuple(entries[number].parent for number in action.parents),
                 inspirations=tuple(entries[number].parent for number in action.inspirations),
                 known=self.state.by_id.keys(),
+                number=action.request,
+                lessons=lessons(self.state),
             )
         return self._proposer.propose(request)[: action.count]
 
-    def _wait(self) -> None:
+    def _wait(self, pending: tuple[Action, ...]) -> None:
+        """Until an answer comes, unless one came since `pending` was looked at."""
         with self._answered:
-            if self._asked is not None:
+            if self._asked and tuple(self.state.pending.values()) == pending:
                 self._answered.wait(PATIENCE)
 
     # --- the device's side --------------------------------------------------------------------------------------------

@@ -40,6 +40,8 @@ class Started(Happened):
     wait: float = 3600.0  # for a proposer that is a person
     lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
+    ahead: int = Field(default=1, ge=1)  # requests that may be open at once
+    repairs: int = Field(default=0, ge=0)  # of a candidate in a row, by a proposer that can read why it was rejected
 
 
 class Continued(Happened):
@@ -68,13 +70,14 @@ class Proposed(Happened):
     note: str = ""
     parents: tuple[str, ...] = ()
     prompt: str = ""
+    answer: str = ""
     island: int = 0
     fingerprint: str  # of the source without comments and layout
 
     @property
     def proposal(self) -> Proposal:
         candidate = Candidate(self.contract, self.source, self.name)
-        return Proposal(candidate, self.origin, self.genes, self.note, self.parents, self.prompt)
+        return Proposal(candidate, self.origin, self.genes, self.note, self.parents, self.prompt, self.answer)
 
 
 class Refused(Happened):

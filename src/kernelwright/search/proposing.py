@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.contracts import contract_named
-from kernelwright.contracts.brief import brief
 from kernelwright.devices import lock
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.files import Files
+from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.machine import shown_device
+from kernelwright.proposers.llm.showing import shown_task
 from kernelwright.proposers.model import Proposal, Proposer, Request
 from kernelwright.search.events import Started
 from kernelwright.tasks.model import Task
@@ -21,6 +22,8 @@ Tell = Callable[[str], None]
 REQUESTS = "requests"
 # Those that think for themselves give the same answers again. A person is not waited for while there is other work.
 LOCKSTEP = {"templates": True, "files": False}
+# How often in a row a candidate is repaired, by those that can read why it was rejected.
+REPAIRS = {"templates": 0, "files": 3}
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,14 @@ class Polite:
             return self.inner.propose(request)
 
 
+def ground(run: Started, task: Task) -> Ground:
+    """What all prompts of a run have in common. Follows the reference's shapes, which takes a moment."""
+    told = shown_task(task, run.contract, run.task_name)
+    return Ground(run.contract, told, shown_device(device_named(run.device), task.dtypes[0]), run.bounds)
+
+
 def _files(run: Started, task: Task, folder: Path, tell: Tell) -> Proposer:
-    told = brief(contract_named(run.contract), task).text()
-    return Files(folder / REQUESTS, run.contract, told, run.wait, tell=tell)
+    return Files(folder / REQUESTS, lambda: ground(run, task), run.contract, run.wait, tell=tell)
 
 
 def _templates(run: Started, task: Task, folder: Path, tell: Tell) -> Proposer:

@@ -44,6 +44,7 @@ class Wishes:
     threads: int = 0
     baselines: tuple[str, ...] = BASELINES
     wait: float = 3600.0
+    ahead: int = 1
 
 
 def placed(contract: str | None, device: str | None) -> tuple[str, Device]:
@@ -88,6 +89,8 @@ def begin(wishes: Wishes, starts: Sequence[Path], root: Path) -> Path:
         threads=wishes.threads,
         baselines=wishes.baselines,
         wait=wishes.wait,
+        ahead=wishes.ahead,
+        repairs=proposing.REPAIRS[wishes.proposer],
         lockstep=proposing.LOCKSTEP[wishes.proposer],
         bounds=_bounds(task) if kind == "cpu" else {},
     )

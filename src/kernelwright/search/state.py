@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome
-from kernelwright.proposers.model import Parent, Proposal
+from kernelwright.proposers.model import Operator, Parent, Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, Sweep
 from kernelwright.search.archive import Archive, Kept, niche
@@ -60,6 +60,8 @@ class Entry:
     contests: int = 0
     children: int = 0
     swept: bool = False
+    mended: bool = False  # whether its repair was asked for
+    depth: int = 0  # how many repairs in a row made it
     why: str = ""
     certificates: tuple[str, ...] = ()
 
@@ -109,6 +111,15 @@ class State:
         return any(isinstance(action, Ask | Sweep) for action in self.pending.values())
 
     @property
+    def sweeping(self) -> bool:
+        return any(isinstance(action, Sweep) for action in self.pending.values())
+
+    @property
+    def asks(self) -> int:
+        """Requests that wait for the proposer's answer."""
+        return sum(isinstance(action, Ask) for action in self.pending.values())
+
+    @property
     def judging(self) -> bool:
         return any(isinstance(action, Evaluate | Contest) for action in self.pending.values())
 
@@ -151,6 +162,7 @@ class State:
             if isinstance(action, Ask):
                 for number in action.parents:
                     self.entries[number].children += 1
+                    self.entries[number].mended |= action.operator is Operator.repair
             elif isinstance(action, Sweep):
                 self.entries[action.number].swept = True
             elif isinstance(action, Evaluate):
@@ -158,12 +170,20 @@ class State:
 
     def _proposed(self, event: Proposed) -> None:
         proposal = event.proposal
-        self.entries[event.number] = Entry(event.number, proposal, event.island, event.request, niche(proposal))
+        entry = Entry(event.number, proposal, event.island, event.request, niche(proposal))
+        entry.depth = self._depth(event.request)
+        self.entries[event.number] = entry
         self.by_id[proposal.candidate.id] = event.number
         self.by_fingerprint[event.fingerprint] = event.number
         self.queue[event.number] = None
         if event.request is None:
             self.starts += (event.number,)
+
+    def _depth(self, request: int | None) -> int:
+        asked = self.pending.get(f"request {request}")
+        if not isinstance(asked, Ask) or asked.operator is not Operator.repair:
+            return 0
+        return 1 + max((self.entries[number].depth for number in asked.parents), default=0)
 
     def _evaluated(self, event: Evaluated) -> None:
         entry = self.entries[event.number]

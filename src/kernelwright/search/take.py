@@ -75,6 +75,7 @@ def as_event(state: State, proposal: Proposal, number: int, request: int | None,
             note=proposal.note,
             parents=proposal.parents,
             prompt=proposal.prompt,
+            answer=proposal.answer,
             island=island,
             fingerprint=fingerprint(rendered),
         )
@@ -101,6 +102,7 @@ def sweep(entry: Entry, seed: int) -> tuple[Proposal, ...]:
                 note=f"{proposal.note} with {said}".strip(),
                 parents=(proposal.candidate.id,),
                 prompt="",
+                answer="",
             )
         )
     return tuple(found)
