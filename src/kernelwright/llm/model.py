@@ -78,7 +78,8 @@ class Called(BaseModel):
     seconds: float  # with all attempts and the waits between them
     attempts: int
     usage: Usage  # of all attempts together
-    usd: float | None  # None: the price is unknown
+    usd: float | None  # None: the price is unknown; at most, where an attempt was cut off
+    prices: str = ""  # whose price it is: the table with its version, the configuration, or local
     outcome: Literal["ok"] | FailureKind
     detail: str = ""
     prompt_sha256: str
