@@ -13,6 +13,7 @@ from kernelwright.judge.verdict import author_view
 from kernelwright.proposers.files import Files, read_file
 from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.model import Operator, Parent, Proposal, Refusal
+from kernelwright.proposers.once import Once
 from kernelwright.search.actions import Ask
 from kernelwright.search.driver import Driver
 from kernelwright.search.policies import policy_named
@@ -24,7 +25,7 @@ PLAN = "/* plan.py\nimport kw\n*/\n"
 
 
 def proposer(folder: Path, limit: float = 0.0, contract: str = "cpp") -> Files:
-    return Files(folder, lambda: samples.ground(contract), contract, limit)
+    return Files(folder, Once(lambda: samples.ground(contract)), contract, limit)
 
 
 def put(path: Path, text: str) -> None:

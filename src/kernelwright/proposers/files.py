@@ -7,11 +7,9 @@ run in here.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.contracts import CandidateError
@@ -20,6 +18,7 @@ from kernelwright.proposers.llm.answers import Answer, as_candidate, checked_sou
 from kernelwright.proposers.llm.asking import Ground, edited_parent, stage_of
 from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.model import Proposal, Refusal, Request
+from kernelwright.proposers.once import Once
 
 SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
 LOOK_SECONDS = 0.5
@@ -34,19 +33,13 @@ class Files:
     """
 
     folder: Path
-    make_ground: Callable[[], Ground]
+    ground: Once[Ground]  # made with the first request: by then the device's peaks have been measured
     contract: str
     limit: float
     name: str = "files"
     tell: Callable[[str], None] = lambda text: None
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    _making: threading.Lock = field(default_factory=threading.Lock)
-
-    @cached_property
-    def ground(self) -> Ground:
-        """Made when the first request is: by then the device's peaks have been measured."""
-        return self.make_ground()
 
     def propose(self, request: Request) -> Sequence[Proposal]:
         """One proposal at most. The same request after a crash finds its own file, and the answer if it is there."""
@@ -73,8 +66,7 @@ class Files:
         if path.is_file():
             prompt = path.read_text(encoding="utf-8", errors="replace").partition(self._place(request.number))[0]
         else:
-            with self._making:
-                prompt = page(render(self.ground.view(request)))
+            prompt = page(render(self.ground().view(request)))
             partial = path.with_suffix(".partial")
             partial.write_text(prompt + self._place(request.number), encoding="utf-8")
             partial.rename(path)

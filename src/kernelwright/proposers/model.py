@@ -12,10 +12,19 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import AuthorVerdict
 
 Gene = int | float | str | bool
+# Genes that say which model wrote a candidate and what that cost. No tunable can have such a name.
+MEMBER, USD = "llm.member", "llm.usd"
 
 
 class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
-    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on."""
+    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on.
+
+    `final`: there is no use in asking again, because no money is left to ask with.
+    """
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class Operator(StrEnum):
@@ -54,6 +63,16 @@ class Parent:
     score: float | None  # None: no score, because it was not accepted or its speed is undecided
 
 
+class Refuse(Protocol):
+    """Told of an answer that becomes no proposal: its name, why, whose it was and what it cost."""
+
+    def __call__(self, name: str, why: str, member: str = "", usd: float = 0.0) -> None: ...
+
+
+def _nobody(name: str, why: str, member: str = "", usd: float = 0.0) -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Lesson:
     """An error of this run, and what was done about it; empty where nobody has mended it yet."""
@@ -74,6 +93,20 @@ class Request:
     known: Container[str] = frozenset()  # ids of all candidates of the run: what is proposed again is refused
     number: int = 0
     lessons: tuple[Lesson, ...] = ()
+    refuse: Refuse = _nobody
+
+
+@dataclass(frozen=True)
+class Honesty:
+    """What reviewers think of a finalist. No votes: nobody could be asked, which is no objection."""
+
+    votes: int
+    against: int
+    reason: str = ""
+
+
+class Reviewer(Protocol):
+    def review(self, candidate: Candidate, seed: int) -> Honesty: ...
 
 
 class Proposer(Protocol):

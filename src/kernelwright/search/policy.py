@@ -58,6 +58,8 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.at_the_bound, f"{reached:.0%} of the bound's speed on every public workload"
     if limit.used(spent) >= 1:
         return StopReason.budget, limit.exceeded(spent) or ""
+    if state.over and not state.queue:
+        return StopReason.budget, state.over
     reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
     timed = replace(limit, evaluations=None)
     if limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING:
@@ -128,7 +130,7 @@ def _for_proposer(state: State, policy: Policy) -> Action | None:
         return Sweep(request=number, number=unswept, seed=request_seed(state.run.seed, number))
     if state.sweeping or state.asks >= state.run.ahead:
         return None
-    if len(state.queue) >= BATCH or state.barren >= BARREN:
+    if len(state.queue) >= (1 if state.run.generation else BATCH) or state.barren >= BARREN or state.over:
         return None
     if state.run.repairs and _starts_unjudged(state):
         return None  # what the user began with is the first parent
@@ -187,13 +189,12 @@ def request(
     parents: tuple[int, ...] = (),
     inspirations: tuple[int, ...] = (),
     island: int = 0,
-    count: int = BATCH,
 ) -> Ask:
     number = state.requests + 1
     return Ask(
         request=number,
         operator=operator,
-        count=count,
+        count=state.run.measure or BATCH,
         seed=request_seed(state.run.seed, number),
         parents=parents,
         inspirations=inspirations,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome
@@ -24,9 +24,11 @@ from kernelwright.search.events import (
     Continued,
     Evaluated,
     Event,
+    ModelCalled,
     Planned,
     Proposed,
     Refused,
+    Reviewed,
     Started,
     Stopped,
 )
@@ -63,6 +65,7 @@ class Entry:
     mended: bool = False  # whether its repair was asked for
     depth: int = 0  # how many repairs in a row made it
     why: str = ""
+    review: Reviewed | None = None
     certificates: tuple[str, ...] = ()
 
     @property
@@ -95,6 +98,10 @@ class State:
     stopped: Stopped | None = None
     last_at: float = 0.0
     sessions: int = 0
+    over: str = ""  # why it is no use to ask the proposer again
+    calls: int = 0
+    tokens: int = 0
+    unpriced: int = 0  # calls whose price nobody knows
 
     @property
     def run(self) -> Started:
@@ -133,6 +140,7 @@ class State:
             case Continued():
                 self.budget = budgets.parse(event.budget) if event.budget else Budget()
                 self.stopped = None
+                self.over = ""
                 self.sessions += 1
             case Planned():
                 self._planned(event)
@@ -142,6 +150,7 @@ class State:
                 self.refused += 1
             case Answered():
                 self.barren = 0 if event.taken else self.barren + 1
+                self.over = event.over
                 self._done(f"request {event.request}")
             case Evaluated():
                 self._evaluated(event)
@@ -149,6 +158,10 @@ class State:
                 self._abandoned(event)
             case Contested():
                 self._contested(event)
+            case ModelCalled():
+                self._called(event)
+            case Reviewed():
+                self.entries[event.number].review = event
             case Stopped():
                 self.stopped = event
 
@@ -240,7 +253,15 @@ class State:
             self.record, self.moved_at = provisional, self.evaluated
 
     def _paid(self, judgings: int, seconds: float) -> None:
-        self.spent = Spent(self.spent.evaluations + judgings, self.spent.wall, self.spent.device + seconds)
+        spent = self.spent
+        self.spent = replace(spent, evaluations=spent.evaluations + judgings, device=spent.device + seconds)
+
+    def _called(self, event: ModelCalled) -> None:
+        call = event.call
+        self.calls += 1
+        self.tokens += call.usage.input_tokens + call.usage.output_tokens
+        self.unpriced += call.usd is None
+        self.spent = replace(self.spent, usd=self.spent.usd + (call.usd or 0.0))
 
     def _done(self, name: str) -> None:
         self.pending.pop(name, None)
@@ -248,7 +269,7 @@ class State:
 
 def _later(spent: Spent, seconds: float) -> Spent:
     """A clock that was set back takes nothing off."""
-    return Spent(spent.evaluations, spent.wall + max(0.0, seconds), spent.device)
+    return replace(spent, wall=spent.wall + max(0.0, seconds))
 
 
 def key(action: Action) -> str:
