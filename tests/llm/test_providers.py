@@ -24,7 +24,7 @@ REVIEW = '{"cheats": true, "why": "sleeps"}'
 
 def member_of(provider: str, server: Server, **given: Any) -> Member:
     url = server.root if provider in ("anthropic", "google") else server.url
-    return scripted_member(url, provider=provider, model=MODELS[provider], key_env="SCRIPTED_KEY", **given)
+    return scripted_member(url, provider=provider, model=MODELS.get(provider, "m"), key_env="SCRIPTED_KEY", **given)
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +124,37 @@ def test_google_settings() -> None:
 def test_settings_of_compatible_servers() -> None:
     body = sent_by("ollama", temperature=0.25, max_output_tokens=77)
     assert (body["temperature"], body["max_tokens"], body["seed"]) == (0.25, 77, 5)
+
+
+ELSEWHERE = "http://127.0.0.1:9/v1"
+SDK_VARIABLES = {
+    "OPENAI_BASE_URL": ELSEWHERE,
+    "OPENAI_API_KEY": "other-secret",
+    "OPENAI_ADMIN_KEY": "other-secret",
+    "OPENAI_ORG_ID": "other-secret",
+    "OPENAI_PROJECT_ID": "other-secret",
+    "OPENAI_CUSTOM_HEADERS": "x-other: other-secret",
+    "OPENROUTER_API_KEY": "other-secret",
+    "OLLAMA_BASE_URL": ELSEWHERE,
+    "OLLAMA_API_KEY": "other-secret",
+    "ANTHROPIC_BASE_URL": ELSEWHERE,
+    "ANTHROPIC_API_KEY": "other-secret",
+    "ANTHROPIC_AUTH_TOKEN": "other-secret",
+    "ANTHROPIC_CUSTOM_HEADERS": "x-other: other-secret",
+    "GOOGLE_GEMINI_BASE_URL": ELSEWHERE,
+    "GOOGLE_API_KEY": "other-secret",
+    "GEMINI_API_KEY": "other-secret",
+}
+
+
+@pytest.mark.parametrize("provider", [*MODELS, "compatible"])
+def test_variables_of_the_sdks_send_nothing_elsewhere(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The configuration says where a prompt goes and which key goes with it, and nothing else does."""
+    for name, value in SDK_VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    with serving(Good()) as server, opened(member_of(provider, server, attempts=1)) as ensemble:
+        ensemble.ask(asking())
+    assert "other-secret" not in str(server.seen[0])
 
 
 def test_a_model_that_the_library_refuses_gets_one_line() -> None:

@@ -29,12 +29,13 @@ from kernelwright.llm.wire import Brought, Request
 CLOSE_SECONDS = 5.0
 SEED_MASK = 0x7FFF_FFFF  # the widest that every provider takes
 DETAIL_CHARACTERS = 1000
+SHORTEST_KEY = 8  # what is shorter protects nothing, and would be found in every text
 
 
 class Client:
     def __init__(self, members: Sequence[Member]) -> None:
         self._models = {member.name: connected(member) for member in members}
-        self._keys = [key for member in members if (key := member.key())]
+        self._keys = [key for member in members if (key := member.key()) and len(key) >= SHORTEST_KEY]
         self._stack = AsyncExitStack()
         self._loop = asyncio.new_event_loop()
         self._closed = False
@@ -123,7 +124,6 @@ def _settings(member: Member, request: Request) -> ModelSettings:
         max_tokens=request.max_output_tokens,
         timeout=member.timeout,
         request_timeout=member.timeout,
-        max_retries=0,
         seed=request.seed & SEED_MASK,
     )
     if request.temperature is not None:

@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model
 
 from kernelwright.llm.config import EnsembleError, Member
 
+SDK_VARIABLES = ("ANTHROPIC_", "GEMINI_", "GOOGLE_", "OLLAMA_", "OPENAI_", "OPENROUTER_")
 NO_KEY = "none"  # for servers that want none; an SDK would otherwise look for one in the environment
 
 
-def connected(member: Member) -> Model:
+def connected(member: Member) -> Model[Any]:
     """Its key is read here and stays in the SDK's client."""
     key = member.key() or NO_KEY
     connect = {"anthropic": _anthropic, "google": _google}.get(member.provider, _openai)
     try:
-        return connect(member, key)
+        with _without_variables(member):
+            model = connect(member, key)
     except UserError as error:
         raise EnsembleError(f"{member.name}: {error}") from None
+    if member.provider != "google" and model.provider is not None:  # Google's SDK does not retry
+        # Not by a request's settings: those make the client anew each time, with the variables hidden here.
+        model.provider.client.max_retries = 0
+    return model
 
 
-def _openai(member: Member, key: str) -> Model:
+@contextmanager
+def _without_variables(member: Member) -> Iterator[None]:
+    """SDKs take headers, organisations and tokens from variables, and would send them to any server they are given.
+
+    A provider at its own address may have its own.
+    """
+    own = f"{member.provider.partition('-')[0].upper()}_" if member.base_url is None else None
+    hidden = {
+        name: os.environ.pop(name)
+        for name in list(os.environ)
+        if name.startswith(SDK_VARIABLES) and not (own and name.startswith(own))
+    }
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
+
+def _openai(member: Member, key: str) -> Model[Any]:
     from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.models.openrouter import OpenRouterModel
@@ -49,14 +78,14 @@ def _openai(member: Member, key: str) -> Model:
             return OpenAIChatModel(member.model, provider=provider, profile=older)
 
 
-def _anthropic(member: Member, key: str) -> Model:
+def _anthropic(member: Member, key: str) -> Model[Any]:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     return AnthropicModel(member.model, provider=AnthropicProvider(base_url=member.address, api_key=key))
 
 
-def _google(member: Member, key: str) -> Model:
+def _google(member: Member, key: str) -> Model[Any]:
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 

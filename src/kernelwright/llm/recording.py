@@ -41,7 +41,10 @@ class Recorder:
     def send(self, member: Member, request: Request) -> Brought:
         brought = self._inner.send(member, request)
         content = Recording(request=request, brought=brought).model_dump_json(indent=1)
-        write_whole(_path(self._folder, request), f"{content}\n".encode())
+        try:
+            write_whole(_path(self._folder, request), f"{content}\n".encode())
+        except OSError as error:
+            raise EnsembleError(f"{self._folder}: recordings cannot be kept there ({error.strerror})") from None
         return brought
 
     def close(self) -> None:
