@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelwright.cli.calibrate import calibrate
 from kernelwright.cli.check import check
 from kernelwright.cli.contract import contract
 from kernelwright.cli.doctor import doctor
@@ -58,6 +59,7 @@ app.command()(_stoppable(replay))
 app.add_typer(tasks, name="tasks")
 app.command()(_stoppable(contract))
 app.command()(_stoppable(prompt))
+app.add_typer(calibrate, name="calibrate")
 app.add_typer(oracle, name="oracle")
 app.command()(_stoppable(doctor))
 

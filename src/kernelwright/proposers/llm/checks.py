@@ -6,6 +6,7 @@ again for its judging.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.tasks.model import Signature
 
 LINES = 24
+MOST_ELEMENTS = 1 << 19  # of a workload for the emulator: a second or two each
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,14 @@ class CudaBuilds:
 
 @dataclass
 class Emulated:
-    """Small workloads on the emulator, for want of a GPU. What it cannot tell passes."""
+    """Small workloads on the emulator, for want of a GPU, one candidate at a time. What it cannot tell passes."""
 
     task: str
-    _checker: list[Checker] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, candidate: Candidate) -> Fault | None:
-        if not self._checker:
-            self._checker.append(Checker(most_elements=1 << 16))
-        found = self._checker[0].check(self.task, candidate)
+        with self._lock, Checker(most_elements=MOST_ELEMENTS) as checker:
+            found = checker.check(self.task, candidate)
         if found.outcome is not CheckOutcome.faulty or found.reason is None:
             return None
         lines = evidence_lines(found.evidence) if found.evidence is not None else []
