@@ -67,6 +67,11 @@ class Driver:
                 self._over = True
         return self.state
 
+    def settle(self, seconds: float) -> None:
+        """Waits a little for requests that end because their run did: what they cost is still to be written down."""
+        with self._answered:
+            self._answered.wait_for(lambda: not self._asked, seconds)
+
     def _step(self) -> None:
         with self._run.lock:
             if self._failure is not None:

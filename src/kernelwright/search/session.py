@@ -38,6 +38,7 @@ DEFAULT_BUDGET = "200evals,30m"
 DEFAULT_PLATEAU = 80
 DEFAULT_ROOT = Path("kernelwright-runs")
 NOT_RECORDED = Recorded()
+SETTLED_SECONDS = 3.0  # for calls under way when a run ends
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,8 @@ def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> s
 
     started = look(folder).run
     limit = budgets.parse(budget)
+    if recorded.replay is not None:
+        return f"answers come from {recorded.replay}, and nobody is asked"
     with _models(started, limit, 0.0, recorded) as models:
         if models is None:
             return None
@@ -186,7 +189,12 @@ def carry_on(
                 policy = policy_named(started.policy)
                 driver = Driver(run, proposer, Remote(judge), policy, chosen, progress=view.progress)
                 driver.reviewer = proposer if isinstance(proposer, LlmProposer) else None
-                return driver.go()
+                try:
+                    return driver.go()
+                finally:
+                    if models is not None:
+                        models.close()
+                        driver.settle(SETTLED_SECONDS)
     finally:
         run.close()
 
