@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernelwright.contracts import Candidate
 from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, author_view
 from kernelwright.proposers.model import Lesson, Operator, Proposal
@@ -48,6 +50,10 @@ class Told:
         return number
 
 
+def id_of(told: Told, number: int) -> str:
+    return told.state.entries[number].proposal.candidate.id
+
+
 def test_an_error_is_told_with_what_mended_it() -> None:
     told = Told()
     broken = told.judged((1,) * 8, Reason.does_not_build, line="kernel.cpp:3: error: no name")
@@ -80,6 +86,9 @@ def test_a_repair_is_asked_for_with_the_fastest_right_kernel_beside_it() -> None
     for number in range(1, 7):
         told.judged((number,) * 8, Reason.right)
     assert inspired(told.state) == (5, 4, 3, 2, 1) and inspired(told.state, (1,)) == (6, 5, 4, 3, 2)
+    swept = replace(told.state.entries[6].proposal, origin="tunables of 5", parents=(id_of(told, 5),))
+    told.state.entries[6].proposal = swept
+    assert inspired(told.state) == (5, 4, 3, 2, 1) and inspired(told.state, (5,)) == (4, 3, 2, 1)
     told = Told()
     broken = told.judged((1,) * 8, Reason.wrong)
     (ask,) = (action for action in decide(told.state, policy_named("greedy")) if isinstance(action, Ask))

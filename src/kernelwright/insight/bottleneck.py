@@ -64,7 +64,8 @@ def bottleneck(seconds: float, moved: int, operations: int, peaks: Peaks, bound:
     of_operations = rate / peaks.operations if peaks.operations else None
     of_bound = bound / seconds if bound else None
     launching = min(1.0, peaks.launch / seconds)
-    if of_bound is not None and of_bound >= NEAR:
+    arithmetic = (of_operations or 0.0) > (of_bandwidth or 0.0)  # and a faster unit may beat that bound
+    if of_bound is not None and of_bound >= NEAR and not arithmetic:
         limit = Limit.bound
     elif launching >= LAUNCHING:
         limit = Limit.launching

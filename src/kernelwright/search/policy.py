@@ -161,9 +161,22 @@ def _recent(state: State, number: int) -> bool:
 
 
 def inspired(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """The fastest so far, slowest first: what a proposer may learn from."""
-    ranked = [number for _, number in state.ranking[: INSPIRATIONS + len(without)] if number not in without]
-    return tuple(reversed(ranked[:INSPIRATIONS]))
+    """The fastest so far, slowest first: what a proposer may learn from. Of a sweep only the fastest is shown."""
+    seen = {_swept_from(state, number) for number in without}
+    found: list[int] = []
+    for _, number in state.ranking:
+        family = _swept_from(state, number)
+        if family not in seen and len(found) < INSPIRATIONS:
+            seen.add(family)
+            found.append(number)
+    return tuple(reversed(found))
+
+
+def _swept_from(state: State, number: int) -> int:
+    """The candidate whose tunables gave this one; itself where none did."""
+    proposal = state.entries[number].proposal
+    swept = proposal.origin.startswith(SWEPT) and proposal.parents
+    return state.by_id.get(proposal.parents[0], number) if swept else number
 
 
 def _unswept(state: State) -> int | None:

@@ -7,26 +7,24 @@ the rest verifiers choose. Nothing of an answer runs in here: compilers and plan
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind, Reply
-from kernelwright.proposers.llm.answers import as_candidate, read_answer
-from kernelwright.proposers.llm.asking import Ground, edited_parent, stage_of
-from kernelwright.proposers.llm.checks import Check, Fault, first_fault
+from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind
+from kernelwright.proposers.llm.asking import Ground, stage_of
+from kernelwright.proposers.llm.checks import Check
+from kernelwright.proposers.llm.mending import Draft, Mender, read
 from kernelwright.proposers.llm.opinions import BottleneckDiagnosis, ErrorDiagnosis, Members, Models
-from kernelwright.proposers.llm.prompts import page, render
+from kernelwright.proposers.llm.prompts import render
 from kernelwright.proposers.llm.verifying import Opinion, Panel, derived, ranked
 from kernelwright.proposers.llm.view import PromptView, ShownKernel, Stage
-from kernelwright.proposers.model import MEMBER, USD, Honesty, Operator, Proposal, Refusal, Request
+from kernelwright.proposers.model import Honesty, Operator, Proposal, Refusal, Request
 from kernelwright.proposers.once import Once
 
 GENERATION, MEASURED = 8, 4
 REPAIRERS = 2  # answers that are asked for to repair one candidate
 MENDS = {Stage.translate: 2, Stage.repair: 1, Stage.evolve: 1}  # rounds with the compiler before a judge is asked
-BUILDERS = 2
 
 
 @dataclass(frozen=True)
@@ -35,17 +33,6 @@ class Means:
 
     ground: Ground
     checks: tuple[Check, ...] = ()
-
-
-@dataclass(frozen=True)
-class Draft:
-    """An answer on its way to becoming a proposal."""
-
-    proposal: Proposal
-    view: PromptView
-    member: str
-    usd: float
-    fault: Fault | None = None
 
 
 @dataclass(frozen=True)
@@ -72,12 +59,10 @@ class LlmProposer:
         failures = [reply for reply in replies if isinstance(reply, CallFailed)]
         if len(failures) == len(replies):
             raise _nothing(failures)
-        drafts = []
-        for view, reply in zip(views, replies, strict=True):
-            draft = self._read(view, reply, request)
-            if draft is not None:
-                drafts.append(draft)
-        sound = self._mended(drafts, request, MENDS[stage_of(request)])
+        answers = [read(view, reply, request, self.contract) for view, reply in zip(views, replies, strict=True)]
+        mender = Mender(self.models, self.means().ground, self.means().checks, self.contract)
+        drafts = [draft for draft in answers if draft is not None]
+        sound = mender.sound(drafts, request, MENDS[stage_of(request)])
         return [draft.proposal for draft in self._chosen(sound, request)]
 
     def review(self, candidate: Candidate, seed: int) -> Honesty:
@@ -94,8 +79,6 @@ class LlmProposer:
             ask for _ in views for ask in self.panel.asks(skeleton, self.verifiers, request.seed) if self.verifiers
         ]
         return self.models.estimate([*asks, *asks, *opinions])
-
-    # --- asking -------------------------------------------------------------------------------------------------------
 
     def _views(self, request: Request, *, ask: bool = True) -> list[PromptView]:
         """Different ones for each answer that is wanted: another hint, another form, a diagnosis or none."""
@@ -124,119 +107,6 @@ class LlmProposer:
         value = None if isinstance(reply, CallFailed) else reply.value
         return value.text if isinstance(value, ErrorDiagnosis | BottleneckDiagnosis) else ""
 
-    def _read(self, view: PromptView, reply: Reply | CallFailed, request: Request) -> Draft | None:
-        if isinstance(reply, CallFailed):
-            if reply.kind is not FailureKind.over_budget:
-                called = reply.called
-                request.refuse("", str(reply), called.member if called else "", (called.usd or 0.0) if called else 0.0)
-            return None
-        member, usd = reply.called.member, reply.called.usd or 0.0
-        try:
-            answer = read_answer(reply.text, self.contract, edited_parent(request))
-        except Refusal as error:
-            request.refuse("", f"{member}: {error}", member, usd)
-            return None
-        candidate = as_candidate(answer, self.contract, f"{view.stage} {request.number} {member}")
-        mode = f" {view.mode}" if view.stage is Stage.evolve else ""
-        proposal = Proposal(
-            candidate,
-            f"llm {view.stage}{mode}",
-            {MEMBER: member, USD: usd},
-            answer.note,
-            tuple(parent.proposal.candidate.id for parent in request.parents),
-            page(render(view)),
-            reply.text,
-        )
-        return Draft(proposal, view, member, usd)
-
-    # --- real checks --------------------------------------------------------------------------------------------------
-
-    def _mended(self, drafts: list[Draft], request: Request, rounds: int) -> list[Draft]:
-        """Those that build. One that does not goes back to a model with what the compiler said, `rounds` times."""
-        sound: list[Draft] = []
-        left = self._new(drafts, sound, request)
-        for remaining in range(rounds, -1, -1):
-            checked = self._checked(left)
-            sound += [draft for draft in checked if draft.fault is None]
-            broken = [draft for draft in checked if draft.fault is not None]
-            if not broken or not remaining:
-                break
-            left = self._new(self._mend(broken, request, remaining), sound, request)
-        else:
-            broken = []
-        for draft in broken:
-            assert draft.fault is not None
-            first = f": {draft.fault.lines[0]}" if draft.fault.lines else ""
-            request.refuse(draft.proposal.candidate.name, f"{draft.fault.sentence}{first}", draft.member, draft.usd)
-        return sound
-
-    def _mend(self, broken: list[Draft], request: Request, remaining: int) -> list[Draft]:
-        views = []
-        for index, draft in enumerate(broken):
-            assert draft.fault is not None
-            subject = ShownKernel(
-                name=draft.proposal.candidate.name,
-                source=draft.proposal.candidate.source,
-                note=draft.proposal.note,
-                outcome="rejected",
-                fault=draft.fault.sentence,
-                evidence=draft.fault.lines,
-            )
-            view = self.means().ground.about(Stage.repair, subject)
-            seed = derived(request.seed, f"mend {remaining} {index}")
-            views.append(view.model_copy(update={"variety": seed, "lessons": request.lessons}))
-        replies = self.models.ask_all([Ask(Stage.repair.value, render(view), view.variety) for view in views])
-        found = []
-        for draft, view, reply in zip(broken, views, replies, strict=True):
-            again = self._read_mended(draft, view, reply, request)
-            if again is not None:
-                found.append(again)
-        return found
-
-    def _read_mended(self, draft: Draft, view: PromptView, reply: Reply | CallFailed, request: Request) -> Draft | None:
-        candidate = draft.proposal.candidate
-        if isinstance(reply, CallFailed):
-            assert draft.fault is not None
-            request.refuse(candidate.name, f"{draft.fault.sentence}, and {reply}", draft.member, draft.usd)
-            return None
-        usd = draft.usd + (reply.called.usd or 0.0)
-        try:
-            answer = read_answer(reply.text, self.contract, candidate.source)
-        except Refusal as error:
-            request.refuse(candidate.name, f"{reply.called.member}: {error}", draft.member, usd)
-            return None
-        proposal = replace(
-            draft.proposal,
-            candidate=as_candidate(answer, self.contract, candidate.name),
-            genes={**draft.proposal.genes, USD: usd},
-            prompt=page(render(view)),
-            answer=reply.text,
-        )
-        return Draft(proposal, draft.view, draft.member, usd)
-
-    def _new(self, drafts: list[Draft], sound: list[Draft], request: Request) -> list[Draft]:
-        """Without those that the run, or this generation, has already."""
-        seen = {draft.proposal.candidate.id for draft in sound}
-        found = []
-        for draft in drafts:
-            name = draft.proposal.candidate.id
-            if name in seen or name in request.known:
-                request.refuse(draft.proposal.candidate.name, "was proposed before", draft.member, draft.usd)
-                continue
-            seen.add(name)
-            found.append(draft)
-        return found
-
-    def _checked(self, drafts: list[Draft]) -> list[Draft]:
-        checks = self.means().checks
-        if not checks or not drafts:
-            return drafts
-        with ThreadPoolExecutor(BUILDERS, thread_name_prefix="checks") as pool:
-            faults = pool.map(lambda draft: first_fault(draft.proposal.candidate, checks), drafts)
-            return [replace(draft, fault=fault) for draft, fault in zip(drafts, faults, strict=True)]
-
-    # --- opinions -----------------------------------------------------------------------------------------------------
-
     def _chosen(self, drafts: list[Draft], request: Request) -> list[Draft]:
         """As many as are to be measured. Verifiers are asked only where there is a choice."""
         if len(drafts) <= request.count:
@@ -247,8 +117,7 @@ class LlmProposer:
             opinions = self.panel.opinions(candidates, self.verifiers, request.seed)
         order, left = ranked(opinions, request.count)
         for index, why in left.items():
-            draft = drafts[index]
-            request.refuse(draft.proposal.candidate.name, f"not measured: {why}", draft.member, draft.usd)
+            drafts[index].refuse(request, f"not measured: {why}")
         return [drafts[index] for index in order]
 
 
