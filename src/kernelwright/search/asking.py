@@ -13,6 +13,7 @@ from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, Estimate
 from kernelwright.llm.purse import Purse
 from kernelwright.llm.replaying import SeedReplayer
+from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibration import verifiers_in_use
 from kernelwright.proposers.llm.checks import checks_for
@@ -28,6 +29,8 @@ from kernelwright.search.rewards import Rewards
 from kernelwright.search.run import Run
 from kernelwright.search.state import State
 from kernelwright.tasks.model import Task
+
+DETAIL_LENGTH = 500
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
     run.watch(rewards)
 
     def called(call: Called) -> None:
-        run.append_while_open(ModelCalled(at=time.time(), call=call))
+        kept = call.model_copy(update={"detail": one_line(call.detail, DETAIL_LENGTH)})
+        run.append_while_open(ModelCalled(at=time.time(), call=kept))
 
     models.on_called = called
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
 from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
@@ -141,4 +142,4 @@ def _is_text(source: str) -> bool:
 
 
 def _line(error: KernelwrightError | str) -> str:
-    return " ".join(str(error).split())[:300]
+    return one_line(str(error), 300)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts.candidate import MAX_BYTES
-from kernelwright.proposers.llm.answers import MOST_ANSWER, apply_edits, read_answer
+from kernelwright.proposers.llm.answers import MOST_ANSWER, apply_edits, read_answer, text_of
 from kernelwright.proposers.model import Refusal
 
 PARENT = "// sums\nvoid kernel() {\n  int a = 1;\n  int b = 1;\n}\n"
@@ -25,6 +25,12 @@ def test_the_longest_block_is_the_source_and_the_idea_its_note() -> None:
 
 def test_an_idea_inside_of_the_source_is_none() -> None:
     assert read_answer("```cpp\n// sums\nint a; /*\nIdea: trust me\n*/\n```\n", "cpp").note == "sums"
+
+
+def test_a_note_is_one_printable_line() -> None:
+    found = read_answer("Idea: a\x1b[2Jb\x07 \u200bc\n```\nint a;\n```\n", "cpp")
+    assert found.note == "a [2Jb c"
+    assert text_of("a\ud800b") == "a?b"
 
 
 def test_longer_fences_hold_shorter_ones() -> None:

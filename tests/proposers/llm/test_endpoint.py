@@ -54,6 +54,8 @@ def badly(seen: Seen) -> Behaviour:
         Good("Here you are: no code at all, but ../../etc/passwd and $(reboot)."),
         Good("<<<<<<< SEARCH\nnot in the parent\n=======\nint a;\n>>>>>>> REPLACE"),
         Status(500),
+        Good("Idea: \x1b[2J \ud800 half a character\n```cpp\nint a; // \ud800\n" + toy.source_of((4,) * 8) + "```"),
+        Refusing("no \x1b[31m \ud800"),
         well(seen),
     ]
     return kinds[seed % len(kinds)]
@@ -91,7 +93,7 @@ def test_good_answers_make_a_best(tmp_path: Path) -> None:
 
 def test_answers_of_every_kind_end_nothing_and_are_all_accounted_for(tmp_path: Path) -> None:
     seen_before.clear()
-    with serving(badly) as server, opened(member(server)) as models:
+    with serving(badly) as server, opened(member(server), record=tmp_path / "tape") as models:
         state = drive(begin(tmp_path), models, "60evals")
     events = list(read(tmp_path / "toy-1"))
     outcomes = Counter(event.call.outcome for event in events if isinstance(event, ModelCalled))
@@ -100,6 +102,7 @@ def test_answers_of_every_kind_end_nothing_and_are_all_accounted_for(tmp_path: P
     refused = " ".join(event.why for event in events if isinstance(event, Refused))
     for said in ("cut off", "cannot help", "has no block of code", "500"):
         assert said in refused
+    assert "\x1b" not in refused
     assert state.best is not None and state.stopped is not None
     best = state.entries[state.best]
     assert "static int kept" not in best.proposal.candidate.source  # the fastest of all, and not honest

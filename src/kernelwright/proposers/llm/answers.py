@@ -23,6 +23,16 @@ _COMMENT = re.compile(r"//[ \t]*(\S[^\n]*)")
 _SEARCH, _DIVIDE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
 
+def text_of(said: str) -> str:
+    """What a model sent as text that a journal can keep: JSON may bring half characters that no encoding has."""
+    return said.encode("utf-8", "replace").decode("utf-8")
+
+
+def one_line(said: str, most: int) -> str:
+    """Words for a terminal and a report: no line breaks, no control characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in said).split())[:most]
+
+
 @dataclass(frozen=True)
 class Answer:
     source: str
@@ -51,8 +61,7 @@ def note_of(text: str, source: str) -> str:
     """What the author says it is about, in one line; without such a line, the source's first comment."""
     outside = "\n".join(_outside(text))
     found = _IDEA.search(outside) or _COMMENT.search(source)
-    said = "".join(letter for letter in found[1] if letter.isprintable()) if found else ""
-    return " ".join(said.split())[:NOTE_LENGTH]
+    return one_line(found[1], NOTE_LENGTH) if found else ""
 
 
 def blocks(text: str) -> list[Block]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from kernelwright.llm.model import Ask, CallFailed, FailureKind, Reply
-from kernelwright.proposers.llm.answers import as_candidate, read_answer
+from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
 from kernelwright.proposers.llm.asking import Ground, edited_parent
 from kernelwright.proposers.llm.checks import Check, Fault, first_fault
 from kernelwright.proposers.llm.opinions import Models
@@ -39,8 +39,9 @@ def read(view: PromptView, reply: Reply | CallFailed, request: Request, contract
             request.refuse("", str(reply), called.member if called else "", (called.usd or 0.0) if called else 0.0)
         return None
     member, usd = reply.called.member, reply.called.usd or 0.0
+    text = text_of(reply.text)
     try:
-        answer = read_answer(reply.text, contract, edited_parent(request))
+        answer = read_answer(text, contract, edited_parent(request))
     except Refusal as error:
         request.refuse("", f"{member}: {error}", member, usd)
         return None
@@ -52,7 +53,7 @@ def read(view: PromptView, reply: Reply | CallFailed, request: Request, contract
         answer.note,
         tuple(parent.proposal.candidate.id for parent in request.parents),
         page(render(view)),
-        reply.text,
+        text,
     )
     return Draft(proposal, member, usd)
 
@@ -107,8 +108,9 @@ class Mender:
             draft.refuse(request, f"{_described(draft)}, and {reply}")
             return None
         paid = replace(draft, usd=draft.usd + (reply.called.usd or 0.0), fault=None)
+        text = text_of(reply.text)
         try:
-            answer = read_answer(reply.text, self.contract, candidate.source)
+            answer = read_answer(text, self.contract, candidate.source)
         except Refusal as error:
             paid.refuse(request, f"{reply.called.member}: {error}")
             return None
@@ -117,7 +119,7 @@ class Mender:
             candidate=as_candidate(answer, self.contract, candidate.name),
             genes={**draft.proposal.genes, USD: paid.usd},
             prompt=page(render(view)),
-            answer=reply.text,
+            answer=text,
         )
         return replace(paid, proposal=proposal)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
 from kernelwright.llm.model import Ask, CallFailed
+from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.opinions import Members, Models, Review
 from kernelwright.proposers.llm.prompts import render
@@ -18,6 +19,7 @@ from kernelwright.proposers.llm.showing import shown_source
 from kernelwright.proposers.llm.view import Stage
 
 VOTES = 3
+REASON_LENGTH = 300
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def majority(stage: Stage, reviews: Sequence[Review | None]) -> Opinion:
     cast = [review for review in reviews if review is not None]
     against = [review for review in cast if not review.passes]
     confidence = sum(review.confidence for review in against) / len(against) if against else 0.0
-    reason = " ".join(max(against, key=lambda review: review.confidence).reason.split())[:300] if against else ""
+    reason = one_line(max(against, key=lambda review: review.confidence).reason, REASON_LENGTH) if against else ""
     return Opinion(stage, len(cast), len(against), confidence, reason)
 
 
