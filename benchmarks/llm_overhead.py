@@ -92,6 +92,7 @@ def main() -> None:
     report = {
         "command": "python benchmarks/llm_overhead.py",
         "cores": len(os.sched_getaffinity(0)),
+        "load_average": os.getloadavg()[0],
         "latency_seconds": given.latency,
         "concurrency_limit": given.concurrency,
         "concurrency_reached": most,

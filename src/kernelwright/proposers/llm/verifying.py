@@ -48,12 +48,7 @@ class Panel:
 
     def opinions(self, candidates: Sequence[Candidate], stages: Sequence[Stage], seed: int) -> list[list[Opinion]]:
         """For each candidate, one opinion of each verifier. All of them are asked at once."""
-        asks = [
-            self._ask(candidate, stage, vote, seed)
-            for candidate in candidates
-            for stage in stages
-            for vote in range(self.votes)
-        ]
+        asks = [ask for candidate in candidates for ask in self.asks(candidate, stages, seed)]
         replies = iter(self.models.ask_all(asks))
         found = []
         for _ in candidates:
@@ -65,13 +60,14 @@ class Panel:
         return found
 
     def asks(self, candidate: Candidate, stages: Sequence[Stage], seed: int) -> list[Ask]:
-        return [self._ask(candidate, stage, vote, seed) for stage in stages for vote in range(self.votes)]
-
-    def _ask(self, candidate: Candidate, stage: Stage, vote: int, seed: int) -> Ask:
-        view = self.ground.about(stage, shown_source(candidate))
-        member = self.members[vote % len(self.members)] if self.members else None
-        own = derived(seed, f"{stage} {candidate.id} {vote}")
-        return Ask(stage.value, render(view), own, member=member, answer=Review)
+        found = []
+        for stage in stages:
+            prompt = render(self.ground.about(stage, shown_source(candidate)))
+            for vote in range(self.votes):
+                member = self.members[vote % len(self.members)] if self.members else None
+                own = derived(seed, f"{stage} {candidate.id} {vote}")
+                found.append(Ask(stage.value, prompt, own, member=member, answer=Review))
+        return found
 
 
 def majority(stage: Stage, reviews: Sequence[Review | None]) -> Opinion:
