@@ -88,6 +88,16 @@ def test_what_does_not_build_goes_back_with_the_compilers_words() -> None:
     assert proposals[1].genes[USD] == pytest.approx(0.02)
 
 
+def test_a_long_source_is_mended_by_changes() -> None:
+    long = "int a;\n" + "// filler\n" * 1000
+    search, new = "int a;", toy.source_of((6,) * 8).strip()
+    edit = f"Idea: mended\n<<<<<<< SEARCH\n{search}\n=======\n{new}\n>>>>>>> REPLACE\n"
+    models = acting.Played(numbered([f"```cpp\n{long}```", edit]))
+    (proposal,) = acting.proposer(models, generation=1).propose(samples.request())
+    assert "<<<<<<< SEARCH" in models.asked[1].prompt.user and "what is new" in models.asked[1].prompt.user
+    assert toy.genes_of(proposal.candidate) == (6,) * 8 and proposal.candidate.source.count("filler") == 1000
+
+
 def test_mending_is_bounded() -> None:
     models = acting.Played(lambda ask: "```cpp\nint a;\n```")
     request, refusals = asked(samples.request())
@@ -169,4 +179,4 @@ def test_a_finalist_is_reviewed_by_several_models() -> None:
 def test_an_estimate_asks_nobody() -> None:
     models = acting.Played()
     found = acting.proposer(models).estimate(samples.request())
-    assert not models.asked and found.calls == 8 + 8 + 8 * 6 and found.usd == pytest.approx(0.64)
+    assert not models.asked and found.calls == 1 + 8 * 3 + 8 * 6 and found.usd == pytest.approx(0.73)

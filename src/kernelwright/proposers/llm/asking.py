@@ -14,6 +14,7 @@ from kernelwright.proposers.model import Operator, Parent, Request
 EXAMPLES = 5
 EDITED = 0.4  # of the requests to vary one parent
 HINTED = 0.75
+LONG = 5000  # characters of a source
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Ground:
         stage = stage_of(request)
         parents = tuple(self.shown(parent) for parent in request.parents)
         examples = tuple(self.shown(one) for one in request.inspirations)
-        mode = _mode(request.operator, chance)
+        mode = repair_mode(parents[0]) if stage is Stage.repair else _mode(request.operator, chance)
         hinted = chance.random() < HINTED
         hint = sampled(self.contract, _limit(parents), chance.getrandbits(32)) if hinted else None
         return PromptView(
@@ -61,6 +62,11 @@ def stage_of(request: Request) -> Stage:
     if request.operator is Operator.repair:
         return Stage.repair
     return Stage.evolve if request.parents or request.inspirations else Stage.translate
+
+
+def repair_mode(subject: ShownKernel) -> Mode:
+    """A long source is mended by changes: writing it out again takes minutes, and makes new mistakes."""
+    return Mode.edit if len(subject.source) > LONG else Mode.rewrite
 
 
 def edited_parent(request: Request) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.llm.model import Ask, CallFailed, FailureKind, Reply
 from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
-from kernelwright.proposers.llm.asking import Ground, edited_parent
+from kernelwright.proposers.llm.asking import Ground, edited_parent, repair_mode
 from kernelwright.proposers.llm.checks import Check, Fault, first_fault
 from kernelwright.proposers.llm.opinions import Models
 from kernelwright.proposers.llm.prompts import page, render
@@ -89,12 +89,12 @@ class Mender:
             return [replace(draft, fault=fault) for draft, fault in zip(drafts, faults, strict=True)]
 
     def _mended(self, broken: list[Draft], request: Request, rounds: int) -> list[Draft]:
-        views = [
-            self.ground.about(Stage.repair, _faulty(draft)).model_copy(
-                update={"variety": derived(request.seed, f"mend {rounds} {index}"), "lessons": request.lessons}
-            )
-            for index, draft in enumerate(broken)
-        ]
+        views = []
+        for index, draft in enumerate(broken):
+            subject = _faulty(draft)
+            seed = derived(request.seed, f"mend {rounds} {index}")
+            more = {"variety": seed, "lessons": request.lessons, "mode": repair_mode(subject)}
+            views.append(self.ground.about(Stage.repair, subject).model_copy(update=more))
         replies = self.models.ask_all([Ask(Stage.repair.value, render(view), view.variety) for view in views])
         again = (
             self._again(draft, view, reply, request) for draft, view, reply in zip(broken, views, replies, strict=True)

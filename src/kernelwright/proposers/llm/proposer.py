@@ -71,14 +71,15 @@ class LlmProposer:
         return Honesty(opinion.votes, opinion.against, opinion.reason)
 
     def estimate(self, request: Request) -> Estimate:
-        """What a generation costs at most: proposals, one round of mending, opinions."""
+        """What a generation costs at most: a diagnosis, proposals, all rounds of mending, opinions."""
         views = self._views(replace(request, parents=()), ask=False)
         asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
         skeleton = Candidate(self.contract, self.means().ground.task.brief.skeleton, "skeleton")
         opinions = [
             ask for _ in views for ask in self.panel.asks(skeleton, self.verifiers, request.seed) if self.verifiers
         ]
-        return self.models.estimate([*asks, *asks, *opinions])
+        rounds = 1 + max(MENDS.values())
+        return self.models.estimate([*asks[:1], *asks * rounds, *opinions])
 
     def _views(self, request: Request, *, ask: bool = True) -> list[PromptView]:
         """Different ones for each answer that is wanted: another hint, another form, a diagnosis or none."""
