@@ -94,6 +94,7 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
         (["--proposer", "templates", "--models", "ollama:m"], "asks no models"),
         (["--proposer", "llm", "--models", "ollama:m", "--generation", "2"], "--measure is more than --generation"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"], "is not a folder of recordings"),
+        (["--proposer", "llm", "--models", "ollama:m", "--replay", ".", "--record", "x"], "leave out one of them"),
         (["--proposer", "llm", "--ensemble", "nowhere.toml"], "nowhere.toml: No such file"),
         (["--budget", "5usdollars"], "cannot read '5usdollars'"),
     ],

@@ -45,6 +45,8 @@ def open_models(run: Started, budget: Budget, spent: float, recorded: Recorded) 
     """The run's ensemble, or one line that says what is missing: a key, a package, a price."""
     if run.ensemble is None:
         raise KernelwrightError("the proposer llm needs models: name some with --models or --ensemble")
+    if recorded.replay is not None and recorded.record is not None:
+        raise KernelwrightError("--replay asks nobody, so that there is nothing to --record: leave out one of them")
     if recorded.replay is not None:
         return Ensemble(run.ensemble, SeedReplayer(recorded.replay), Purse(None), patient=False)
     return open_ensemble(run.ensemble, limit_usd=budget.usd, record=recorded.record, spent=spent)
@@ -61,7 +63,7 @@ def llm_proposer(run: Started, task: Task, models: Ensemble) -> LlmProposer:
         from kernelwright.tasks.drawing import signature
 
         signatures = tuple(signature(task, workload) for workload in task.public_workloads())
-        return Means(ground(run, task), checks_for(run.contract, run.task, signatures))
+        return Means(ground(run, task), checks_for(run.contract, run.task, signatures, device_named(run.device)))
 
     names = tuple(member.name for member in models.members)
     using = verifiers_in_use()

@@ -10,6 +10,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.cuda.target import HOPPER
 from kernelwright.devices import nvidia
+from kernelwright.devices.names import Device
 from kernelwright.proposers.llm.checks import Compiles, CudaBuilds, Emulated, checks_for, first_fault
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature
@@ -56,7 +57,7 @@ def test_a_plan_is_evaluated_in_its_sandbox(signatures: tuple[Signature, ...], t
 @pytest.mark.slow
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU, which judges itself")
 def test_without_a_gpu_the_emulator_is_asked() -> None:
-    checks = checks_for("cuda", "rmsnorm", ())
+    checks = checks_for("cuda", "rmsnorm", (), Device("cuda"))
     assert [type(check) for check in checks] == [CudaBuilds, Emulated]
     good = read_cuda_candidate(KERNELS / "kernels_cuda" / "rmsnorm_vector")
     emulated = Emulated("rmsnorm")

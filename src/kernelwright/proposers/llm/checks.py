@@ -15,6 +15,7 @@ from kernelwright.contracts import HOST_CONTRACTS, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import split
 from kernelwright.contracts.cuda.target import HOPPER, Target, architecture
 from kernelwright.devices import nvidia
+from kernelwright.devices.names import Device
 from kernelwright.judge.build import BuildFailure, build
 from kernelwright.judge.emulate.check import Checker
 from kernelwright.judge.emulate.model import CheckOutcome
@@ -98,13 +99,13 @@ class Emulated:
         return Fault(SENTENCES[found.reason], tuple(lines[:LINES]))
 
 
-def checks_for(contract: str, task: str, signatures: tuple[Signature, ...]) -> tuple[Check, ...]:
+def checks_for(contract: str, task: str, signatures: tuple[Signature, ...], device: Device) -> tuple[Check, ...]:
     """In the order in which they are worth trying."""
     if contract in HOST_CONTRACTS:
         return (Compiles(signatures),)
     if nvidia.absence():
         return (CudaBuilds(signatures, HOPPER), Emulated(task))
-    gpu = nvidia.probe()
+    gpu = nvidia.probe(device.index)
     target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
     return (CudaBuilds(signatures, target),)
 
