@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kernelwright.llm.config import Effort, Member
 from kernelwright.llm.model import FailureKind, Usage
@@ -58,6 +58,12 @@ class Brought(_Value):
     usd: float | None = 0.0  # None: the price is unknown
     prices: str = ""  # whose price it is
     model: str = ""  # as the provider names it
+
+    @field_validator("text", "detail", mode="after")
+    @classmethod
+    def _whole_characters(cls, said: str) -> str:
+        """JSON may bring half of a surrogate pair, which no file and no journal could keep."""
+        return said.encode("utf-8", "replace").decode("utf-8")
 
 
 class Transport(Protocol):
