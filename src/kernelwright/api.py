@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,6 +56,8 @@ def optimize(
     plateau: int = DEFAULT_PLATEAU,
     runs: str | Path = DEFAULT_ROOT,
     own_oracle: bool = False,
+    models: Sequence[str] = (),
+    ensemble: str | Path | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
@@ -66,8 +68,10 @@ def optimize(
     path = write_task(function, example_inputs, Path(runs), name)
     reference = f"{path}:backward" if direction == "backward" else str(path)
     form, where = placed(contract, device)
-    wishes = Wishes(reference, proposer, policy, form, where, seed, plateau)
-    folder = begin(wishes, [Path(one) for one in start], Path(runs))
+    wishes = Wishes(reference, proposer, policy, form, where, seed, plateau, models=tuple(models))
+    if ensemble is not None:
+        wishes = replace(wishes, ensemble=Path(ensemble))
+    folder = begin(wishes, [Path(one) for one in start], Path(runs), budget)
     state = carry_on(folder, budget, _Nobody(tell), own_oracle=own_oracle)
     return _optimized(state, folder, reference)
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from typer.testing import CliRunner
 
-from kernelwright.cli.main import app
+from kernelwright.cli.main import COMMANDS, assembled
+
+app = assembled(COMMANDS)
 
 runner = CliRunner()
 
@@ -65,3 +69,13 @@ def test_a_contract_is_told() -> None:
 
 def test_the_version_is_told() -> None:
     assert runner.invoke(app, ["--version"]).stdout.startswith("kernelwright ")
+
+
+def test_a_command_imports_no_other_commands() -> None:
+    """Importing all of them would take longer than judging with a warm oracle."""
+    program = (
+        "import sys; from kernelwright.cli.main import assembled, needed; assembled(needed(['judge', 'x'])); "
+        "print([name for name in sys.modules if name in ('kernelwright.cli.check', 'kernelwright.search.driver')])"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == "[]"

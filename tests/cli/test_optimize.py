@@ -9,12 +9,14 @@ import pytest
 from tests.search import toy
 from typer.testing import CliRunner
 
-from kernelwright.cli.main import app
+from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search import proposing, session
+
+app = assembled(COMMANDS)
 
 runner = CliRunner()
 

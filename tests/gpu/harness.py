@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -26,9 +27,10 @@ from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.layout import Access, lay_out
 from kernelwright.judge.gpu.own import helper_kernels
-from kernelwright.judge.gpu.sanitize import Inspection, inspect_all
+from kernelwright.judge.gpu.sanitize import Inspection
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 T = TypeVar("T")
@@ -177,9 +179,8 @@ class Bench:
         oracle = self.oracle(size)
         oracle.load()
         built = made.built[0]
-        return with_descriptors(
-            oracle, lambda fds: inspect_all(built.program, [built.cubin], fds, self.helpers, word=oracle.word)
-        )
+        inspectors = Inspectors(self.helpers, 0, 0, nullcontext)
+        return with_descriptors(oracle, lambda fds: inspectors.inspect(built.program, [built.cubin], fds, oracle.word))
 
     def close(self) -> None:
         self.pool.close()

@@ -18,7 +18,7 @@ from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.judge.baseline import _map_tensor
 from kernelwright.judge.channel import Message
-from kernelwright.judge.gpu import job, workshop
+from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
 from kernelwright.judge.gpu.program import FunctionUse, Program
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
@@ -123,7 +123,7 @@ class PlayedLauncher:
         else:
             self._out.copy_(self._x * (3 if self._does == "wrong" else 2))
         if self._does == "instant":
-            return Timing(1e-12, EMPTY.outside - EMPTY.device)
+            return Timing(1e-9, EMPTY.outside - EMPTY.device)
         outside = 3 * KERNEL_SECONDS if self._does == "liar" else KERNEL_SECONDS
         return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside)
 
@@ -144,17 +144,28 @@ class PlayedLauncher:
         self.log.close()
 
 
-def inspected(program: Program, modules: Any, descriptors: Sequence[int], helpers: bytes, **_: Any) -> Any:
+class PlayedInspectors:
     """All tools at once; a kernel called `racy` has a fault that only they see."""
-    with PlayedLauncher(helpers, 0, confine=False) as launcher:
-        try:
-            launcher.open(program, modules, descriptors)
-            launcher.trial(0, 1.0)
-        except Faulted as fault:
-            return tuple(Inspection(tool, fault=fault) for tool in Tool)
-    racy = program.steps[0].function == "racy"
-    finding = Finding(Tool.racecheck, "Race reported between Write access and Read access", 3, "racy")
-    return tuple(Inspection(tool, (finding,) if racy and tool is Tool.racecheck else ()) for tool in Tool)
+
+    def __init__(self, helpers: bytes, *_: object) -> None:
+        self._helpers = helpers
+
+    def inspect(self, program: Program, modules: Any, descriptors: Sequence[int], word: int) -> tuple[Inspection, ...]:
+        with PlayedLauncher(self._helpers, 0, confine=False) as launcher:
+            try:
+                launcher.open(program, modules, descriptors)
+                launcher.trial(word, 1.0)
+            except Faulted as fault:
+                return tuple(Inspection(tool, fault=fault) for tool in Tool)
+        racy = program.steps[0].function == "racy"
+        finding = Finding(Tool.racecheck, "Race reported between Write access and Read access", 3, "racy")
+        return tuple(Inspection(tool, (finding,) if racy and tool is Tool.racecheck else ()) for tool in Tool)
+
+    def refill(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def play(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -172,9 +183,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "can_confine": lambda *_: True,
         "empty_call": lambda *_: EMPTY,
         "sanitizer": lambda: "compute-sanitizer",
+        "Inspectors": PlayedInspectors,
         "wait_until_well": well,
     }.items():
         monkeypatch.setattr(workshop, name, stand_in)
     monkeypatch.setattr(workshop.nvidia, "probe", lambda index: GPU)
-    monkeypatch.setattr(job, "inspect_all", inspected)
     return asked

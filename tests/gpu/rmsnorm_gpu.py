@@ -8,4 +8,5 @@ task = replace(
     resolve("rmsnorm"),
     public=[{"rows": 1024, "cols": 4096}, {"rows": 64, "cols": 128}],
     hidden={"rows": (30, 1200), "cols": (100, 5000)},
+    cuda=None,
 )

@@ -94,11 +94,10 @@ def judge() -> Iterator[Judge]:
         yield one
 
 
-@pytest.fixture(scope="module")
-def careful() -> Iterator[Judge]:
-    """With sanitizers."""
-    with Judge(Settings(baselines=(), effort=Effort(6, 6), device=Device("cuda"), public_only=True)) as one:
-        yield one
+def carefully(judge: Judge, candidate: Candidate) -> Verdict:
+    """With sanitizers, on the public workloads, by the judge that is up."""
+    settings = Settings(baselines=(), effort=Effort(6, 6), device=Device("cuda"), public_only=True)
+    return judge.judge(TASK, candidate, settings=settings)
 
 
 def accepted(verdict: Verdict) -> Verdict:
@@ -152,7 +151,9 @@ def test_an_exploit_is_no_faster_than_its_twin(name: str, judge: Judge) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ONLY_RIGHT)
 def test_an_exploit_finds_nothing_to_use(name: str, judge: Judge) -> None:
-    accepted(judge.judge(TASK, read_source(EXPLOITS / f"{name}.cu")))
+    """Accepted where every call was right; with more blocks than multiprocessors some of them are not."""
+    verdict = judge.judge(TASK, read_source(EXPLOITS / f"{name}.cu"))
+    assert verdict.verdict is Outcome.accepted or verdict.reason in {*WRONG, Reason.timed_out}, verdict.reason
 
 
 @pytest.mark.gpu
@@ -183,8 +184,8 @@ def test_constants_and_several_dtypes(judge: Judge, tmp_path: Path) -> None:
         ("exploits/past_end_one.cu", "memcheck"),
     ],
 )
-def test_the_sanitizers_reject_with_a_line(path: str, words: str, careful: Judge) -> None:
-    verdict = careful.judge(TASK, read_source(HERE / path))
+def test_the_sanitizers_reject_with_a_line(path: str, words: str, judge: Judge) -> None:
+    verdict = carefully(judge, read_source(HERE / path))
     assert (verdict.stage, verdict.reason) == (Stage.safety, Reason.unsafe), verdict.evidence
     assert isinstance(verdict.evidence, SanitizerEvidence)
     assert any(line.startswith("kernel.cu:") and words in line for line in verdict.evidence.lines)
@@ -194,8 +195,8 @@ def test_the_sanitizers_reject_with_a_line(path: str, words: str, careful: Judge
 @pytest.mark.slow
 @needs_sanitizer
 @pytest.mark.parametrize("name", ["rmsnorm_vector", "rmsnorm_split"])
-def test_the_sanitizers_let_an_honest_kernel_pass(name: str, careful: Judge) -> None:
-    verdict = accepted(careful.judge(TASK, read_source(KERNELS / name)))
+def test_the_sanitizers_let_an_honest_kernel_pass(name: str, judge: Judge) -> None:
+    verdict = accepted(carefully(judge, read_source(KERNELS / name)))
     assert verdict.conditions.safety == "memcheck+racecheck+initcheck"
 
 

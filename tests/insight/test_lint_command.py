@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from kernelwright.cli.main import app
+from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.devices import peaks_cpu
 from kernelwright.devices.peaks_cpu import CpuPeaks
+
+app = assembled(COMMANDS)
 
 BAD = Path(__file__).parents[1] / "tasks" / "bad"
 runner = CliRunner()

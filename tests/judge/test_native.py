@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.native import compiler
+from kernelwright.judge.native import compiler, program
 
 find = compiler.__wrapped__
 
@@ -42,3 +43,10 @@ def test_nothing_but_wrappers_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(wrapper(tmp_path).parent))
     with pytest.raises(CannotDecide, match="set CXX"):
         find()
+
+
+def test_threads_that_need_a_program_first_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    with ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(lambda _: program.__wrapped__("flush.so"), range(4)))
+    assert len(found) == 1 and found.pop().is_file()

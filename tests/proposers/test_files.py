@@ -10,19 +10,22 @@ from pathlib import Path
 import pytest
 
 from kernelwright.judge.verdict import author_view
-from kernelwright.proposers.files import Files, read_answer
-from kernelwright.proposers.model import Operator, Parent, Proposal, Refusal, Request
+from kernelwright.proposers.files import Files, read_file
+from kernelwright.proposers.llm.prompts import page, render
+from kernelwright.proposers.model import Operator, Parent, Proposal, Refusal
+from kernelwright.proposers.once import Once
+from kernelwright.search.actions import Ask
+from kernelwright.search.driver import Driver
+from kernelwright.search.policies import policy_named
+from kernelwright.search.run import create, look, take_up
+from tests.proposers.llm import samples
 from tests.search import toy
 
 PLAN = "/* plan.py\nimport kw\n*/\n"
 
 
 def proposer(folder: Path, limit: float = 0.0, contract: str = "cpp") -> Files:
-    return Files(folder, contract, "# toy under the cpp contract\n", limit)
-
-
-def asked(operator: Operator = Operator.fresh, seed: int = 1, *parents: Parent) -> Request:
-    return Request(operator, 4, seed, parents)
+    return Files(folder, Once(lambda: samples.ground(contract)), contract, limit)
 
 
 def put(path: Path, text: str) -> None:
@@ -30,13 +33,14 @@ def put(path: Path, text: str) -> None:
     os.utime(path, (time.time() - 5, time.time() - 5))
 
 
-def test_a_request_is_written_and_its_answer_taken(tmp_path: Path) -> None:
+def test_a_request_is_the_prompt_of_a_model_and_its_answer_is_taken(tmp_path: Path) -> None:
     put(tmp_path / "0001.answer.cpp", "// sums rows in two passes\nvoid kernel() {}\n")
-    (proposal,) = proposer(tmp_path).propose(asked())
-    assert proposal.candidate.source.endswith("void kernel() {}\n") and proposal.origin == "files 0001"
-    assert proposal.note == "sums rows in two passes" and proposal.prompt.startswith("# toy under the cpp contract")
-    page = (tmp_path / "0001.md").read_text()
-    assert page.startswith(proposal.prompt) and "`0001.answer.cpp`" in page and "`0001.answer.md`" in page
+    (proposal,) = proposer(tmp_path).propose(samples.request())
+    assert proposal.candidate.source.endswith("void kernel() {}\n") and proposal.origin == "files translate 0001"
+    assert proposal.note == "sums rows in two passes"
+    assert proposal.prompt == page(render(samples.ground().view(samples.request())))
+    text = (tmp_path / "0001.md").read_text()
+    assert text.startswith(proposal.prompt) and "`0001.answer.cpp`" in text and "`0001.answer.md`" in text
 
 
 def test_parents_are_shown_with_what_an_author_may_know(tmp_path: Path) -> None:
@@ -44,38 +48,51 @@ def test_parents_are_shown_with_what_an_author_may_know(tmp_path: Path) -> None:
     verdict = toy.verdict_of(candidate, [("public one", 2.0, False), ("secret one", 3.0, True)])
     parent = Parent(Proposal(candidate, "toy", note="a note"), author_view(verdict), 2.0)
     with pytest.raises(Refusal, match=r"0001\.md: no answer within 0 s"):
-        proposer(tmp_path).propose(asked(Operator.mutate, 1, parent))
-    page = (tmp_path / "0001.md").read_text()
-    assert candidate.source.strip() in page and "public one" in page and "a note" in page
-    assert "secret one" not in page and "faster variation" in page
+        proposer(tmp_path).propose(samples.request(Operator.mutate, parent))
+    text = (tmp_path / "0001.md").read_text()
+    assert candidate.source.strip() in text and "public one" in text and "a note" in text
+    assert "secret one" not in text and "# The parent" in text
 
 
 def test_an_answer_that_comes_later_is_waited_for(tmp_path: Path) -> None:
     waiting = threading.Timer(0.2, put, [tmp_path / "0001.answer.cpp", "int a;\n"])
     waiting.start()
-    (proposal,) = proposer(tmp_path, limit=20.0).propose(asked())
+    (proposal,) = proposer(tmp_path, limit=20.0).propose(samples.request())
     assert proposal.candidate.source == "int a;\n"
 
 
-def test_the_same_request_after_a_crash_is_the_same_file(tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(Refusal):
-            proposer(tmp_path).propose(asked(seed=1))
+def test_a_request_keeps_its_file_and_its_words_after_a_crash(tmp_path: Path) -> None:
     with pytest.raises(Refusal):
-        proposer(tmp_path).propose(asked(seed=2))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0001.md", "0002.md"]
+        proposer(tmp_path).propose(samples.request(number=3))
+    before = (tmp_path / "0003.md").read_text()
+    put(tmp_path / "0003.answer.cpp", "int a;\n")
+    (proposal,) = proposer(tmp_path).propose(samples.request(number=3, seed=99))
+    assert (tmp_path / "0003.md").read_text() == before and before.startswith(proposal.prompt)
+    with pytest.raises(Refusal):
+        proposer(tmp_path).propose(samples.request(number=5))
+    assert sorted(path.name for path in tmp_path.glob("*.md")) == ["0003.md", "0005.md"]
 
 
-def test_the_longest_block_of_a_chat_is_the_source(tmp_path: Path) -> None:
-    put(tmp_path / "a.md", "Try this:\n```cpp\nint a;\n```\nor rather\n~~~\nint a; int b;\n~~~\nGood luck!\n")
-    assert read_answer(tmp_path / "a.md", "cpp").source == "int a; int b;\n"
+def test_edits_apply_to_the_parent_that_was_shown(tmp_path: Path) -> None:
+    parent = samples.parent((1,) * 8)
+    put(tmp_path / "0001.answer.md", "<<<<<<< SEARCH\nuse(9)\n=======\nuse(2)\n>>>>>>> REPLACE\n")
+    with pytest.raises(Refusal, match="is not in the parent"):
+        proposer(tmp_path).propose(samples.request(Operator.mutate, parent))
+    source = parent.proposal.candidate.source.rstrip()
+    put(
+        tmp_path / "0001.answer.md",
+        f"Idea: more\n<<<<<<< SEARCH\n{source}\n=======\n// new\n{source}\n>>>>>>> REPLACE\n",
+    )
+    (proposal,) = proposer(tmp_path).propose(samples.request(Operator.mutate, parent))
+    assert proposal.candidate.source == f"// new\n{source}\n" and proposal.note == "more"
+    assert proposal.answer.startswith("Idea: more")
 
 
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
         ("a.md", b"no code here", "has no block of code"),
-        ("a.md", b"```cpp\nnever closed", "has no block of code"),
+        ("a.md", b"```cpp\nnever closed", "never closed"),
         ("a.md", b"```\n\n```\n", "block of code is empty"),
         ("a.cpp", b"\xff\xfe\x00", "is not UTF-8"),
         ("a.cpp", b"int a;\0", "has NUL bytes"),
@@ -86,13 +103,54 @@ def test_the_longest_block_of_a_chat_is_the_source(tmp_path: Path) -> None:
 def test_one_line_for_an_answer_that_is_none(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(Refusal) as caught:
-        read_answer(tmp_path / name, "cpp")
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+        read_file(tmp_path / name, "cpp")
+    assert said in str(caught.value) and "\n" not in str(caught.value) and str(tmp_path / name) in str(caught.value)
 
 
 def test_a_cuda_answer_needs_its_plan(tmp_path: Path) -> None:
     put(tmp_path / "a.cu", f"__global__ void k() {{}}\n{PLAN}")
-    assert read_answer(tmp_path / "a.cu", "cuda").contract == "cuda"
+    assert PLAN in read_file(tmp_path / "a.cu", "cuda")[1].source
     put(tmp_path / "b.cu", "__global__ void k() {}\n")
     with pytest.raises(Refusal, match=r"b\.cu: the source has no plan"):
-        read_answer(tmp_path / "b.cu", "cuda")
+        read_file(tmp_path / "b.cu", "cuda")
+
+
+def _drive(folder: Path, seconds: float, budget: str = "100evals") -> None:
+    """Until so much time has passed; then as if somebody had pressed Ctrl-C."""
+    run = take_up(folder, budget, time.time())
+
+    class Judge(toy.ToyJudge):
+        pass
+
+    driver = Driver(run, proposer(folder / "requests", limit=60.0), Judge(), policy_named("greedy"))
+    until = time.monotonic() + seconds
+    step = driver._step
+
+    def stepping() -> None:
+        if time.monotonic() >= until:
+            raise KeyboardInterrupt
+        step()
+
+    driver._step = stepping  # type: ignore[method-assign]
+    driver.go()
+    run.close()
+
+
+def test_several_requests_are_open_and_answered_in_any_order(tmp_path: Path) -> None:
+    start = Proposal(toy.candidate_of((0, 1, 2, 3, 3, 2, 1, 0)), "start")
+    folder = create(tmp_path, toy.started(proposer="files", lockstep=False, ahead=4, repairs=3), [start])
+    requests = folder / "requests"
+    _drive(folder, 0.5)
+    asked = sorted(path.name for path in requests.glob("????.md"))
+    assert len(asked) == 4 and len({(requests / name).read_text() for name in asked}) == 4
+    for name in asked:
+        assert toy.source_of((0, 1, 2, 3, 3, 2, 1, 0)).strip() in (requests / name).read_text()  # the start comes first
+    before = {name: (requests / name).read_text() for name in asked}
+    put(requests / asked[2].replace(".md", ".answer.cpp"), toy.source_of((5,) * 8))  # the third is answered first
+    _drive(folder, 2.5)
+    state = look(folder)
+    answered = next(entry for entry in state.entries.values() if entry.proposal.origin.startswith("files"))
+    assert answered.proposal.candidate.name == f"answer-{asked[2][:4]}" and answered.verdict is not None
+    assert {name: (requests / name).read_text() for name in asked} == before
+    still = {action.request for action in state.pending.values() if isinstance(action, Ask)}
+    assert {int(name[:4]) for name in asked} - still == {int(asked[2][:4])} and len(still) == 4

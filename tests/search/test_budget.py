@@ -15,6 +15,7 @@ def test_all_parts_in_any_order() -> None:
     assert parse("200evals,30m,10m-device") == Budget(200, 1800.0, 600.0)
     assert parse(" 10m-device , 1eval,1.5h") == Budget(1, 5400.0, 600.0)
     assert parse("90s") == Budget(wall=90.0)
+    assert parse("5usd,10evals") == Budget(10, usd=5.0) and parse("0.25usd") == Budget(usd=0.25)
 
 
 @given(evaluations=amounts, wall=amounts, device=amounts)
@@ -43,6 +44,9 @@ def test_fractions_of_seconds_read_back_the_same(seconds: float) -> None:
         ("0.0m", "leaves nothing to do"),
         ("nan", "cannot read 'nan'"),
         ("5m,", "cannot read ''"),
+        ("5usd,1usd", "limits the same thing twice"),
+        ("0usd", "leaves nothing to do"),
+        ("5eur", "cannot read '5eur'"),
         (f"{'9' * 400}h", "leaves nothing to do"),
     ],
 )
@@ -69,3 +73,11 @@ def test_what_is_used_up_is_named() -> None:
     assert budget.exceeded(Spent(0, 60.0, 0.0)) == "1m of wall time"
     assert budget.used(Spent(5, 45.0, 0.0)) == 0.75
     assert parse("5m-device").exceeded(Spent(0, 0, 300.0)) == "5m of device time"
+
+
+@given(usd=st.floats(0.0001, 1e6))
+def test_money_reads_back_the_same_and_runs_out(usd: float) -> None:
+    budget = Budget(usd=usd)
+    assert parse(str(budget)) == budget
+    assert budget.exceeded(Spent(usd=usd)) is not None and budget.exceeded(Spent(usd=usd / 2)) is None
+    assert budget.used(Spent(usd=usd / 2)) == pytest.approx(0.5)

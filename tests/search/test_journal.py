@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -87,3 +88,30 @@ def test_one_line_for_an_event_that_is_not_one(folder: Path) -> None:
     database.close()
     with pytest.raises(JournalError, match="event 3 cannot be understood"):
         look(folder)
+
+
+def test_a_journal_from_before_models_were_asked_is_still_read(tmp_path: Path) -> None:
+    """Rows as the first version wrote them: events have gained fields and kinds since, and lost none."""
+    rows = [
+        '{"at":1.0,"kind":"started","task":"toy","task_name":"toy","contract":"cpp","device":"cpu","proposer":"files",'
+        '"policy":"greedy","seed":1,"plateau":80,"threads":0,"baselines":["eager"],"wait":60.0,"lockstep":false,'
+        '"bounds":{}}',
+        '{"at":1.0,"kind":"continued","budget":"5evals"}',
+        '{"at":2.0,"kind":"planned","actions":[{"kind":"ask","request":1,"operator":"fresh","count":4,"seed":7,'
+        '"parents":[],"inspirations":[],"island":0}]}',
+        '{"at":3.0,"kind":"proposed","number":1,"request":1,"contract":"cpp","source":"void kernel() {}\\n","name":"a",'
+        '"origin":"files 0001","genes":{},"note":"","parents":[],"prompt":"","island":0,"fingerprint":"f"}',
+        '{"at":3.0,"kind":"refused","request":1,"name":"","why":"w","duplicate_of":null}',
+        '{"at":3.0,"kind":"answered","request":1,"taken":1,"seconds":1.0}',
+    ]
+    Journal(tmp_path).close()
+    database = sqlite3.connect(tmp_path / NAME)
+    kinds = [json.loads(row)["kind"] for row in rows]
+    database.executemany("INSERT INTO events (version, kind, body) VALUES (1, ?, ?)", zip(kinds, rows, strict=True))
+    database.commit()
+    database.close()
+    state = look(tmp_path)
+    assert list(state.entries) == [1] and state.refused == 1 and state.run.ahead == 1 and state.spent.usd == 0
+    run = take_up(tmp_path, "5evals,1usd", 4.0)
+    assert run.state.budget.usd == 1.0
+    run.close()

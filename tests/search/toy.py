@@ -141,7 +141,7 @@ class ToyProposer:
             match request.operator:
                 case Operator.fresh | Operator.sample:
                     genes = tuple(draw.randrange(LEVELS) for _ in range(GENES))
-                case Operator.mutate:
+                case Operator.mutate | Operator.repair:
                     genes = _mutated(parents[0], draw)
                 case Operator.crossover:
                     genes = tuple(draw.choice(pair) for pair in zip(*parents, strict=True))

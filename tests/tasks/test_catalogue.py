@@ -15,7 +15,9 @@ from kernelwright.tasks.resolve import builtin_names, declared
 
 LISTED_WITHOUT_TORCH = """
 import sys
-from kernelwright.cli.main import app
+from kernelwright.cli.main import COMMANDS, assembled
+
+app = assembled(COMMANDS)
 try:
     app(["tasks", "list"])
 except SystemExit as ended:

@@ -11,7 +11,7 @@ from statistics import median
 import pytest
 from typer.testing import CliRunner
 
-from kernelwright.cli.main import app
+from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.insight.lint.finding import Severity
 from kernelwright.insight.lint.ranges import range_findings
 from kernelwright.tasks import TaskError
@@ -23,6 +23,8 @@ from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.reference import torch_dtype
 from kernelwright.tasks.resolve import declared
 from kernelwright.tasks.suites import SUITES, suite
+
+app = assembled(COMMANDS)
 
 DOCS = Path(__file__).parents[2] / "docs" / "tasks.md"
 ROBUST = SUITES["robust"]

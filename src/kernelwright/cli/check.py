@@ -11,10 +11,11 @@ from rich.markup import escape
 
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
-from kernelwright.cli.verdicts import MAX_LINES, SENTENCES, evidence_lines
+from kernelwright.cli.verdicts import MAX_LINES
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
+from kernelwright.judge.words import SENTENCES, evidence_lines
 
 COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome.unchecked: "yellow"}
 

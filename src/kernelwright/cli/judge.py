@@ -18,7 +18,6 @@ from kernelwright.devices.names import Device, Kind, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import sandbox
 from kernelwright.judge.baselines import BASELINES
-from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import baselines as gpu_baselines
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.service.client import WarmJudge
@@ -86,8 +85,7 @@ def judge(
         certify=True,
         device=where,
     )
-    judging = Judge(settings) if own_oracle else WarmJudge(settings, require_sandbox)
-    verdicts = _judge_all(judging, task, candidates, quiet=json, view=view)
+    verdicts = _judge_all(_judge(settings, require_sandbox, own=own_oracle), task, candidates, quiet=json, view=view)
     if json:
         shown = tuple(v if view is View.auditor else author_view(v) for v in verdicts)
         print_json(Report(task=task, results=shown))
@@ -100,6 +98,14 @@ class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
     def open(self, task: str) -> object: ...
 
     def judge(self, task: str, candidate: Candidate, progress: Progress) -> Verdict: ...
+
+
+def _judge(settings: Settings, level: sandbox.Level | None, *, own: bool) -> AnyJudge:
+    if not own:
+        return WarmJudge(settings, level)
+    from kernelwright.judge.controller import Judge  # all that judges: not needed to ask somebody who does
+
+    return Judge(settings)
 
 
 def _judge_all(judge: AnyJudge, task: str, candidates: list[Candidate], *, quiet: bool, view: View) -> list[Verdict]:

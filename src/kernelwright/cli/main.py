@@ -5,35 +5,51 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Annotated, Any
 
 import typer
 
-from kernelwright.cli.check import check
-from kernelwright.cli.contract import contract
-from kernelwright.cli.doctor import doctor
-from kernelwright.cli.judge import judge
-from kernelwright.cli.optimize import optimize
-from kernelwright.cli.oracle import oracle
 from kernelwright.cli.output import complain
-from kernelwright.cli.replay import replay
-from kernelwright.cli.runs import runs
-from kernelwright.cli.tasks import tasks
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
-app = typer.Typer(
-    name="kernelwright",
-    help="Takes a PyTorch operation and returns a faster kernel, with proof that it is right and how fast it is.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+# In the order of help. Each is in a module of its name: a function, or an app with commands of its own.
+COMMANDS = tuple(
+    ["optimize", "runs", "judge", "check", "replay", "tasks", "contract", "prompt", "calibrate", "oracle", "doctor"]
 )
+
+
+def assembled(names: Iterable[str]) -> typer.Typer:
+    """The application with these commands; their modules are imported for it, and no others."""
+    app = typer.Typer(
+        name="kernelwright",
+        help="Takes a PyTorch operation and returns a faster kernel, with proof that it is right and how fast it is.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        callback=common,
+    )
+    for name in names:
+        command = getattr(importlib.import_module(f"kernelwright.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command()(_stoppable(command))
+    return app
+
+
+def needed(arguments: Sequence[str]) -> Sequence[str]:
+    """The command that is called, or all of them where help or an error will list them.
+
+    Importing them all takes longer than judging a candidate with a warm oracle.
+    """
+    return [arguments[0]] if arguments and arguments[0] in COMMANDS else COMMANDS
 
 
 def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,24 +65,12 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-app.command()(_stoppable(optimize))
-app.add_typer(runs, name="runs")
-app.command()(_stoppable(judge))
-app.command()(_stoppable(check))
-app.command()(_stoppable(replay))
-app.add_typer(tasks, name="tasks")
-app.command()(_stoppable(contract))
-app.add_typer(oracle, name="oracle")
-app.command()(_stoppable(doctor))
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"kernelwright {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def common(
     version: Annotated[
         bool,
@@ -81,7 +85,7 @@ def main() -> None:
         complain(f"Kernelwright runs on Linux; this is {sys.platform}. A Linux machine or container will do.")
         raise SystemExit(2)
     try:
-        app()
+        assembled(needed(sys.argv[1:]))()
     except KernelwrightError as error:
         complain(str(error))
         raise SystemExit(error.exit_code) from None

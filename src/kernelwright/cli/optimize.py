@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from kernelwright.cli.judge import baselines_named
 from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import StopReason
+from kernelwright.search.asking import Recorded
 from kernelwright.search.run import look
 from kernelwright.search.session import (
     DEFAULT_BUDGET,
@@ -22,6 +25,7 @@ from kernelwright.search.session import (
     Wishes,
     begin,
     carry_on,
+    estimated,
     find,
     placed,
 )
@@ -34,7 +38,7 @@ def optimize(
     task: Annotated[
         str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
     ] = None,
-    proposer: Annotated[str, typer.Option(help="Where candidates come from: templates, files.")] = "templates",
+    proposer: Annotated[str, typer.Option(help="Where candidates come from: templates, files, llm.")] = "templates",
     policy: Annotated[str, typer.Option(help="What to try next: greedy, islands, random.")] = "islands",
     contract: Annotated[
         str | None, typer.Option(help="The form that candidates take: cpp, cuda; by default that of the device.")
@@ -56,6 +60,16 @@ def optimize(
         list[str] | None, typer.Option(help="Compare with this baseline only (eager, compile); repeatable.")
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds that `files` waits for an answer.")] = 3600.0,
+    ahead: Annotated[int, typer.Option(min=1, help="Requests of `files` that are open at once.")] = 1,
+    models: Annotated[
+        list[str] | None,
+        typer.Option(help="A model for `llm`, such as openai:gpt-5 or http://host/v1#name; repeatable."),
+    ] = None,
+    ensemble: Annotated[Path | None, typer.Option(help="A TOML file with the models for `llm`.")] = None,
+    generation: Annotated[int, typer.Option(min=1, help="Answers that `llm` asks for at a time.")] = GENERATION,
+    measure: Annotated[int, typer.Option(min=1, help="How many of them are measured at most.")] = MEASURED,
+    record: Annotated[Path | None, typer.Option(help="Keep every call of a model in this directory.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Answer from such a directory; nobody is asked.")] = None,
     runs: Root = DEFAULT_ROOT,
     own_oracle: Annotated[
         bool,
@@ -68,6 +82,7 @@ def optimize(
     """Search for a faster kernel. Exit code 0: there is a best; 1: there is none; 3: interrupted."""
     if budget is not None:
         budgets.parse(budget)
+    recorded = Recorded(record, replay)
     if resume is not None:
         if task is not None or start:
             raise KernelwrightError("--resume goes on with what a run began with: leave TASK and --start out")
@@ -77,14 +92,18 @@ def optimize(
             raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
         form, where = placed(contract, device)
         chosen = baselines_named(baseline, where.kind)
-        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait)
-        folder = begin(wishes, start or (), runs)
+        asked = (tuple(models or ()), ensemble, generation, measure)
+        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait, ahead, *asked)
+        folder = begin(wishes, start or (), runs, budget or DEFAULT_BUDGET, recorded)
     limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
     out = console()
     if not json:
         out.print(f"run {folder}", soft_wrap=True)
+        cost = estimated(folder, limit, recorded)
+        if cost is not None:
+            out.print(escape(f"estimate: {cost}"), soft_wrap=True)
     with view_for(out, quiet=json) as view:
-        state = carry_on(folder, limit, view, own_oracle=own_oracle)
+        state = carry_on(folder, limit, view, own_oracle=own_oracle, recorded=recorded)
     _end(state, folder, json=json)
 
 

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.verdicts import duration
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
+from kernelwright.judge.words import duration
 from kernelwright.search.directory import BEST
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
-from kernelwright.search.summary import gain_over_start, lineage, why_stopped
+from kernelwright.search.summary import gain_over_start, lineage, money, reviewed, suspects, why_stopped
 
 SCHEMA_VERSION = 1
 
@@ -32,6 +32,7 @@ class BestReport(BaseModel):
     certificates: tuple[str, ...]
     verdict: Verdict | AuthorVerdict | None
     gain_over_start: str | None
+    review: str | None = None
 
 
 class RunReport(BaseModel):
@@ -51,6 +52,10 @@ class RunReport(BaseModel):
     device_seconds: float
     candidates: int
     refused: int
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    unpriced_calls: int = 0
     leader: int | None
     best: BestReport | None
 
@@ -73,6 +78,10 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
         device_seconds=state.spent.device,
         candidates=len(state.entries),
         refused=state.refused,
+        calls=state.calls,
+        tokens=state.tokens,
+        usd=state.spent.usd,
+        unpriced_calls=state.unpriced,
         leader=state.leader,
         best=_best(state),
     )
@@ -93,6 +102,7 @@ def _best(state: State) -> BestReport | None:
         certificates=proof.names if proof else (),
         verdict=proof.verdict if proof else entry.verdict,
         gain_over_start=gain_over_start(state),
+        review=reviewed(entry),
     )
 
 
@@ -103,6 +113,10 @@ def show(out: Console, state: State, folder: Path) -> None:
         f"  {found.evaluations} evaluations, {duration(max(found.wall_seconds, 1e-9))}, {found.candidates} candidates, "
         f"{found.refused} refused before they cost anything"
     )
+    if found.calls:
+        out.print(f"  {escape(money(state))}")
+    for line in suspects(state):
+        out.print(f"  [yellow]{escape(line)}[/]", soft_wrap=True)
     if found.best is None:
         _no_best(out, state)
     else:
@@ -129,6 +143,8 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
         out.print(_table(best.verdict.workloads))
     if best.gain_over_start:
         out.print(f"  [dim]gain[/]     {escape(best.gain_over_start)}", soft_wrap=True)
+    if best.review:
+        out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
     out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
     out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
     out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)

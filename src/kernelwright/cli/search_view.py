@@ -14,11 +14,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.progress import Progress
-from kernelwright.cli.verdicts import SENTENCES
 from kernelwright.judge.verdict import Outcome, Reason
-from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Stopped
+from kernelwright.judge.words import SENTENCES
+from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Reviewed, Stopped
 from kernelwright.search.score import fraction_of_bound
 from kernelwright.search.state import State
+from kernelwright.search.summary import money
 
 LAST = 6
 
@@ -45,6 +46,9 @@ def line(event: Event, state: State) -> str | None:
             return f"{event.number:04d}  abandoned: {event.why}"
         case Refused() if event.duplicate_of is None:
             return f"refused: {event.name} {event.why}"
+        case Reviewed() if event.suspected:
+            who = f"{event.against} of {event.votes} reviewers"
+            return f"{event.number:04d}  {who} suspect that it cheats: {event.reason}"
         case Stopped():
             return f"stopped: {event.reason.replace('_', ' ')} {event.detail}"
     return None
@@ -74,6 +78,8 @@ def status(state: State) -> list[tuple[str, str]]:
         leader = state.entries[state.leader]
         rows.append(("fastest", f"{leader.number:04d}  about {leader.provisional:.2f}× (provisional)"))
     rows.append(("candidates", f"{len(state.entries)}, {len(state.queue)} in the queue, {state.refused} refused"))
+    if state.calls:
+        rows.append(("models", money(state)))
     rows.append(("budget left", state.budget.left(state.spent)))
     return rows
 

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -66,6 +67,9 @@ def compiler_version() -> str:
     return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else "unknown"
 
 
+_COMPILING = threading.Lock()  # several threads may need the same program first
+
+
 @cache
 def program(name: str) -> Path:
     """The path of a native program, compiled on first use."""
@@ -77,8 +81,9 @@ def program(name: str) -> Path:
     for path in sorted(SOURCES.iterdir()):
         digest.update(path.name.encode() + path.read_bytes())
     target = cache_dir("native") / f"{digest.hexdigest()[:24]}-{name}"
-    if not target.exists():
-        _compile(source, flags, target)
+    with _COMPILING:
+        if not target.exists():
+            _compile(source, flags, target)
     return target
 
 

@@ -12,22 +12,33 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import AuthorVerdict
 
 Gene = int | float | str | bool
+# Genes that say which model wrote a candidate and what that cost. No tunable can have such a name.
+MEMBER, USD = "llm.member", "llm.usd"
 
 
 class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
-    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on."""
+    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on.
+
+    `final`: there is no use in asking again, because no money is left to ask with.
+    """
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class Operator(StrEnum):
     """What is wanted: something new, a variation of one parent, or a cross of several.
 
-    `fresh` is the best that the proposer can think of, `sample` one drawn by chance alone, for comparison.
+    `fresh` is the best that the proposer can think of, `sample` one drawn by chance alone, for comparison. `repair` is
+    for a parent that was rejected, of a proposer that can read why.
     """
 
     fresh = "fresh"
     sample = "sample"
     mutate = "mutate"
     crossover = "crossover"
+    repair = "repair"
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,7 @@ class Proposal:
     note: str = ""  # what the kernel does, in a sentence
     parents: tuple[str, ...] = ()  # ids of candidates
     prompt: str = ""  # what was asked, where somebody was asked in words
+    answer: str = ""  # and what was answered
 
 
 @dataclass(frozen=True)
@@ -51,14 +63,50 @@ class Parent:
     score: float | None  # None: no score, because it was not accepted or its speed is undecided
 
 
+class Refuse(Protocol):
+    """Told of an answer that becomes no proposal: its name, why, whose it was and what it cost."""
+
+    def __call__(self, name: str, why: str, member: str = "", usd: float = 0.0) -> None: ...
+
+
+def _nobody(name: str, why: str, member: str = "", usd: float = 0.0) -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """An error of this run, and what was done about it; empty where nobody has mended it yet."""
+
+    fault: str
+    remedy: str = ""
+
+
 @dataclass(frozen=True)
 class Request:
+    """`number` is the same when a run goes on after a crash, and no other request's."""
+
     operator: Operator
     count: int
     seed: int
     parents: tuple[Parent, ...] = ()
     inspirations: tuple[Parent, ...] = ()  # accepted ones, slowest first
     known: Container[str] = frozenset()  # ids of all candidates of the run: what is proposed again is refused
+    number: int = 0
+    lessons: tuple[Lesson, ...] = ()
+    refuse: Refuse = _nobody
+
+
+@dataclass(frozen=True)
+class Honesty:
+    """What reviewers think of a finalist. No votes: nobody could be asked, which is no objection."""
+
+    votes: int
+    against: int
+    reason: str = ""
+
+
+class Reviewer(Protocol):
+    def review(self, candidate: Candidate, seed: int) -> Honesty: ...
 
 
 class Proposer(Protocol):

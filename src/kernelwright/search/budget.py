@@ -1,7 +1,7 @@
-"""A budget: how many evaluations, how much wall time, how much device time a run may take.
+"""A budget: how many evaluations, how much wall time, device time and money a run may take.
 
-Written `200evals,30m,10m-device`, in any order; what is not named is not limited. What was spent is folded from the
-journal. Time during which no driver was at work does not count.
+Written `200evals,30m,10m-device,5usd`, in any order; what is not named is not limited. What was spent is folded
+from the journal. Time during which no driver was at work does not count.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from kernelwright.errors import KernelwrightError
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _EVALUATIONS = re.compile(r"([0-9]+)evals?")
+_MONEY = re.compile(r"([0-9]+(?:\.[0-9]+)?)usd")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])(-device)?")
-EXAMPLE = "200evals,30m,10m-device"
+EXAMPLE = "200evals,30m,10m-device,5usd"
 
 
 class BudgetError(KernelwrightError):
@@ -28,6 +29,7 @@ class Spent:
     evaluations: int = 0
     wall: float = 0.0
     device: float = 0.0
+    usd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Budget:
     evaluations: int | None = None
     wall: float | None = None
     device: float | None = None
+    usd: float | None = None
 
     def exceeded(self, spent: Spent) -> str | None:
         """Which part of it is used up, in words."""
@@ -46,6 +49,8 @@ class Budget:
             return f"{_seconds(self.wall)} of wall time"
         if self.device is not None and spent.device >= self.device:
             return f"{_seconds(self.device)} of device time"
+        if self.usd is not None and spent.usd >= self.usd:
+            return f"{_dollars(self.usd)} for models"
         return None
 
     def used(self, spent: Spent) -> float:
@@ -54,6 +59,7 @@ class Budget:
             (spent.evaluations, self.evaluations),
             (spent.wall, self.wall),
             (spent.device, self.device),
+            (spent.usd, self.usd),
         )
         return max((amount / limit for amount, limit in parts if limit is not None), default=0.0)
 
@@ -72,6 +78,8 @@ class Budget:
             parts.append(_seconds(round(max(0.0, self.wall - spent.wall))))
         if self.device is not None:
             parts.append(f"{_seconds(round(max(0.0, self.device - spent.device)))} on the device")
+        if self.usd is not None:
+            parts.append(f"{_dollars(round(max(0.0, self.usd - spent.usd), 2))} for models")
         return ", ".join(parts) or "no limit"
 
     def __str__(self) -> str:
@@ -82,6 +90,8 @@ class Budget:
             parts.append(_seconds(self.wall))
         if self.device is not None:
             parts.append(f"{_seconds(self.device)}-device")
+        if self.usd is not None:
+            parts.append(f"{Decimal(repr(self.usd)):f}usd")
         return ",".join(parts)
 
 
@@ -95,12 +105,16 @@ def parse(text: str) -> Budget:
             raise BudgetError(f"budget {text!r}: {part.strip()} leaves nothing to do; write more than 0")
         found[name] = amount
     evaluations = found.get("evaluations")
-    return Budget(None if evaluations is None else int(evaluations), found.get("wall"), found.get("device"))
+    return Budget(
+        None if evaluations is None else int(evaluations), found.get("wall"), found.get("device"), found.get("usd")
+    )
 
 
 def _part(part: str, whole: str) -> tuple[str, float]:
     if match := _EVALUATIONS.fullmatch(part):
         return "evaluations", int(match[1])
+    if match := _MONEY.fullmatch(part):
+        return "usd", float(match[1])
     if match := _TIME.fullmatch(part):
         return "device" if match[3] else "wall", float(match[1]) * UNITS[match[2]]
     raise BudgetError(f"budget {whole!r}: cannot read {part!r}; write it as in {EXAMPLE}")
@@ -112,3 +126,7 @@ def _seconds(seconds: float) -> str:
         if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
             return f"{seconds / UNITS[unit]:.0f}{unit}"
     return f"{seconds:.0f}s" if seconds == int(seconds) else f"{Decimal(repr(seconds)):f}s"
+
+
+def _dollars(usd: float) -> str:
+    return f"${usd:,.2f}" if usd >= 0.01 or usd == 0 else f"${usd:g}"

@@ -1,7 +1,8 @@
 """A run's directory, for a person with ls and cat. Made from the journal, and made again from it when a run goes on.
 
     journal.db                    everything that happened
-    candidates/0001-NAME/         kernel.cpp (or kernel.cu and plan.py), about.json, verdict.json, prompt.md if any
+    candidates/0001-NAME/         kernel.cpp (or kernel.cu and plan.py), about.json, verdict.json;
+                                  prompt.md and answer.md where somebody was asked in words
     best/                         the same files of the reigning best; missing until somebody earned it
     summary.md                    where the run stands
 
@@ -80,6 +81,8 @@ class Directory:
             _write(place / name, text)
         if entry.proposal.prompt:
             _write(place / "prompt.md", entry.proposal.prompt)
+        if entry.proposal.answer:
+            _write(place / "answer.md", entry.proposal.answer)
         self._about(entry)
 
     def _judged(self, entry: Entry) -> None:

@@ -9,21 +9,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kernelwright.errors import DeadlinePassed, KernelwrightError
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict, author_view
-from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
+from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer
 from kernelwright.search import contest as contests
-from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.budget import Spent
-from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Stopped
+from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Reviewed, Stopped
 from kernelwright.search.judging import Judging, Terms, judge_quickly
-from kernelwright.search.policy import Policy, decide
+from kernelwright.search.lessons import lessons
+from kernelwright.search.policy import Policy, decide, request_seed
 from kernelwright.search.run import Run
 from kernelwright.search.score import provisional
 from kernelwright.search.state import State
-from kernelwright.search.take import refusal, sweep, take
+from kernelwright.search.take import refusal, refused, sweep, take
 
 PATIENCE = 1.0  # seconds between looks at the budget while only the proposer is at work
 
@@ -39,11 +41,13 @@ class Driver:
         *,
         clock: Callable[[], float] = time.time,
         progress: Progress = quiet,
+        reviewer: Reviewer | None = None,
     ) -> None:
         self._run, self._proposer, self._judge, self._policy = run, proposer, judge, policy
         self._terms, self._clock, self._progress = terms or Terms(), clock, progress
+        self.reviewer = reviewer
         self._answered = threading.Condition(run.lock)
-        self._asked: int | None = None  # the request that a thread is at work on
+        self._asked: set[int] = set()  # the requests that a thread is at work on, each
         self._failure: BaseException | None = None
         self._over = False
 
@@ -62,6 +66,11 @@ class Driver:
             with self._run.lock:
                 self._over = True
         return self.state
+
+    def settle(self, seconds: float) -> None:
+        """Waits a little for requests that end because their run did: what they cost is still to be written down."""
+        with self._answered:
+            self._answered.wait_for(lambda: not self._asked, seconds)
 
     def _step(self) -> None:
         with self._run.lock:
@@ -82,17 +91,26 @@ class Driver:
                     raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
                 if actions:
                     self._run.append(Planned(at=self._clock(), actions=actions))
+                self._plan_ahead()
             pending = tuple(self.state.pending.values())
         for action in pending:
             if isinstance(action, Ask | Sweep):
                 self._begin(action)
         device = next((action for action in pending if isinstance(action, Evaluate | Contest)), None)
         if device is None:
-            self._wait()
+            self._wait(pending)
         elif isinstance(device, Evaluate):
             self._evaluate(device)
         else:
             self._contest(device)
+
+    def _plan_ahead(self) -> None:
+        """Further requests, as long as the run lets several be open and the policy has some."""
+        while self.state.run.ahead > 1:
+            actions = decide(self.state, self._policy)
+            if not actions or any(isinstance(action, Stop) for action in actions):
+                return
+            self._run.append(Planned(at=self._clock(), actions=actions))
 
     def _may_plan(self) -> bool:
         """In lockstep only when everything planned is done, so that chance and timing do not change what is decided."""
@@ -103,15 +121,15 @@ class Driver:
 
     def _spent(self) -> Spent:
         spent = self.state.spent
-        return Spent(spent.evaluations, spent.wall + max(0.0, self._clock() - self.state.last_at), spent.device)
+        return replace(spent, wall=spent.wall + max(0.0, self._clock() - self.state.last_at))
 
     # --- the proposer's side: a thread of its own, so that the device need not wait --------------------------------
 
     def _begin(self, action: Ask | Sweep) -> None:
         with self._run.lock:
-            if self._asked is not None:
+            if action.request in self._asked:
                 return
-            self._asked = action.request
+            self._asked.add(action.request)
         threading.Thread(target=self._ask, args=[action], name="proposer", daemon=True).start()
 
     def _ask(self, action: Ask | Sweep) -> None:
@@ -125,19 +143,30 @@ class Driver:
             self._failure = error
         finally:
             with self._answered:
-                self._asked = None
+                self._asked.discard(action.request)
                 self._answered.notify_all()
 
     def _events(self, action: Ask | Sweep, begin: float) -> Callable[[float], tuple[Event, ...]]:
-        try:
-            proposals = self._propose(action)
-        except Refusal as error:
-            refused = error
-            return lambda at: refusal(action.request, refused, at, time.monotonic() - begin)
-        island = action.island if isinstance(action, Ask) else self.state.entries[action.number].island
-        return lambda at: take(self.state, action.request, island, proposals, at, time.monotonic() - begin)
+        dropped: list[tuple[str, str, str, float]] = []
 
-    def _propose(self, action: Ask | Sweep) -> Sequence[Proposal]:
+        def drop(name: str, why: str, member: str = "", usd: float = 0.0) -> None:
+            dropped.append((name, why, member, usd))
+
+        def all_dropped(at: float) -> list[Event]:
+            return [refused(action.request, *one, at) for one in dropped]
+
+        try:
+            proposals = self._propose(action, drop)
+        except Refusal as caught:
+            error = caught
+            return lambda at: (*all_dropped(at), *refusal(action.request, error, at, time.monotonic() - begin))
+        island = action.island if isinstance(action, Ask) else self.state.entries[action.number].island
+        return lambda at: (
+            *all_dropped(at),
+            *take(self.state, action.request, island, proposals, at, time.monotonic() - begin),
+        )
+
+    def _propose(self, action: Ask | Sweep, drop: Refuse) -> Sequence[Proposal]:
         with self._run.lock:
             entries = self.state.entries
             if isinstance(action, Sweep):
@@ -149,12 +178,16 @@ class Driver:
                 parents=tuple(entries[number].parent for number in action.parents),
                 inspirations=tuple(entries[number].parent for number in action.inspirations),
                 known=self.state.by_id.keys(),
+                number=action.request,
+                lessons=lessons(self.state),
+                refuse=drop,
             )
         return self._proposer.propose(request)[: action.count]
 
-    def _wait(self) -> None:
+    def _wait(self, pending: tuple[Action, ...]) -> None:
+        """Until an answer comes, unless one came since `pending` was looked at."""
         with self._answered:
-            if self._asked is not None:
+            if self._asked and tuple(self.state.pending.values()) == pending:
                 self._answered.wait(PATIENCE)
 
     # --- the device's side --------------------------------------------------------------------------------------------
@@ -197,8 +230,12 @@ class Driver:
         except DeadlinePassed as error:
             self._abandon(action.challenger, error, begin)
             return
-        decision = final.decision
+        decision, review = final.decision, self._reviewed(action.challenger, final.decision)
+        if review is not None and review.suspected and decision.won:
+            why = f"needs a human look: {review.against} of {review.votes} reviewers suspect that it cheats"
+            decision = replace(decision, won=False, why=f"{why}: {review.reason}")
         self._run.append(
+            *((review,) if review is not None else ()),
             Contested(
                 at=self._clock(),
                 challenger=action.challenger,
@@ -213,8 +250,19 @@ class Driver:
                 certificates=final.challenger.certificates,
                 judgings=final.judgings,
                 seconds=time.monotonic() - begin,
-            )
+            ),
         )
+
+    def _reviewed(self, number: int, decision: contests.Decision) -> Reviewed | None:
+        """What models think of a finalist that the judge accepted, asked once. They can only withhold a claim."""
+        entry = self.state.entries[number]
+        if self.reviewer is None or decision.score is None:
+            return None
+        if entry.review is not None and entry.review.votes:
+            return entry.review
+        self._progress("asking for a review of the finalist")
+        found = self.reviewer.review(entry.proposal.candidate, request_seed(self.state.run.seed, -number))
+        return Reviewed(at=self._clock(), number=number, votes=found.votes, against=found.against, reason=found.reason)
 
     def _abandon(self, number: int, error: KernelwrightError, begin: float) -> None:
         self._run.append(Abandoned(at=self._clock(), number=number, why=str(error), seconds=time.monotonic() - begin))

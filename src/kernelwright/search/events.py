@@ -13,6 +13,8 @@ from pydantic import Field, TypeAdapter
 from kernelwright.contracts import Candidate
 from kernelwright.judge.baselines import BASELINES
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Value
+from kernelwright.llm.config import EnsembleConfig
+from kernelwright.llm.model import Called
 from kernelwright.proposers.model import Gene, Proposal
 from kernelwright.search.actions import Action, StopReason
 
@@ -40,6 +42,11 @@ class Started(Happened):
     wait: float = 3600.0  # for a proposer that is a person
     lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
+    ahead: int = Field(default=1, ge=1)  # requests that may be open at once
+    repairs: int = Field(default=0, ge=0)  # of a candidate in a row, by a proposer that can read why it was rejected
+    ensemble: EnsembleConfig | None = None  # who is asked, by the proposer `llm`
+    generation: int = Field(default=0, ge=0)  # answers that are asked for at a time; 0: no generations
+    measure: int = Field(default=0, ge=0)  # and how many of them are measured at most
 
 
 class Continued(Happened):
@@ -68,13 +75,14 @@ class Proposed(Happened):
     note: str = ""
     parents: tuple[str, ...] = ()
     prompt: str = ""
+    answer: str = ""
     island: int = 0
     fingerprint: str  # of the source without comments and layout
 
     @property
     def proposal(self) -> Proposal:
         candidate = Candidate(self.contract, self.source, self.name)
-        return Proposal(candidate, self.origin, self.genes, self.note, self.parents, self.prompt)
+        return Proposal(candidate, self.origin, self.genes, self.note, self.parents, self.prompt, self.answer)
 
 
 class Refused(Happened):
@@ -85,6 +93,8 @@ class Refused(Happened):
     name: str
     why: str
     duplicate_of: int | None = None
+    member: str = ""  # whose answer it was, where models are asked
+    usd: float = 0.0
 
 
 class Answered(Happened):
@@ -92,6 +102,7 @@ class Answered(Happened):
     request: int
     taken: int
     seconds: float
+    over: str = ""  # why it is no use to ask again
 
 
 class Evaluated(Happened):
@@ -132,6 +143,27 @@ class Contested(Happened):
     seconds: float
 
 
+class ModelCalled(Happened):
+    """A call of a language model, a failed one too: what it took, and what it cost."""
+
+    kind: Literal["called"] = "called"
+    call: Called
+
+
+class Reviewed(Happened):
+    """What models think of a finalist's honesty. It is an opinion: the judge's verdict does not depend on it."""
+
+    kind: Literal["reviewed"] = "reviewed"
+    number: int
+    votes: int
+    against: int
+    reason: str = ""
+
+    @property
+    def suspected(self) -> bool:
+        return self.against * 2 > self.votes
+
+
 class Stopped(Happened):
     kind: Literal["stopped"] = "stopped"
     reason: StopReason
@@ -139,7 +171,18 @@ class Stopped(Happened):
 
 
 Event = Annotated[
-    Started | Continued | Planned | Proposed | Refused | Answered | Evaluated | Abandoned | Contested | Stopped,
+    Started
+    | Continued
+    | Planned
+    | Proposed
+    | Refused
+    | Answered
+    | Evaluated
+    | Abandoned
+    | Contested
+    | ModelCalled
+    | Reviewed
+    | Stopped,
     Field(discriminator="kind"),
 ]
 event_of: TypeAdapter[Event] = TypeAdapter(Event)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Ask
-from kernelwright.search.policy import STALE, chance, request
+from kernelwright.search.policy import STALE, chance, inspired, request
 from kernelwright.search.state import State
 
 FIRST = 3  # requests for something new before anything is varied
 FRESH, CROSSED = 0.15, 0.35  # the chance of a fresh request; of a cross, where not fresh
 MATES = 4
-INSPIRATIONS = 2
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,10 @@ class Greedy:
         draw = chance(state)
         ranked = [number for _, number in state.ranking]
         if state.requests < FIRST or not ranked or state.barren >= STALE or draw.random() < FRESH:
-            return request(state, Operator.fresh, inspirations=_slowest_first(ranked[:INSPIRATIONS]))
+            return request(state, Operator.fresh, inspirations=inspired(state))
         leader, mates = ranked[0], ranked[1 : 1 + MATES]
         if mates and draw.random() < CROSSED:
-            return request(state, Operator.crossover, (leader, draw.choice(mates)))
+            pair = (leader, draw.choice(mates))
+            return request(state, Operator.crossover, pair, inspired(state, pair))
         parent = ranked[state.barren % len(ranked)]  # a proposer that has nothing new for one is asked about the next
-        others = [number for number in ranked[: INSPIRATIONS + 1] if number != parent]
-        return request(state, Operator.mutate, (parent,), _slowest_first(others[:INSPIRATIONS]))
-
-
-def _slowest_first(ranked: list[int]) -> tuple[int, ...]:
-    return tuple(reversed(ranked))
+        return request(state, Operator.mutate, (parent,), inspired(state, (parent,)))

@@ -14,14 +14,13 @@ from statistics import median
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Ask
 from kernelwright.search.archive import Kept
-from kernelwright.search.policy import STALE, chance, request
+from kernelwright.search.policy import STALE, chance, inspired, request
 from kernelwright.search.state import State
 
 FRESH, CROSSED = 0.12, 0.3
 MIGRATE_EVERY = 5  # rounds over all islands
 SHARPNESS = 3.0
 LEAST_SPREAD = 0.01  # of a logarithm: differences of one percent are noise
-INSPIRATIONS = 2
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,22 @@ class Islands:
         draw = chance(state)
         island = state.requests % self.count
         kept = state.archive.of(island)
+        if not kept and state.run.repairs:  # its answers are too dear to begin on every island from nothing
+            kept = tuple(state.archive)
         if not kept or state.barren >= STALE or draw.random() < FRESH:
-            return request(state, Operator.fresh, island=island)
+            return request(state, Operator.fresh, inspirations=inspired(state), island=island)
         parent = choose(state, kept, draw)
         if self._migrating(state):
             foreign = state.archive.of((island + 1) % self.count)
             if foreign and foreign[0].number != parent:
-                return request(state, Operator.crossover, (parent, foreign[0].number), island=island)
+                return self._crossed(state, (parent, foreign[0].number), island)
         others = tuple(one for one in kept if one.number != parent)
         if others and draw.random() < CROSSED:
-            return request(state, Operator.crossover, (parent, choose(state, others, draw)), island=island)
-        inspirations = tuple(one.number for one in reversed(others[:INSPIRATIONS]))
-        return request(state, Operator.mutate, (parent,), inspirations, island=island)
+            return self._crossed(state, (parent, choose(state, others, draw)), island)
+        return request(state, Operator.mutate, (parent,), inspired(state, (parent,)), island=island)
+
+    def _crossed(self, state: State, parents: tuple[int, int], island: int) -> Ask:
+        return request(state, Operator.crossover, parents, inspired(state, parents), island=island)
 
     def _migrating(self, state: State) -> bool:
         return (state.requests // self.count) % MIGRATE_EVERY == MIGRATE_EVERY - 1

@@ -13,7 +13,7 @@ from typing import Protocol
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.score import fraction_of_bound
-from kernelwright.search.state import Entry, State
+from kernelwright.search.state import Entry, Standing, State
 from kernelwright.search.tunables import TunableError, declared
 
 BATCH = 4  # proposals asked for at a time
@@ -25,6 +25,9 @@ CLOSING = 0.9  # the part of a time budget after which only finals are begun
 RESERVE = 6  # evaluations kept for finals at the end
 RESERVE_PART = 0.3  # or this part of them, where there are few
 AT_BOUND = 0.97
+INSPIRATIONS = 5  # right kernels that are shown beside the parents
+REPAIR_EVERY = 3  # requests, once something is right
+RECENT = 12  # candidates after which a rejected one is left alone
 TAIL = 3  # how many of the fastest may be contested when a search ends
 
 
@@ -42,7 +45,7 @@ def decide(state: State, policy: Policy) -> tuple[Action, ...]:
     device: Action | None = None if state.judging else _for_device(state, ending)
     if device is None and ending is not None and not state.judging:
         return (Stop(reason=ending[0], detail=ending[1]),)
-    thinking = None if ending is not None or state.asking else _for_proposer(state, policy)
+    thinking = None if ending is not None else _for_proposer(state, policy)
     return tuple(action for action in (thinking, device) if action is not None)
 
 
@@ -55,6 +58,8 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.at_the_bound, f"{reached:.0%} of the bound's speed on every public workload"
     if limit.used(spent) >= 1:
         return StopReason.budget, limit.exceeded(spent) or ""
+    if state.over and not state.queue:
+        return StopReason.budget, state.over
     reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
     timed = replace(limit, evaluations=None)
     if limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING:
@@ -110,18 +115,68 @@ def _uncontested_start(state: State) -> int | None:
     return None
 
 
+def _starts_unjudged(state: State) -> bool:
+    return any(state.entries[number].standing is Standing.queued for number in state.starts)
+
+
 def _starts_waiting(state: State) -> bool:
     return any(number in state.queue for number in state.starts)
 
 
 def _for_proposer(state: State, policy: Policy) -> Action | None:
     unswept = _unswept(state)
-    if unswept is not None:
+    if unswept is not None and not state.sweeping:
         number = state.requests + 1
         return Sweep(request=number, number=unswept, seed=request_seed(state.run.seed, number))
-    if len(state.queue) >= BATCH or state.barren >= BARREN:
+    if state.sweeping or state.asks >= state.run.ahead:
         return None
+    if len(state.queue) >= (1 if state.run.generation else BATCH) or state.barren >= BARREN or state.over:
+        return None
+    if state.run.repairs and _starts_unjudged(state):
+        return None  # what the user began with is the first parent
+    broken = repairable(state)
+    if broken is not None:
+        return request(state, Operator.repair, (broken,), inspired(state)[-1:], island=state.entries[broken].island)
     return policy.ask(state)
+
+
+def repairable(state: State) -> int | None:
+    """A rejected candidate that is worth a repair: any while nothing is right, and after that now and then.
+
+    The latest comes first. One that is itself the last repair in a row that is allowed is given up.
+    """
+    run = state.run
+    if not run.repairs or (state.ranking and state.requests % REPAIR_EVERY):
+        return None
+    for number in reversed(state.entries):
+        entry = state.entries[number]
+        most = 1 if state.ranking else run.repairs
+        if entry.standing is Standing.rejected and not entry.mended and entry.depth < most:
+            return number if _recent(state, number) else None
+    return None
+
+
+def _recent(state: State, number: int) -> bool:
+    return len(state.entries) - number < RECENT
+
+
+def inspired(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """The fastest so far, slowest first: what a proposer may learn from. Of a sweep only the fastest is shown."""
+    seen = {_swept_from(state, number) for number in without}
+    found: list[int] = []
+    for _, number in state.ranking:
+        family = _swept_from(state, number)
+        if family not in seen and len(found) < INSPIRATIONS:
+            seen.add(family)
+            found.append(number)
+    return tuple(reversed(found))
+
+
+def _swept_from(state: State, number: int) -> int:
+    """The candidate whose tunables gave this one; itself where none did."""
+    proposal = state.entries[number].proposal
+    swept = proposal.origin.startswith(SWEPT) and proposal.parents
+    return state.by_id.get(proposal.parents[0], number) if swept else number
 
 
 def _unswept(state: State) -> int | None:
@@ -147,13 +202,12 @@ def request(
     parents: tuple[int, ...] = (),
     inspirations: tuple[int, ...] = (),
     island: int = 0,
-    count: int = BATCH,
 ) -> Ask:
     number = state.requests + 1
     return Ask(
         request=number,
         operator=operator,
-        count=count,
+        count=state.run.measure or BATCH,
         seed=request_seed(state.run.seed, number),
         parents=parents,
         inspirations=inspirations,

@@ -27,6 +27,7 @@ class Run:
         self.state = State()
         self.lock = threading.RLock()
         self._watchers: list[Watcher] = []
+        self._closed = False
         try:
             for event in self._journal.events():
                 self.state.apply(event)
@@ -48,8 +49,16 @@ class Run:
                 for watcher in self._watchers:
                     watcher(event, self.state)
 
+    def append_while_open(self, event: Event) -> None:
+        """What a call brings that ends after the run did is too late to be kept."""
+        with self.lock:
+            if not self._closed:
+                self.append(event)
+
     def close(self) -> None:
-        self._journal.close()
+        with self.lock:
+            self._closed = True
+            self._journal.close()
 
 
 def create(root: Path, started: Started, starts: Sequence[Proposal] = ()) -> Path:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.candidate import read_candidate
@@ -15,21 +16,29 @@ from kernelwright.devices.names import CPU, Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.baselines import BASELINES
 from kernelwright.judge.service.client import WarmJudge, portable
+from kernelwright.llm.config import read_config
+from kernelwright.llm.ensemble import Ensemble
+from kernelwright.proposers.llm.proposer import GENERATION, MEASURED, LlmProposer
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
+from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, llm_proposer, open_models
+from kernelwright.search.budget import Budget
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import Event, Started
+from kernelwright.search.journal import read
 from kernelwright.search.judging import Remote, Terms
 from kernelwright.search.policies import policy_named
-from kernelwright.search.run import create, take_up
+from kernelwright.search.run import create, look, take_up
 from kernelwright.search.state import State
 from kernelwright.tasks.model import Task
 
 DEFAULT_BUDGET = "200evals,30m"
 DEFAULT_PLATEAU = 80
 DEFAULT_ROOT = Path("kernelwright-runs")
+NOT_RECORDED = Recorded()
+SETTLED_SECONDS = 3.0  # for calls under way when a run ends
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,11 @@ class Wishes:
     threads: int = 0
     baselines: tuple[str, ...] = BASELINES
     wait: float = 3600.0
+    ahead: int = 1
+    models: tuple[str, ...] = ()
+    ensemble: Path | None = None
+    generation: int = GENERATION
+    measure: int = MEASURED
 
 
 def placed(contract: str | None, device: str | None) -> tuple[str, Device]:
@@ -62,7 +76,13 @@ class View(Protocol):
     def progress(self, text: str) -> None: ...
 
 
-def begin(wishes: Wishes, starts: Sequence[Path], root: Path) -> Path:
+def begin(
+    wishes: Wishes,
+    starts: Sequence[Path],
+    root: Path,
+    budget: str = DEFAULT_BUDGET,
+    recorded: Recorded = NOT_RECORDED,
+) -> Path:
     """A new run, once everything in the wishes has been found to be there."""
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
@@ -88,18 +108,66 @@ def begin(wishes: Wishes, starts: Sequence[Path], root: Path) -> Path:
         threads=wishes.threads,
         baselines=wishes.baselines,
         wait=wishes.wait,
+        ahead=wishes.ahead,
+        repairs=proposing.REPAIRS[wishes.proposer],
+        **_asked(wishes),
         lockstep=proposing.LOCKSTEP[wishes.proposer],
         bounds=_bounds(task) if kind == "cpu" else {},
     )
-    proposing.make(started, task, root, lambda text: None)  # what it cannot do it says before a run is made
+    with _models(started, budgets.parse(budget), 0.0, recorded) as models:
+        proposing.make(started, task, root, lambda text: None, models)  # what it cannot do it says before a run is made
     return create(root, started, given)
 
 
-def carry_on(folder: Path, budget: str, view: View, *, own_oracle: bool = False, terms: Terms | None = None) -> State:
+def _asked(wishes: Wishes) -> dict[str, Any]:
+    """What a run with models keeps of them: settings and names of variables, never a key."""
+    if wishes.proposer != proposing.LLM:
+        if wishes.models or wishes.ensemble:
+            raise KernelwrightError(f"the proposer {wishes.proposer} asks no models: use --proposer {proposing.LLM}")
+        return {}
+    if wishes.measure > wishes.generation:
+        raise KernelwrightError("--measure is more than --generation: nothing more can be measured than was proposed")
+    config = read_config(wishes.ensemble, wishes.models)
+    return {"ensemble": config, "generation": wishes.generation, "measure": wishes.measure}
+
+
+@contextmanager
+def _models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> Iterator[Ensemble | None]:
+    if run.proposer != proposing.LLM:
+        yield None
+        return
+    with open_models(run, budget, spent, recorded) as models:
+        yield models
+
+
+def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
+    """What a generation may cost, in words, before anything is spent; None where no models are asked."""
+    from kernelwright.tasks.resolve import resolve
+
+    started = look(folder).run
+    limit = budgets.parse(budget)
+    if recorded.replay is not None:
+        return f"answers come from {recorded.replay}, and nobody is asked"
+    with _models(started, limit, 0.0, recorded) as models:
+        if models is None:
+            return None
+        proposer = llm_proposer(started, resolve(started.task, started.device), models)
+        return in_words(estimate(started, proposer), started, limit)
+
+
+def carry_on(
+    folder: Path,
+    budget: str,
+    view: View,
+    *,
+    own_oracle: bool = False,
+    terms: Terms | None = None,
+    recorded: Recorded = NOT_RECORDED,
+) -> State:
     """Begins a run that was just made, or goes on with one from before, until it stops."""
     from kernelwright.tasks.resolve import resolve
 
-    budgets.parse(budget)
+    limit = budgets.parse(budget)
     run = take_up(folder, budget, time.time())
     try:
         started = run.state.run
@@ -109,13 +177,24 @@ def carry_on(folder: Path, budget: str, view: View, *, own_oracle: bool = False,
         run.watch(view)
         device = device_named(started.device)
         require(device)
-        proposer = proposing.make(started, resolve(started.task, started.device), folder, view.progress)
         chosen = (terms or Terms()).using(started.threads, started.baselines, device)
-        with WarmJudge(chosen.quick, own=own_oracle) as judge:
-            view.progress("opening the task")
-            judge.open(started.task, view.progress)
-            policy = policy_named(started.policy)
-            return Driver(run, proposer, Remote(judge), policy, chosen, progress=view.progress).go()
+        with _models(started, limit, run.state.spent.usd, recorded) as models:
+            task = resolve(started.task, started.device)
+            proposer = proposing.make(started, task, folder, view.progress, models)
+            if models is not None:
+                keep_account(run, models, read(folder))
+            with WarmJudge(chosen.quick, own=own_oracle) as judge:
+                view.progress("opening the task")
+                judge.open(started.task, view.progress)
+                policy = policy_named(started.policy)
+                driver = Driver(run, proposer, Remote(judge), policy, chosen, progress=view.progress)
+                driver.reviewer = proposer if isinstance(proposer, LlmProposer) else None
+                try:
+                    return driver.go()
+                finally:
+                    if models is not None:
+                        models.close()
+                        driver.settle(SETTLED_SECONDS)
     finally:
         run.close()
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome
-from kernelwright.proposers.model import Parent, Proposal
+from kernelwright.proposers.model import Operator, Parent, Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, Sweep
 from kernelwright.search.archive import Archive, Kept, niche
@@ -24,9 +24,11 @@ from kernelwright.search.events import (
     Continued,
     Evaluated,
     Event,
+    ModelCalled,
     Planned,
     Proposed,
     Refused,
+    Reviewed,
     Started,
     Stopped,
 )
@@ -60,7 +62,10 @@ class Entry:
     contests: int = 0
     children: int = 0
     swept: bool = False
+    mended: bool = False  # whether its repair was asked for
+    depth: int = 0  # how many repairs in a row made it
     why: str = ""
+    review: Reviewed | None = None
     certificates: tuple[str, ...] = ()
 
     @property
@@ -93,6 +98,10 @@ class State:
     stopped: Stopped | None = None
     last_at: float = 0.0
     sessions: int = 0
+    over: str = ""  # why it is no use to ask the proposer again
+    calls: int = 0
+    tokens: int = 0
+    unpriced: int = 0  # calls whose price nobody knows
 
     @property
     def run(self) -> Started:
@@ -109,6 +118,15 @@ class State:
         return any(isinstance(action, Ask | Sweep) for action in self.pending.values())
 
     @property
+    def sweeping(self) -> bool:
+        return any(isinstance(action, Sweep) for action in self.pending.values())
+
+    @property
+    def asks(self) -> int:
+        """Requests that wait for the proposer's answer."""
+        return sum(isinstance(action, Ask) for action in self.pending.values())
+
+    @property
     def judging(self) -> bool:
         return any(isinstance(action, Evaluate | Contest) for action in self.pending.values())
 
@@ -122,6 +140,7 @@ class State:
             case Continued():
                 self.budget = budgets.parse(event.budget) if event.budget else Budget()
                 self.stopped = None
+                self.over = ""
                 self.sessions += 1
             case Planned():
                 self._planned(event)
@@ -131,6 +150,7 @@ class State:
                 self.refused += 1
             case Answered():
                 self.barren = 0 if event.taken else self.barren + 1
+                self.over = event.over
                 self._done(f"request {event.request}")
             case Evaluated():
                 self._evaluated(event)
@@ -138,6 +158,10 @@ class State:
                 self._abandoned(event)
             case Contested():
                 self._contested(event)
+            case ModelCalled():
+                self._called(event)
+            case Reviewed():
+                self.entries[event.number].review = event
             case Stopped():
                 self.stopped = event
 
@@ -151,6 +175,7 @@ class State:
             if isinstance(action, Ask):
                 for number in action.parents:
                     self.entries[number].children += 1
+                    self.entries[number].mended |= action.operator is Operator.repair
             elif isinstance(action, Sweep):
                 self.entries[action.number].swept = True
             elif isinstance(action, Evaluate):
@@ -158,12 +183,20 @@ class State:
 
     def _proposed(self, event: Proposed) -> None:
         proposal = event.proposal
-        self.entries[event.number] = Entry(event.number, proposal, event.island, event.request, niche(proposal))
+        entry = Entry(event.number, proposal, event.island, event.request, niche(proposal))
+        entry.depth = self._depth(event.request)
+        self.entries[event.number] = entry
         self.by_id[proposal.candidate.id] = event.number
         self.by_fingerprint[event.fingerprint] = event.number
         self.queue[event.number] = None
         if event.request is None:
             self.starts += (event.number,)
+
+    def _depth(self, request: int | None) -> int:
+        asked = self.pending.get(f"request {request}")
+        if not isinstance(asked, Ask) or asked.operator is not Operator.repair:
+            return 0
+        return 1 + max((self.entries[number].depth for number in asked.parents), default=0)
 
     def _evaluated(self, event: Evaluated) -> None:
         entry = self.entries[event.number]
@@ -220,7 +253,15 @@ class State:
             self.record, self.moved_at = provisional, self.evaluated
 
     def _paid(self, judgings: int, seconds: float) -> None:
-        self.spent = Spent(self.spent.evaluations + judgings, self.spent.wall, self.spent.device + seconds)
+        spent = self.spent
+        self.spent = replace(spent, evaluations=spent.evaluations + judgings, device=spent.device + seconds)
+
+    def _called(self, event: ModelCalled) -> None:
+        call = event.call
+        self.calls += 1
+        self.tokens += call.usage.input_tokens + call.usage.output_tokens
+        self.unpriced += call.usd is None
+        self.spent = replace(self.spent, usd=self.spent.usd + (call.usd or 0.0))
 
     def _done(self, name: str) -> None:
         self.pending.pop(name, None)
@@ -228,7 +269,7 @@ class State:
 
 def _later(spent: Spent, seconds: float) -> Spent:
     """A clock that was set back takes nothing off."""
-    return Spent(spent.evaluations, spent.wall + max(0.0, seconds), spent.device)
+    return replace(spent, wall=spent.wall + max(0.0, seconds))
 
 
 def key(action: Action) -> str:

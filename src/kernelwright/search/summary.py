@@ -54,6 +54,32 @@ def gain_over_start(state: State) -> str | None:
     return "; ".join(lines) or None
 
 
+def money(state: State) -> str:
+    """What the models took."""
+    unknown = f", and {state.unpriced} calls without a known price" if state.unpriced else ""
+    return f"{state.calls} calls of models, {state.tokens:,} tokens, ${state.spent.usd:.2f}{unknown}"
+
+
+def reviewed(entry: Entry) -> str | None:
+    review = entry.review
+    if review is None:
+        return None
+    if not review.votes:
+        return "no model could be asked whether it is honest"
+    if not review.against:
+        return f"{review.votes} of {review.votes} reviewers found nothing dishonest"
+    return f"{review.against} of {review.votes} reviewers have doubts: {review.reason}"
+
+
+def suspects(state: State) -> list[str]:
+    """Finalists that the judge accepted and reviewers did not: nobody is called best until a person has looked."""
+    return [
+        f"{entry.number:04d} needs a human look: {reviewed(entry)}"
+        for entry in state.entries.values()
+        if entry.review is not None and entry.review.suspected
+    ]
+
+
 def summary(state: State) -> str:
     run = state.run
     lines = [
@@ -62,8 +88,10 @@ def summary(state: State) -> str:
         f"- stopped: {why_stopped(state)}",
         f"- spent: {state.spent.evaluations} evaluations, {state.spent.wall:.0f} s, "
         f"of which {state.spent.device:.0f} s with the judge; left: {state.budget.left(state.spent)}",
+        *([f"- models: {money(state)}"] if state.calls else []),
         f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before they cost anything",
         *_best(state),
+        *(f"- {line}" for line in suspects(state)),
         "",
         "## The fastest, by provisional value",
         "",
@@ -99,6 +127,9 @@ def _best(state: State) -> list[str]:
                 f"- {result.label}: {best.speedup.low:.2f}× over {best.baseline} "
                 f"[{best.speedup.low:.2f}, {best.speedup.high:.2f}]"
             )
+    review = reviewed(entry)
+    if review:
+        lines.append(f"- review: {review}")
     lines.append(f"- certificates: {', '.join(entry.certificates) or 'none'}")
     lines.append("- lineage: " + " → ".join(f"{one.number:04d}" for one in lineage(state, entry)))
     return lines

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.model import Proposal
+from kernelwright.proposers.llm.answers import one_line
+from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
 from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
 from kernelwright.search.policy import SWEPT
@@ -36,7 +37,11 @@ def take(
         there = state.by_fingerprint.get(proposed.fingerprint) or seen.get(proposed.fingerprint)
         if there is not None:
             why = f"the same program as candidate {there}"
-            events.append(Refused(at=at, request=request, name=_name(proposal), why=why, duplicate_of=there))
+            member, usd = paid(proposal)
+            name = _name(proposal)
+            events.append(
+                Refused(at=at, request=request, name=name, why=why, duplicate_of=there, member=member, usd=usd)
+            )
             continue
         number += 1
         seen[proposed.fingerprint] = number
@@ -45,10 +50,16 @@ def take(
 
 
 def refusal(request: int, error: KernelwrightError, at: float, seconds: float) -> tuple[Event, ...]:
+    over = _line(error) if isinstance(error, Refusal) and error.final else ""
     return (
         Refused(at=at, request=request, name="", why=_line(error)),
-        Answered(at=at, request=request, taken=0, seconds=seconds),
+        Answered(at=at, request=request, taken=0, seconds=seconds, over=over),
     )
+
+
+def refused(request: int, name: str, why: str, member: str, usd: float, at: float) -> Refused:
+    """An answer that its proposer did not make a proposal of."""
+    return Refused(at=at, request=request, name=_printable(name), why=_line(why), member=member, usd=usd)
 
 
 def as_event(state: State, proposal: Proposal, number: int, request: int | None, island: int, at: float) -> Proposed:
@@ -75,6 +86,7 @@ def as_event(state: State, proposal: Proposal, number: int, request: int | None,
             note=proposal.note,
             parents=proposal.parents,
             prompt=proposal.prompt,
+            answer=proposal.answer,
             island=island,
             fingerprint=fingerprint(rendered),
         )
@@ -101,13 +113,24 @@ def sweep(entry: Entry, seed: int) -> tuple[Proposal, ...]:
                 note=f"{proposal.note} with {said}".strip(),
                 parents=(proposal.candidate.id,),
                 prompt="",
+                answer="",
             )
         )
     return tuple(found)
 
 
+def paid(proposal: Proposal) -> tuple[str, float]:
+    """Which model wrote it, and what that cost; nobody and nothing where no model did."""
+    member, usd = proposal.genes.get(MEMBER), proposal.genes.get(USD)
+    return (member if isinstance(member, str) else "", float(usd) if isinstance(usd, int | float) else 0.0)
+
+
 def _name(proposal: Proposal) -> str:
-    return "".join(letter for letter in proposal.candidate.name if letter.isprintable())[:NAME_LENGTH]
+    return _printable(proposal.candidate.name)
+
+
+def _printable(text: str) -> str:
+    return "".join(letter for letter in text if letter.isprintable())[:NAME_LENGTH]
 
 
 def _is_text(source: str) -> bool:
@@ -118,5 +141,5 @@ def _is_text(source: str) -> bool:
     return True
 
 
-def _line(error: KernelwrightError) -> str:
-    return " ".join(str(error).split())[:300]
+def _line(error: KernelwrightError | str) -> str:
+    return one_line(str(error), 300)

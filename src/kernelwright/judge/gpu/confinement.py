@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-import kernelwright
 from kernelwright.judge import sandbox
 from kernelwright.judge.native import program
 
 LIFE_SECONDS = 24 * 3600
+_IMPORTED = ("kernelwright", "cuda.bindings", "cuda.pathfinder")
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
 
 
@@ -41,15 +44,27 @@ def confined(command: Sequence[str], channel: str, log: int) -> list[str]:
 def environment() -> dict[str, str]:
     """Where Python and the driver find their libraries, and nothing else of ours."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    return sandbox.clean_environment(**kept, PYTHONPATH=os.pathsep.join(entry for entry in sys.path if entry))
+    return sandbox.clean_environment(**kept, PYTHONPATH=os.pathsep.join(_packages()))
 
 
 def _visible() -> list[str]:
-    folders = {sys.prefix, sys.base_prefix, str(Path(kernelwright.__file__).resolve().parents[1])}
-    folders |= {entry for entry in sys.path if entry and Path(entry).is_dir()}
+    folders = {sys.prefix, sys.base_prefix, *_packages()}
     folders |= {entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry}
     devices = [str(path) for path in sorted(Path("/dev").glob("nvidia*"))]
     return [*sandbox.SYSTEM, *sorted(map(_absolute, folders)), *devices]
+
+
+@cache
+def _packages() -> tuple[str, ...]:
+    """Where the packages lie that a launcher imports. The rest of sys.path, a user's own folder or even `/`, is not its
+    business."""
+    found: dict[str, None] = {}
+    for name in _IMPORTED:
+        with suppress(ModuleNotFoundError):
+            spec = find_spec(name)
+            for place in (spec.submodule_search_locations or ()) if spec else ():
+                found[str(Path(place).resolve().parents[name.count(".")])] = None
+    return tuple(found)
 
 
 def _absolute(folder: str) -> str:

@@ -16,7 +16,7 @@ from kernelwright.judge.gpu.client import LauncherProcess
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.program import FunctionUse
-from kernelwright.judge.gpu.sanitize import Inspection, inspect_all
+from kernelwright.judge.gpu.sanitize import Inspection
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
 from kernelwright.judge.measure import Fault, build_fault, wrong_fault
 from kernelwright.judge.oracle.client import OpenTask, Posed
@@ -43,6 +43,7 @@ class GpuJob:
         self._built: dict[Posed, GpuBuilt] = {}
         self._launcher: LauncherProcess | None = None
         self._running: tuple[GpuSubject, GpuBuilt, Limits] | None = None
+        self._inspected = False
         self.build_seconds: float | None = None
         self.artefact: str | None = None
 
@@ -67,13 +68,10 @@ class GpuJob:
 
     def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
         shop, built = self._shop, self._built[posed]
+        self._inspected = True
         with shop.working():
             family = shop.oracle.load()
-            found = inspect_all(
-                *(built.program, [built.cubin], descriptors, shop.helpers),
-                word=fresh_word(),
-                index=shop.gpu.index,
-            )
+            found = shop.inspectors.inspect(built.program, [built.cubin], descriptors, fresh_word())
         fault = inspection_fault(found, posed.workload.label)
         if fault is not None:
             return fault
@@ -117,6 +115,8 @@ class GpuJob:
             self._launcher.close()
             self._launcher.log.close()
             self._launcher = None
+        if self._inspected:
+            self._shop.inspectors.refill()
 
 
 def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelUse, ...]:

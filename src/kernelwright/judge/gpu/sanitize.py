@@ -1,23 +1,17 @@
-"""compute-sanitizer around a launcher: one call on fresh values, and its report as lines of the candidate's source."""
+"""compute-sanitizer: its tools, and what a report says, as lines of the candidate's source."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 
-from kernelwright.judge.gpu.client import END_SECONDS, Faulted, FaultKind, LauncherProcess
-from kernelwright.judge.gpu.program import Program
+from kernelwright.judge.gpu.client import Faulted
 
-SECONDS = 120.0
-MOST_REPORT = 1 << 20
 MOST_FINDINGS = 20
 
 
@@ -59,74 +53,6 @@ def sanitizer() -> str | None:
     return shutil.which(
         "compute-sanitizer", path=os.pathsep.join([os.environ["PATH"], *folders, "/usr/local/cuda/bin"])
     )
-
-
-def inspect(
-    tool: Tool,
-    program: Program,
-    modules: Sequence[bytes],
-    descriptors: Sequence[int],
-    helpers: bytes,
-    *,
-    word: int,
-    index: int = 0,
-) -> Inspection:
-    """Runs one call under one tool. The arena holds the values; outputs are left there for a comparison."""
-    path = sanitizer()
-    if path is None:
-        return Inspection(tool, failed="compute-sanitizer is not installed; it comes with the CUDA toolkit")
-    with tempfile.TemporaryDirectory(prefix="kernelwright-sanitizer-") as folder:
-        report = Path(folder) / "report"
-        prefix = [path, "--tool", tool, "--log-file", str(report), "--print-limit", "100", *_extra(tool)]
-        fault = None
-        with LauncherProcess(helpers, index, prefix=prefix) as launcher:
-            try:
-                launcher.open(program, modules, descriptors, exact=True)
-                launcher.run(word, SECONDS)
-            except Faulted as faulted:
-                fault = faulted
-            launcher.end(END_SECONDS)
-        text = _read(report)
-    findings = parse(tool, text)
-    if not text and fault is None:
-        return Inspection(tool, failed=f"{tool} wrote no report")
-    if fault is not None and fault.kind is FaultKind.timed_out and not findings:
-        return Inspection(tool, fault=fault)
-    return Inspection(tool, findings, None if findings else fault)
-
-
-def inspect_all(
-    program: Program,
-    modules: Sequence[bytes],
-    descriptors: Sequence[int],
-    helpers: bytes,
-    *,
-    word: int,
-    index: int = 0,
-) -> tuple[Inspection, ...]:
-    """All tools side by side: each has a process and copies of its own, and starting them takes longest."""
-    with ThreadPoolExecutor(len(Tool)) as threads:
-        jobs = [
-            threads.submit(inspect, tool, program, modules, descriptors, helpers, word=word, index=index)
-            for tool in Tool
-        ]
-        return tuple(job.result() for job in jobs)
-
-
-def _extra(tool: Tool) -> list[str]:
-    return {
-        Tool.memcheck: ["--leak-check", "no", "--report-api-errors", "no"],  # the launcher reports those itself
-        Tool.racecheck: ["--racecheck-report", "analysis"],
-        Tool.initcheck: [],
-    }[tool]
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_REPORT).decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 _HEADS = (

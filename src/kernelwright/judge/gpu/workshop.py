@@ -20,6 +20,7 @@ from kernelwright.judge.gpu.builder import BuilderPool
 from kernelwright.judge.gpu.client import LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import empty_call
 from kernelwright.judge.gpu.health import can_confine, wait_until_well
+from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.own import helper_kernels
@@ -33,6 +34,8 @@ from kernelwright.version import __version__
 
 MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
 CORES_PER_BUILDER = 4
+INSPECTED_WORKLOADS = 2  # a public and a hidden one
+ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
 NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
 
 
@@ -54,6 +57,8 @@ class GpuWorkshop:
         )
         spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
         self.builders = BuilderPool(self.target.architecture, spare)
+        inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
+        self.inspectors = Inspectors(self.helpers, index, inspectors, self.working)
         self._confine: bool | None = None
         self._known: tuple[Timing, GpuPeaks] | None = None
         self._limits: dict[tuple[str, str, bool], Limits] = {}
@@ -131,6 +136,7 @@ class GpuWorkshop:
         self.baselines.close()
         self.oracle.close()
         self.builders.close()
+        self.inspectors.close()
 
 
 def _require_parts(gpu: nvidia.Gpu) -> None:

@@ -159,7 +159,7 @@ def _start(where: address.Address) -> None:
     with listener, where.log.open("wb") as log:
         subprocess.Popen(
             [
-                *(sys.executable, "-m", "kernelwright.judge.service.server"),
+                *(sys.executable, "-P", "-m", "kernelwright.judge.service.server"),
                 *(str(listener.fileno()), where.name, str(where.device)),
             ],
             pass_fds=[listener.fileno()],
@@ -167,6 +167,7 @@ def _start(where: address.Address) -> None:
             stdout=log,
             stderr=log,
             cwd="/",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)},
             start_new_session=True,
         )
 

@@ -1,0 +1,141 @@
+"""`kernelwright calibrate verifiers`: how good models are at telling faults, and whether asking them pays here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kernelwright.cli.optimize import Root
+from kernelwright.cli.output import console, print_json
+from kernelwright.contracts import contract_named
+from kernelwright.devices.names import device_named
+from kernelwright.errors import KernelwrightError
+from kernelwright.llm.config import read_config
+from kernelwright.llm.ensemble import open_ensemble
+from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.calibrating import FAULTY, PUBLISHED, Terms, calibrated, measure, sampled
+from kernelwright.proposers.llm.calibration import Calibration, default_path, save
+from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_planting
+from kernelwright.proposers.llm.machine import shown_device
+from kernelwright.proposers.llm.showing import shown_task
+from kernelwright.search import budget as budgets
+from kernelwright.search.labels import from_runs
+from kernelwright.search.session import DEFAULT_ROOT, find
+
+calibrate = typer.Typer(help="Measure what this installation relies on.", no_args_is_help=True)
+SCHEMA_VERSION = 1
+EVALUATION_SECONDS = 5.0  # of a quick judging, where no run tells
+
+
+class CalibrationReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str = "calibrate verifiers"
+    candidates: int
+    questions: int
+    published: dict[str, float]
+    calibration: Calibration
+    saved: str | None
+
+
+@calibrate.command("verifiers")
+def verifiers(
+    models: Annotated[list[str] | None, typer.Option(help="A model, such as openai:gpt-5; repeatable.")] = None,
+    ensemble: Annotated[Path | None, typer.Option(help="A TOML file with models.")] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Exploits and their twins: folders with exploit.cpp, twin.cpp, about.toml.")
+    ] = None,
+    run: Annotated[list[str] | None, typer.Option(help="Take candidates and verdicts of this run; repeatable.")] = None,
+    most: Annotated[int, typer.Option(min=2, help="Questions for each verifier and model, at most.")] = 40,
+    budget: Annotated[str | None, typer.Option(help="How much may be spent, as in 2usd.")] = None,
+    evaluation_seconds: Annotated[
+        float | None, typer.Option(min=0, help="What a quick judging takes; by default as in the runs.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses candidates and plants bugs.")] = 0,
+    record: Annotated[Path | None, typer.Option(help="Keep every call of a model in this directory.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Answer from such a directory; nobody is asked.")] = None,
+    keep: Annotated[bool, typer.Option("--save/--no-save", help="Let the proposer `llm` go by what was found.")] = True,
+    runs: Root = DEFAULT_ROOT,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
+    """Ask verifiers about candidates whose faults are known, and switch off those that do not pay."""
+    config = read_config(ensemble, models or ())
+    past = from_runs([find(name, runs) for name in run or ()])
+    labelled = [*(from_pairs(pairs) if pairs is not None else []), *past.labelled]
+    if not labelled:
+        raise KernelwrightError("there is nothing to measure on: name exploits with --pairs, or runs with --run")
+    labelled += from_planting(labelled, seed)
+    questions = sampled(labelled, most, seed)
+    limit = budgets.parse(budget).usd if budget is not None else None
+    names = tuple(member.name for member in config.members)
+    with open_ensemble(config, limit_usd=limit, record=record, replay=replay) as asked:
+        found = measure(asked, names, questions, _grounds(), seed)
+    terms = Terms(
+        evaluation_seconds if evaluation_seconds is not None else past.seconds or EVALUATION_SECONDS,
+        config.evaluation_usd,
+        past.faulty if past.faulty is not None else FAULTY,
+    )
+    result = calibrated(found, terms)
+    place = default_path() if keep else None
+    if place is not None:
+        save(place, result)
+    if json:
+        told = CalibrationReport(
+            candidates=len(labelled),
+            questions=len(questions),
+            published=PUBLISHED,
+            calibration=result,
+            saved=str(place) if place else None,
+        )
+        print_json(told)
+    else:
+        _show(console(), result, labelled, place)
+
+
+def _grounds() -> Callable[[str, str], Ground]:
+    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
+
+    @cache
+    def ground(task: str, contract: str) -> Ground:
+        device = device_named(contract_named(contract).device)
+        resolved = resolve(task, str(device))
+        return Ground(contract, shown_task(resolved, contract, task), shown_device(device))
+
+    return ground
+
+
+def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Path | None) -> None:
+    out.print(
+        f"{len(labelled)} candidates with known faults; an evaluation takes {found.evaluation_seconds:.1f} s here"
+    )
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for title in ("verifier", "model", "asked", "accuracy", "published", "precision", "recall", "seconds", "usd"):
+        table.add_column(title, justify="left" if title in ("verifier", "model") else "right")
+    for one in found.measured:
+        published = PUBLISHED.get(one.verifier)
+        table.add_row(
+            one.verifier.removeprefix("verify-"),
+            escape(one.member),
+            f"{one.count}" + (f" (+{one.unanswered} unanswered)" if one.unanswered else ""),
+            *(_part(value) for value in (one.accuracy, published, one.precision, one.recall)),
+            f"{one.seconds:.1f}",
+            "not known" if one.usd is None else f"{one.usd:.4f}",
+        )
+    out.print(table)
+    for name, pays in found.pays.items():
+        said = "[green]on[/] " if pays else "[yellow]off[/]"
+        out.print(f"  {said}  {name.removeprefix('verify-')}: {escape(found.why[name])}", soft_wrap=True)
+    out.print("  on   cheating: finalists are always reviewed, whatever it costs")
+    if place is not None:
+        out.print(f"  [dim]kept in {escape(str(place))}, which the proposer llm goes by[/]", soft_wrap=True)
+
+
+def _part(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -1,0 +1,120 @@
+"""`kernelwright prompt`: exactly what a model would be sent, without sending it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from kernelwright.cli.optimize import Root
+from kernelwright.cli.output import print_json
+from kernelwright.contracts import read_source
+from kernelwright.devices.names import device_named
+from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.machine import shown_device
+from kernelwright.proposers.llm.prompts import page, render
+from kernelwright.proposers.llm.showing import shown_source, shown_task
+from kernelwright.proposers.llm.view import PromptView, Stage
+from kernelwright.proposers.model import Operator, Request
+from kernelwright.search.lessons import lessons
+from kernelwright.search.policy import inspired, request_seed
+from kernelwright.search.run import look
+from kernelwright.search.session import DEFAULT_ROOT, find, placed
+from kernelwright.search.state import Entry, State
+
+SCHEMA_VERSION = 1
+
+
+class PromptReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str = "prompt"
+    stage: str
+    sha256: str
+    system: str
+    user: str
+
+
+def prompt(
+    task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
+    stage: Annotated[Stage, typer.Option(help="What the model is asked for.")] = Stage.translate,
+    run: Annotated[str | None, typer.Option(help="Take kernels and errors from this run.")] = None,
+    number: Annotated[int | None, typer.Option(help="The candidate of the run that it is about.")] = None,
+    source: Annotated[Path | None, typer.Option(help="The kernel that it is about, where there is no run.")] = None,
+    contract: Annotated[str | None, typer.Option(help="The form that candidates take: cpp, cuda.")] = None,
+    device: Annotated[str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N.")] = None,
+    operator: Annotated[Operator, typer.Option(help="For evolve: mutate, crossover or fresh.")] = Operator.mutate,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses hint and form of the answer.")] = 0,
+    runs: Root = DEFAULT_ROOT,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
+    """Print what would be sent to a model: nothing more, nothing less, and nothing is sent."""
+    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
+
+    state = look(find(run, runs)) if run is not None else None
+    if state is not None and contract is None:
+        contract, device = state.run.contract, device or state.run.device
+    form, where = placed(contract, device)
+    resolved = resolve(task, where.kind)
+    if state is not None and resolved.name != state.run.task_name:
+        raise KernelwrightError(f"the run is about {state.run.task_name}, not {resolved.name}")
+    told = shown_task(resolved, form, resolved.name)
+    bounds = state.run.bounds if state is not None else {}
+    ground = Ground(form, told, shown_device(device_named(str(where)), resolved.dtypes[0]), bounds)
+    view = _view(ground, stage, state, number, source, operator, seed)
+    made = render(view)
+    if json:
+        print_json(PromptReport(stage=stage.value, sha256=made.sha256, system=made.system, user=made.user))
+    else:
+        print(page(made), end="")
+
+
+def _view(
+    ground: Ground,
+    stage: Stage,
+    state: State | None,
+    number: int | None,
+    source: Path | None,
+    operator: Operator,
+    seed: int,
+) -> PromptView:
+    if source is not None:
+        subject = shown_source(read_source(source, ground.contract))
+        view = ground.about(stage, subject)
+        return view.model_copy(update={"parents": (subject,), "variety": seed})
+    if stage is Stage.translate:
+        return ground.view(Request(Operator.fresh, 1, request_seed(seed, 1), number=1))
+    entry = _entry(state, number, stage)
+    assert state is not None
+    if stage not in (Stage.evolve, Stage.repair):
+        return ground.about(stage, ground.shown(entry.parent))
+    others = inspired(state, (entry.number,))
+    wanted = Operator.repair if stage is Stage.repair else operator
+    parents: tuple[int, ...] = (entry.number,)
+    if wanted is Operator.crossover and others:
+        parents, others = (entry.number, others[-1]), others[:-1]
+    if wanted is Operator.fresh:
+        parents, others = (), inspired(state)
+    request = Request(
+        wanted,
+        1,
+        request_seed(seed, entry.number),
+        parents=tuple(state.entries[one].parent for one in parents),
+        inspirations=tuple(state.entries[one].parent for one in others),
+        lessons=lessons(state),
+    )
+    return ground.view(request)
+
+
+def _entry(state: State | None, number: int | None, stage: Stage) -> Entry:
+    if state is None:
+        raise KernelwrightError(f"{stage} is about a kernel: name one with --source, or with --run and --number")
+    chosen = number if number is not None else state.leader
+    if chosen is None or chosen not in state.entries:
+        raise KernelwrightError(f"the run has no candidate {'that was accepted' if chosen is None else chosen}")
+    entry = state.entries[chosen]
+    if entry.verdict is None:
+        raise KernelwrightError(f"candidate {chosen} has no verdict yet")
+    return entry

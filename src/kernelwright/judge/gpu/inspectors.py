@@ -1,0 +1,162 @@
+"""Launchers under compute-sanitizer: started ahead of need, since starting takes far longer than the call inspected."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from kernelwright.errors import CannotDecide
+from kernelwright.judge.gpu.client import END_SECONDS, Faulted, FaultKind, LauncherProcess
+from kernelwright.judge.gpu.program import Program
+from kernelwright.judge.gpu.sanitize import Inspection, Tool, parse, sanitizer
+
+SECONDS = 120.0
+MOST_REPORT = 1 << 20
+_EXTRA = {
+    Tool.memcheck: ["--leak-check", "no", "--report-api-errors", "no"],  # the launcher reports those itself
+    Tool.racecheck: ["--racecheck-report", "analysis"],
+    Tool.initcheck: [],
+}
+
+
+class Inspector:
+    """One launcher under one tool, for one call of one candidate."""
+
+    def __init__(self, path: str, tool: Tool, helpers: bytes, index: int) -> None:
+        self.tool = tool
+        self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-sanitizer-"))
+        prefix = [path, "--tool", tool, "--log-file", str(self._report), "--print-limit", "100", *_EXTRA[tool]]
+        self._launcher = LauncherProcess(helpers, index, prefix=prefix)
+
+    @property
+    def _report(self) -> Path:
+        return self._folder / "report"
+
+    def ready(self) -> None:
+        """Returns when it is up."""
+        self._launcher.ready()
+
+    @property
+    def alive(self) -> bool:
+        return self._launcher.alive
+
+    def inspect(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int) -> Inspection:
+        """Runs the call and ends. The arena holds the values; outputs are left there for a comparison."""
+        fault = None
+        try:
+            self._launcher.open(program, modules, descriptors, exact=True)
+            self._launcher.run(word, SECONDS)
+        except Faulted as faulted:
+            fault = faulted
+        self._launcher.end(END_SECONDS)
+        text = self._read()
+        findings = parse(self.tool, text)
+        if not text and fault is None:
+            return Inspection(self.tool, failed=f"{self.tool} wrote no report")
+        if fault is not None and fault.kind is FaultKind.timed_out and not findings:
+            return Inspection(self.tool, fault=fault)
+        return Inspection(self.tool, findings, None if findings else fault)
+
+    def _read(self) -> str:
+        try:
+            with self._report.open("rb") as file:
+                return file.read(MOST_REPORT).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def close(self) -> None:
+        self._launcher.close()
+        self._launcher.log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Inspectors:
+    """Keeps `spare` launchers under each tool up. They have met nobody, and each meets one candidate.
+
+    They come up under `working`, so that no measurement goes on meanwhile.
+    """
+
+    def __init__(
+        self, helpers: bytes, index: int, spare: int, working: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._helpers, self._index, self._spare, self._working = helpers, index, spare, working
+        self._waiting: dict[Tool, list[Inspector]] = {tool: [] for tool in Tool}
+        self._lock = threading.Lock()
+        self._filling: threading.Thread | None = None
+        self._closed = False
+
+    def inspect(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int
+    ) -> tuple[Inspection, ...]:
+        """All tools side by side: each has a process and copies of its own."""
+        path = sanitizer()
+        if path is None:
+            return (Inspection(Tool.memcheck, failed="compute-sanitizer is not installed; it is part of CUDA"),)
+
+        def inspected(tool: Tool) -> Inspection:
+            inspector = self._taken(path, tool)
+            try:
+                return inspector.inspect(program, modules, descriptors, word)
+            finally:
+                inspector.close()
+
+        with ThreadPoolExecutor(len(Tool)) as threads:
+            return tuple(threads.map(inspected, Tool))
+
+    def _taken(self, path: str, tool: Tool) -> Inspector:
+        while True:
+            with self._lock:
+                if not self._waiting[tool]:
+                    break
+                inspector = self._waiting[tool].pop()
+            if inspector.alive:
+                return inspector
+            inspector.close()
+        return Inspector(path, tool, self._helpers, self._index)
+
+    def refill(self) -> None:
+        """Behind the caller's back."""
+        with self._lock:
+            busy = self._filling is not None and self._filling.is_alive()
+            if self._closed or busy or not self._spare or sanitizer() is None:
+                return
+            self._filling = threading.Thread(target=self._fill, name="inspectors", daemon=True)
+            self._filling.start()
+
+    def _fill(self) -> None:
+        path = sanitizer()
+        assert path is not None
+        with self._working():
+            with self._lock:
+                missing = [tool for tool in Tool for _ in range(self._spare - len(self._waiting[tool]))]
+            started = [Inspector(path, tool, self._helpers, self._index) for tool in missing]
+            for inspector in started:
+                self._keep(inspector)
+
+    def _keep(self, inspector: Inspector) -> None:
+        try:
+            inspector.ready()
+        except CannotDecide:  # the one that is started when it is needed will say so
+            inspector.close()
+            return
+        with self._lock:
+            if not self._closed:
+                self._waiting[inspector.tool].append(inspector)
+                return
+        inspector.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            filling = self._filling
+        if filling is not None:
+            filling.join()
+        for waiting in self._waiting.values():
+            for inspector in waiting:
+                inspector.close()
+            waiting.clear()

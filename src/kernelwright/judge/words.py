@@ -1,0 +1,76 @@
+"""What a verdict says, in words: for people, prompts and tools alike."""
+
+from __future__ import annotations
+
+from kernelwright.judge.verdict import (
+    BuildEvidence,
+    Evidence,
+    JudgeEvidence,
+    MismatchEvidence,
+    ProcessEvidence,
+    Reason,
+    SanitizerEvidence,
+    TrespassEvidence,
+)
+
+SENTENCES = {
+    Reason.right: "right and safe on every trial",
+    Reason.does_not_build: "it does not build",
+    Reason.build_took_too_long: "the compiler did not finish in time",
+    Reason.does_not_load: "it builds, but does not load",
+    Reason.crashed: "it crashed",
+    Reason.ended_itself: "it ended its own process instead of returning",
+    Reason.timed_out: "it did not return in time",
+    Reason.ran_while_stopped: "it ran while it was stopped",
+    Reason.launch_failed: "a kernel could not be launched as the plan says",
+    Reason.illegal_access: "it accessed memory that is not its own",
+    Reason.out_of_memory: "it asked for more memory than there is",
+    Reason.dirty_workspace: "it did not leave a workspace zero",
+    Reason.wrote_outside: "it wrote outside of an output",
+    Reason.unwritten: "it left elements of an output unwritten",
+    Reason.nan_or_inf: "its NaN or infinities are not where the reference has them",
+    Reason.imprecise: "its errors are larger than the task's precision allows",
+    Reason.wrong: "its result is wrong",
+    Reason.unsafe: "the sanitizers found a fault",
+    Reason.judge_failed: "the judge could not do its work",
+}
+
+
+def evidence_lines(evidence: Evidence) -> list[str]:
+    """A line that begins with `|` is the compiler's, a sanitizer's or the candidate's own, which may say anything."""
+    match evidence:
+        case BuildEvidence():
+            return [f"| {line}" for line in evidence.lines]
+        case MismatchEvidence():
+            return _mismatch_lines(evidence)
+        case TrespassEvidence():
+            return [f"{evidence.tensor}: written {evidence.side}, in trial {evidence.trial} of {evidence.workload}"]
+        case ProcessEvidence():
+            place = f"in trial {evidence.trial} of {evidence.workload}"
+            return [f"it {evidence.ending} {place}", *(f"| {line}" for line in evidence.output)]
+        case SanitizerEvidence():
+            return [f"on {evidence.workload}", *(f"| {line.strip()}" for line in evidence.lines)]
+        case JudgeEvidence():
+            return [evidence.message]
+
+
+def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
+    index = ", ".join(map(str, evidence.index))
+    lines = [
+        f"{evidence.result}[{index}] is {evidence.got}, expected {evidence.expected}"
+        + (f" ± {evidence.tolerance:.2g}" if evidence.tolerance is not None else ""),
+        f"{evidence.wrong:,} of {evidence.total:,} elements are wrong"
+        + (f", {evidence.unwritten:,} were never written" if evidence.unwritten else ""),
+        f"inputs: {evidence.family}; workload: {evidence.workload}; trial {evidence.trial}",
+    ]
+    if evidence.precision:
+        lines.append(f"the errors look like {evidence.precision}")
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """A time with three significant figures and a unit that suits it."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"

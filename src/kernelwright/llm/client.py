@@ -1,0 +1,184 @@
+"""Carries attempts to providers by `pydantic-ai`, which speaks each of their languages. Importing it needs the extra.
+
+The SDKs are asynchronous; one thread with a loop of its own serves all callers. Their own retries are off, since ours
+are counted, recorded and paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from concurrent.futures import CancelledError
+from contextlib import AsyncExitStack
+
+from pydantic_ai import direct
+from pydantic_ai import messages as said
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.settings import ModelSettings
+
+from kernelwright.llm import typed
+from kernelwright.llm.config import Member
+from kernelwright.llm.connecting import connected
+from kernelwright.llm.failures import Failure, failure_of
+from kernelwright.llm.model import FailureKind, Usage
+from kernelwright.llm.prices import cost, upper_tokens
+from kernelwright.llm.wire import Brought, Request
+
+CLOSE_SECONDS = 5.0
+SEED_MASK = 0x7FFF_FFFF  # the widest that every provider takes
+DETAIL_CHARACTERS = 1000
+SHORTEST_KEY = 8  # what is shorter protects nothing, and would be found in every text
+
+
+class Client:
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._models = {member.name: connected(member) for member in members}
+        self._keys = [key for member in members if (key := member.key()) and len(key) >= SHORTEST_KEY]
+        self._stack = AsyncExitStack()
+        self._loop = asyncio.new_event_loop()
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop.run_forever, name="llm-client", daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+
+    def send(self, member: Member, request: Request) -> Brought:
+        if self._closed:
+            return Brought(failure=FailureKind.unavailable, detail="stopped")
+        future = asyncio.run_coroutine_threadsafe(self._send(member, request), self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            return Brought(failure=FailureKind.unavailable, detail="stopped")
+        finally:
+            future.cancel()  # where the caller was interrupted
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(CLOSE_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_SECONDS)
+        self._loop.close()
+
+    async def _open(self) -> None:
+        for model in self._models.values():
+            await self._stack.enter_async_context(model)
+
+    async def _close(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def _send(self, member: Member, request: Request) -> Brought:
+        model = self._models[member.name]
+        parameters = _parameters(model, request)
+        try:
+            response = await direct.model_request(
+                model,
+                _messages(request, in_words=parameters.output_mode == "text"),
+                model_settings=_settings(member, request),
+                model_request_parameters=parameters,
+            )
+            brought = _answer(member, request, response)
+        except Exception as error:  # the other side may answer anything, and an SDK may stumble over it anyhow
+            brought = _failed(member, request, failure_of(error, member))
+        return brought.model_copy(update={"text": self._clean(brought.text), "detail": self._clean(brought.detail)})
+
+    def _clean(self, text: str) -> str:
+        """Without keys, should a server send one back."""
+        for key in self._keys:
+            text = text.replace(key, "***")
+        return text
+
+
+def _parameters(model: Model, request: Request) -> ModelRequestParameters:
+    """A schema is handed over as such where the model takes one."""
+    native = bool(model.profile.get("supports_json_schema_output", False))
+    if request.answer_schema is None or not (native if request.typed is None else request.typed == "native"):
+        return ModelRequestParameters()
+    wanted = OutputObjectDefinition(request.answer_schema, name=request.answer_schema.get("title", "Answer"))
+    return ModelRequestParameters(output_mode="native", output_object=wanted)
+
+
+def _messages(request: Request, *, in_words: bool) -> list[said.ModelMessage]:
+    system = request.system
+    if request.answer_schema is not None and in_words:
+        system = f"{system}\n\n{typed.instructions(request.schema_text)}"
+    found: list[said.ModelMessage] = []
+    for turn in request.turns:
+        if turn.role == "assistant":
+            found.append(said.ModelResponse([said.TextPart(turn.text)]))
+        else:
+            first: list[said.ModelRequestPart] = [] if found else [said.SystemPromptPart(system)]
+            found.append(said.ModelRequest([*first, said.UserPromptPart(turn.text)]))
+    return found
+
+
+def _settings(member: Member, request: Request) -> ModelSettings:
+    settings = ModelSettings(
+        max_tokens=request.max_output_tokens,
+        timeout=member.timeout,
+        request_timeout=member.timeout,
+        seed=request.seed & SEED_MASK,
+    )
+    if request.temperature is not None:
+        settings["temperature"] = request.temperature
+    if request.reasoning is not None:
+        settings["thinking"] = request.reasoning
+    if member.provider == "openai":
+        settings["openai_store"] = False  # type: ignore[typeddict-unknown-key] # their default keeps every answer
+    return settings
+
+
+def _answer(member: Member, request: Request, response: said.ModelResponse) -> Brought:
+    counted = response.usage
+    usage = Usage(
+        counted.input_tokens,
+        counted.output_tokens,
+        counted.cache_read_tokens,
+        counted.details.get("reasoning_tokens", 0) or counted.details.get("thoughts_tokens", 0),
+    )
+    if not usage.output_tokens and not usage.input_tokens:  # a server that does not count
+        price = cost(member, upper_tokens(request))
+    else:
+        price = cost(member, usage)
+    text = "".join(part.content for part in response.parts if isinstance(part, said.TextPart))
+    failure, detail = _finish(response, text, request)
+    return Brought(
+        text=text,
+        failure=failure,
+        detail=detail[:DETAIL_CHARACTERS],
+        usage=usage,
+        usd=price.usd,
+        prices=price.source,
+        model=response.model_name or "",
+    )
+
+
+def _finish(response: said.ModelResponse, text: str, request: Request) -> tuple[FailureKind | None, str]:
+    details = response.provider_details or {}
+    if response.finish_reason == "content_filter":
+        return FailureKind.refused, str(details.get("refusal") or details.get("finish_reason") or "content filter")
+    if response.finish_reason == "length":
+        return FailureKind.truncated, f"the answer was cut off at {request.max_output_tokens} tokens"
+    if not text.strip():
+        return FailureKind.malformed, "the answer is empty"
+    return None, ""
+
+
+def _failed(member: Member, request: Request, failure: Failure) -> Brought:
+    """One that may have been answered is counted at its upper end, since a provider may bill it."""
+    price = cost(member, upper_tokens(request))
+    return Brought(
+        failure=failure.kind,
+        detail=failure.detail[:DETAIL_CHARACTERS],
+        again=failure.again,
+        retry_after=failure.retry_after,
+        usd=price.usd if failure.sent else 0.0,
+        prices=price.source if failure.sent else "",
+    )

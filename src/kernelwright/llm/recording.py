@@ -1,0 +1,83 @@
+"""Recordings of attempts: a folder with a file for each, named by what was asked.
+
+A file holds what was asked and what came back, failures and their retries too, so that a replay takes the same way.
+Keys and headers never come so far. The same attempt asked again (after a crash) replaces its file, since the later
+answer is the one that the run went on with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kernelwright.llm.config import EnsembleError, Member
+from kernelwright.llm.model import FailureKind
+from kernelwright.llm.wire import Brought, Request, Transport
+from kernelwright.paths import write_whole
+
+VERSION = 1
+
+
+class Recording(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int = VERSION
+    request: Request
+    brought: Brought
+
+
+class Recorder:
+    """Hands on what the other transport brings, and keeps it."""
+
+    def __init__(self, inner: Transport, folder: Path) -> None:
+        self._inner = inner
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EnsembleError(f"{folder}: recordings cannot be kept there ({error.strerror})") from None
+
+    def send(self, member: Member, request: Request) -> Brought:
+        brought = self._inner.send(member, request)
+        content = Recording(request=request, brought=brought).model_dump_json(indent=1)
+        try:
+            write_whole(_path(self._folder, request), f"{content}\n".encode())
+        except OSError as error:
+            raise EnsembleError(f"{self._folder}: recordings cannot be kept there ({error.strerror})") from None
+        return brought
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class Replayer:
+    """Answers from recordings alone. It needs no key, no client library and no network."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise EnsembleError(f"{folder}: is not a folder of recordings")
+        self._folder = folder
+
+    def send(self, member: Member, request: Request) -> Brought:
+        path = _path(self._folder, request)
+        try:
+            recording = Recording.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return _missing(f"{path.name}: was not recorded")
+        except (OSError, ValidationError) as error:
+            return _missing(f"{path.name}: cannot be read ({type(error).__name__})")
+        if recording.version != VERSION or recording.request != request:
+            return _missing(f"{path.name}: is a recording of something else")
+        return recording.brought
+
+    def close(self) -> None:
+        pass
+
+
+def _path(folder: Path, request: Request) -> Path:
+    return folder / f"{request.key}.json"
+
+
+def _missing(detail: str) -> Brought:
+    return Brought(failure=FailureKind.not_recorded, detail=detail)

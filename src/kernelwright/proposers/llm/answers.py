@@ -1,0 +1,208 @@
+"""Reads a model's answer: hostile text that may hold a source, or changes to one. Nothing of it is run or believed.
+
+No path, name or number is taken from an answer, only a source and a sentence about it. What is too long, is no text,
+or has no source in it is refused in one line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kernelwright.contracts import Candidate, CandidateError
+from kernelwright.contracts.candidate import MAX_BYTES
+from kernelwright.contracts.cuda.source import Sources, split
+from kernelwright.proposers.model import Refusal
+
+MOST_ANSWER = 4 << 20
+MOST_EDITS = 64
+NOTE_LENGTH = 200
+_FENCE = re.compile(r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})(?P<language>[^\n`]*)$")
+_IDEA = re.compile(r"^[\s>*_#]*idea[*_]*[ \t]*:[*_]*[ \t]*(\S[^\n]*)", re.IGNORECASE | re.MULTILINE)
+_COMMENT = re.compile(r"//[ \t]*(\S[^\n]*)")
+_SEARCH, _DIVIDE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
+
+
+def text_of(said: str) -> str:
+    """What a model sent as text that a journal can keep: JSON may bring half characters that no encoding has."""
+    return said.encode("utf-8", "replace").decode("utf-8")
+
+
+def one_line(said: str, most: int) -> str:
+    """Words for a terminal and a report: no line breaks, no control characters."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in said).split())[:most]
+
+
+@dataclass(frozen=True)
+class Answer:
+    source: str
+    note: str
+    edited: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    text: str
+
+
+def read_answer(text: str, contract: str, parent: str | None = None) -> Answer:
+    """The source in an answer. Changes apply to `parent` alone; without one, only a whole source is taken."""
+    if len(text) > MOST_ANSWER:
+        raise Refusal(f"the answer has {len(text):,} characters; at most {MOST_ANSWER:,} are read")
+    edits = find_edits(text)
+    edited = bool(edits) and parent is not None
+    source = apply_edits(parent, edits) if edits and parent is not None else _whole(text, contract)
+    checked_source(source, contract)
+    return Answer(source, note_of(text, source), edited)
+
+
+def note_of(text: str, source: str) -> str:
+    """What the author says it is about, in one line; without such a line, the source's first comment."""
+    outside = "\n".join(_outside(text))
+    found = _IDEA.search(outside) or _COMMENT.search(source)
+    return one_line(found[1], NOTE_LENGTH) if found else ""
+
+
+def blocks(text: str) -> list[Block]:
+    """Closed blocks of code. A fence is closed by one of its own kind that is at least as long."""
+    found: list[Block] = []
+    fence, language = "", ""
+    lines: list[str] = []
+    for line in text.splitlines():
+        match = _FENCE.match(line)
+        if not fence:
+            if match:
+                fence, language, lines = match["fence"], match["language"].strip(), []
+        elif match and match["fence"].startswith(fence) and not match["language"].strip():
+            found.append(Block(language, "\n".join(lines) + "\n"))
+            fence = ""
+        else:
+            lines.append(line)
+    return found
+
+
+def find_edits(text: str) -> list[tuple[str, str]]:
+    """Pairs of (what stands there, what is to stand there)."""
+    found: list[tuple[str, str]] = []
+    part = ""
+    search: list[str] = []
+    replace: list[str] = []
+    for line in text.splitlines():
+        mark = line.rstrip()
+        if mark == _SEARCH:
+            part, search, replace = "search", [], []
+        elif part == "search" and mark == _DIVIDE:
+            part = "replace"
+        elif part == "replace" and mark == _REPLACE:
+            found.append(("\n".join(search), "\n".join(replace)))
+            part = ""
+        elif part == "search":
+            search.append(line)
+        elif part == "replace":
+            replace.append(line)
+    return found
+
+
+def apply_edits(parent: str, edits: list[tuple[str, str]]) -> str:
+    """The parent with the changes made, one after another. Each must fit one place and no other."""
+    if len(edits) > MOST_EDITS:
+        raise Refusal(f"the answer has {len(edits)} edits; at most {MOST_EDITS} are taken: write the whole source")
+    source = parent.replace("\r\n", "\n")
+    for number, (search, replace) in enumerate(edits, 1):
+        source = _applied(source, search, replace, number)
+        if len(source) > MAX_BYTES:
+            raise Refusal(f"edit {number} makes the source longer than {MAX_BYTES:,} bytes")
+    return source
+
+
+def _applied(source: str, search: str, replace: str, number: int) -> str:
+    if not search.strip():
+        raise Refusal(f"edit {number} searches for nothing: repeat the lines that it replaces")
+    count = source.count(search)
+    if count == 1:
+        return source.replace(search, replace)
+    if count > 1:
+        raise Refusal(f"edit {number}: what it searches for stands in {count} places; repeat more lines around it")
+    return _loosely(source, search, replace, number)
+
+
+def _loosely(source: str, search: str, replace: str, number: int) -> str:
+    """As lines without the space at their ends, which models lose."""
+    wanted = [line.rstrip() for line in search.split("\n")]
+    lines = source.split("\n")
+    bare = [line.rstrip() for line in lines]
+    places = [at for at in range(len(bare) - len(wanted) + 1) if bare[at : at + len(wanted)] == wanted]
+    if len(places) != 1:
+        why = "is not in the parent" if not places else f"stands in {len(places)} places"
+        raise Refusal(f"edit {number}: what it searches for {why}; repeat lines of the parent exactly")
+    (at,) = places
+    return "\n".join([*lines[:at], *replace.split("\n"), *lines[at + len(wanted) :]])
+
+
+def _whole(text: str, contract: str) -> str:
+    found = blocks(text)
+    if not found:
+        cut = "its block of code is never closed" if re.search(r"^[ ]{0,3}(`{3,}|~{3,})", text, re.M) else ""
+        raise Refusal(cut or "it has no block of code; put the source between lines of ```")
+    if contract == "cuda":
+        joined = _kernel_and_plan(found)
+        if joined is not None:
+            return joined
+    source = max((block.text for block in found), key=len)
+    if not source.strip():
+        raise Refusal("its block of code is empty")
+    return source
+
+
+def _kernel_and_plan(found: list[Block]) -> str | None:
+    """A kernel and a plan in blocks of their own, as some answer though one block is asked for."""
+    plans = [
+        block.text for block in found if re.search(r"^def plan\(", block.text, re.M) and "/* plan.py" not in block.text
+    ]
+    kernels = [block.text for block in found if "__global__" in block.text]
+    if not plans or not kernels:
+        return None
+    kernel = max(kernels, key=len)
+    if "/* plan.py" in kernel:
+        return None
+    try:
+        return Sources(kernel, max(plans, key=len)).joined()
+    except CandidateError as error:
+        raise Refusal(str(error)) from None
+
+
+def checked_source(source: str, contract: str) -> None:
+    if not source.strip():
+        raise Refusal("its source is empty")
+    if "\0" in source:
+        raise Refusal("its source has NUL bytes")
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError:
+        raise Refusal("its source is not text") from None
+    if size > MAX_BYTES:
+        raise Refusal(f"its source has {size:,} bytes; at most {MAX_BYTES:,} are taken")
+    if contract == "cuda":
+        try:
+            split(source)
+        except CandidateError as error:
+            raise Refusal(str(error)) from None
+
+
+def _outside(text: str) -> list[str]:
+    """The lines that stand in no block of code."""
+    lines, fence = [], ""
+    for line in text.splitlines():
+        match = _FENCE.match(line)
+        if match and not fence:
+            fence = match["fence"]
+        elif match and match["fence"].startswith(fence):
+            fence = ""
+        elif not fence:
+            lines.append(line)
+    return lines
+
+
+def as_candidate(answer: Answer, contract: str, name: str) -> Candidate:
+    return Candidate(contract, answer.source, name)

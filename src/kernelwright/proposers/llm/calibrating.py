@@ -1,0 +1,149 @@
+"""Measures verifiers on labelled candidates, and whether asking them is worth what it takes."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.llm.model import Ask, CallFailed
+from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.calibration import Calibration, Measured
+from kernelwright.proposers.llm.labelled import Labelled
+from kernelwright.proposers.llm.opinions import Members, Models, Review
+from kernelwright.proposers.llm.prompts import render
+from kernelwright.proposers.llm.showing import shown_source
+from kernelwright.proposers.llm.verifying import VOTES, derived
+from kernelwright.proposers.llm.view import VERIFIERS, Stage
+
+# Accuracies published with robust-kbench, whose authors describe such verifiers; there is none for cheating.
+PUBLISHED = {"verify-compilation": 0.82, "verify-memory": 0.80, "verify-numerics": 0.73}
+FAULTY = 0.4  # of a generation's candidates, where no run tells how many
+AT_ONCE = 8  # opinions on a generation are asked together, so that a candidate's share of the waiting is this part
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an evaluation takes here, what it is held to cost, and how many candidates have some fault."""
+
+    evaluation_seconds: float
+    evaluation_usd: float
+    faulty: float = FAULTY
+
+
+@dataclass
+class _Tally:
+    right_alarms: int = 0
+    false_alarms: int = 0
+    missed: int = 0
+    right_passes: int = 0
+    unanswered: int = 0
+    seconds: float = 0.0
+    usd: float | None = 0.0
+    asked: int = field(default=0)
+
+    def add(self, faulty: bool, answer: object) -> None:
+        called = answer.called if isinstance(answer, CallFailed) else getattr(answer, "called", None)
+        self.asked += 1
+        if called is not None:
+            self.seconds += called.seconds
+            self.usd = None if self.usd is None or called.usd is None else self.usd + called.usd
+        value = getattr(answer, "value", None)
+        if not isinstance(value, Review):
+            self.unanswered += 1
+        elif faulty:
+            self.missed += value.passes
+            self.right_alarms += not value.passes
+        else:
+            self.right_passes += value.passes
+            self.false_alarms += not value.passes
+
+
+def sampled(labelled: Sequence[Labelled], most: int, seed: int) -> list[tuple[Labelled, Stage, bool]]:
+    """At most so many questions for each verifier, half of them about faulty candidates where there are enough."""
+    draw = random.Random(seed)
+    chosen = []
+    for stage in VERIFIERS:
+        sides: dict[bool, list[Labelled]] = {True: [], False: []}
+        for one in labelled:
+            label = dict(one.labels).get(stage)
+            if label is not None:
+                sides[label].append(one)
+        for faulty, ones in sides.items():
+            draw.shuffle(ones)
+            chosen += [(one, stage, faulty) for one in ones[: max(1, most // 2)]]
+    return chosen
+
+
+def measure(
+    models: Models,
+    members: Members,
+    questions: Sequence[tuple[Labelled, Stage, bool]],
+    ground: Callable[[str, str], Ground],
+    seed: int,
+) -> tuple[Measured, ...]:
+    """Every member is asked every question once. `ground` gives what prompts about a task and contract hold."""
+    asks, about = [], []
+    for one, stage, faulty in questions:
+        view = ground(one.task, one.candidate.contract).about(stage, shown_source(one.candidate))
+        made = render(view)
+        for member in members:
+            own = derived(seed, f"{stage} {one.candidate.id} {member}")
+            asks.append(Ask(stage.value, made, own, member=member, answer=Review))
+            about.append((stage, member, faulty))
+    tallies: dict[tuple[Stage, str], _Tally] = defaultdict(_Tally)
+    for (stage, member, faulty), answer in zip(about, models.ask_all(asks), strict=True):
+        tallies[stage, member].add(faulty, answer)
+    return tuple(_measured(stage, member, tally) for (stage, member), tally in sorted(tallies.items(), key=_order))
+
+
+def _order(item: tuple[tuple[Stage, str], _Tally]) -> tuple[int, str]:
+    (stage, member), _ = item
+    return VERIFIERS.index(stage), member
+
+
+def _measured(stage: Stage, member: str, tally: _Tally) -> Measured:
+    asked = max(1, tally.asked)
+    return Measured(
+        verifier=stage.value,
+        member=member,
+        right_alarms=tally.right_alarms,
+        false_alarms=tally.false_alarms,
+        missed=tally.missed,
+        right_passes=tally.right_passes,
+        unanswered=tally.unanswered,
+        seconds=tally.seconds / asked,
+        usd=None if tally.usd is None else tally.usd / asked,
+    )
+
+
+def calibrated(measured: Sequence[Measured], terms: Terms) -> Calibration:
+    """Which verifiers pay. `cheating` is asked of finalists whatever it costs, and never before."""
+    pays, why = {}, {}
+    for stage in VERIFIERS:
+        if stage is Stage.verify_cheating:
+            continue
+        found = [one for one in measured if one.verifier == stage.value]
+        pays[stage.value], why[stage.value] = worth(found, terms)
+    return Calibration(measured=tuple(measured), evaluation_seconds=terms.evaluation_seconds, pays=pays, why=why)
+
+
+def worth(found: Sequence[Measured], terms: Terms) -> tuple[bool, str]:
+    """Whether a verifier saves more of the judge's time than it loses and takes, per candidate and by the mean member.
+
+    Saved: evaluations of faulty candidates that it holds back. Lost: evaluations of good ones that it holds back.
+    """
+    answered = [one for one in found if one.recall is not None and one.right_passes + one.false_alarms]
+    if not answered:
+        return False, "not measured on both faulty and right candidates"
+    recall = sum(one.recall or 0.0 for one in answered) / len(answered)
+    alarms = sum(one.false_alarms / (one.right_passes + one.false_alarms) for one in answered) / len(answered)
+    net = terms.faulty * recall - (1 - terms.faulty) * alarms  # evaluations saved per candidate
+    seconds = sum(one.seconds for one in answered) / len(answered) / AT_ONCE
+    prices = [one.usd for one in answered]
+    usd = None if None in prices else VOTES * sum(price or 0.0 for price in prices) / len(prices)
+    said = f"saves {net * terms.evaluation_seconds:.1f} s of judging a candidate and takes {seconds:.1f} s"
+    if usd is not None and usd > max(0.0, net) * terms.evaluation_usd:
+        return False, f"{said}, but costs ${usd:.4f} where ${max(0.0, net) * terms.evaluation_usd:.4f} is saved"
+    return net * terms.evaluation_seconds > seconds, said

@@ -1,0 +1,83 @@
+"""Renders prompts: template files in `prompts/`, filled from a `PromptView` and from nothing else.
+
+Text of others (a task's, a candidate's, a compiler's) is only ever a value in a template, never a template, and stands
+in a fence that it cannot close.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from kernelwright.judge.words import duration
+from kernelwright.llm.model import Prompt
+from kernelwright.proposers.llm.view import PromptView
+
+HERE = Path(__file__).parent / "prompts"
+_TICKS = re.compile(r"`{3,}")
+
+
+def render(view: PromptView) -> Prompt:
+    """What is sent to a model: who it is, and what it is asked."""
+    values: dict[str, Any] = {name: getattr(view, name) for name in PromptView.model_fields}
+    values["stage"] = view.stage.value
+    system = _environment().get_template("system.md.j2").render(values)
+    user = _environment().get_template(f"{view.stage}.md.j2").render(values)
+    return Prompt(system=_tidy(system), user=_tidy(user))
+
+
+def page(prompt: Prompt) -> str:
+    """Both parts as one text, for a person or a tool that has no place for a system prompt."""
+    return f"{prompt.system}\n---\n\n{prompt.user}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A block of code that nothing inside of it can end."""
+    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _bytes(count: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if count >= scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _rate(value: float) -> str:
+    for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.3g} "
+
+
+def _percent(part: float) -> str:
+    return f"{part:.0%}"
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(HERE),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    made.filters.update(
+        fenced=fenced, one_line=_one_line, bytes=_bytes, rate=_rate, percent=_percent, duration=duration
+    )
+    return made
+
+
+def _tidy(text: str) -> str:
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

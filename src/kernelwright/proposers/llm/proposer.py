@@ -1,0 +1,131 @@
+"""The proposer `llm`: a generation of answers, checked for real, mended where the compiler says how, and ranked.
+
+More is asked for than is measured. What cannot be parsed, is known already or does not build costs no evaluation; of
+the rest verifiers choose. Nothing of an answer runs in here: compilers and plans run in the judge's sandboxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
+from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind
+from kernelwright.proposers.llm.asking import Ground, stage_of
+from kernelwright.proposers.llm.checks import Check
+from kernelwright.proposers.llm.mending import Draft, Mender, read
+from kernelwright.proposers.llm.opinions import BottleneckDiagnosis, ErrorDiagnosis, Members, Models
+from kernelwright.proposers.llm.prompts import render
+from kernelwright.proposers.llm.verifying import Opinion, Panel, derived, ranked
+from kernelwright.proposers.llm.view import PromptView, ShownKernel, Stage
+from kernelwright.proposers.model import Honesty, Operator, Proposal, Refusal, Request
+from kernelwright.proposers.once import Once
+
+GENERATION, MEASURED = 8, 4
+REPAIRERS = 2  # answers that are asked for to repair one candidate
+MENDS = {Stage.translate: 2, Stage.repair: 1, Stage.evolve: 1}  # rounds with the compiler before a judge is asked
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a proposer needs beside the models: the ground of its prompts, and real checks."""
+
+    ground: Ground
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class LlmProposer:
+    """`verifiers` are those that pay for themselves, by their calibration. Cheating is looked for in finals always."""
+
+    models: Models
+    members: Members
+    means: Once[Means]  # made when it is first needed: by then the device's peaks have been measured
+    contract: str
+    generation: int = GENERATION
+    verifiers: tuple[Stage, ...] = ()
+    diagnose: bool = True
+    name: str = "llm"
+
+    @property
+    def panel(self) -> Panel:
+        return Panel(self.models, self.members, self.means().ground)
+
+    def propose(self, request: Request) -> Sequence[Proposal]:
+        views = self._views(request)
+        asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
+        replies = self.models.ask_all(asks)
+        failures = [reply for reply in replies if isinstance(reply, CallFailed)]
+        if len(failures) == len(replies):
+            raise _nothing(failures)
+        answers = [read(view, reply, request, self.contract) for view, reply in zip(views, replies, strict=True)]
+        mender = Mender(self.models, self.means().ground, self.means().checks, self.contract)
+        drafts = [draft for draft in answers if draft is not None]
+        sound = mender.sound(drafts, request, MENDS[stage_of(request)])
+        return [draft.proposal for draft in self._chosen(sound, request)]
+
+    def review(self, candidate: Candidate, seed: int) -> Honesty:
+        """Whether a finalist cheats, by a majority. The judge's verdict does not depend on it."""
+        ((opinion,),) = self.panel.opinions([candidate], [Stage.verify_cheating], seed)
+        return Honesty(opinion.votes, opinion.against, opinion.reason)
+
+    def estimate(self, request: Request) -> Estimate:
+        """What a generation costs at most: a diagnosis, proposals, all rounds of mending, opinions."""
+        views = self._views(replace(request, parents=()), ask=False)
+        asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
+        skeleton = Candidate(self.contract, self.means().ground.task.brief.skeleton, "skeleton")
+        opinions = [
+            ask for _ in views for ask in self.panel.asks(skeleton, self.verifiers, request.seed) if self.verifiers
+        ]
+        rounds = 1 + max(MENDS.values())
+        return self.models.estimate([*asks[:1], *asks * rounds, *opinions])
+
+    def _views(self, request: Request, *, ask: bool = True) -> list[PromptView]:
+        """Different ones for each answer that is wanted: another hint, another form, a diagnosis or none."""
+        count = min(REPAIRERS, self.generation) if request.operator is Operator.repair else self.generation
+        ground = self.means().ground
+        views = []
+        for index in range(count):
+            views.append(ground.view(replace(request, seed=derived(request.seed, f"answer {index}"))))
+        if not (ask and self.diagnose and request.parents):
+            return views
+        told = self._diagnosis(ground.shown(request.parents[0]), request)
+        every = 1 if request.operator is Operator.repair else 2  # half of a generation sees the parent unprejudiced
+        return [
+            view.model_copy(update={"diagnosis": told}) if index % every == 0 else view
+            for index, view in enumerate(views)
+        ]
+
+    def _diagnosis(self, subject: ShownKernel, request: Request) -> str:
+        """One issue or one bottleneck, in words; empty where nobody answered."""
+        broken = request.operator is Operator.repair
+        stage = Stage.diagnose_error if broken else Stage.diagnose_bottleneck
+        wanted = ErrorDiagnosis if broken else BottleneckDiagnosis
+        view = self.means().ground.about(stage, subject)
+        ask = Ask(stage.value, render(view), derived(request.seed, stage.value), answer=wanted)
+        (reply,) = self.models.ask_all([ask])
+        value = None if isinstance(reply, CallFailed) else reply.value
+        return value.text if isinstance(value, ErrorDiagnosis | BottleneckDiagnosis) else ""
+
+    def _chosen(self, drafts: list[Draft], request: Request) -> list[Draft]:
+        """As many as are to be measured. Verifiers are asked only where there is a choice."""
+        if len(drafts) <= request.count:
+            return drafts
+        candidates = [draft.proposal.candidate for draft in drafts]
+        opinions: list[list[Opinion]] = [[] for _ in drafts]
+        if self.verifiers:
+            opinions = self.panel.opinions(candidates, self.verifiers, request.seed)
+        order, left = ranked(opinions, request.count)
+        for index, why in left.items():
+            drafts[index].refuse(request, f"not measured: {why}")
+        return [drafts[index] for index in order]
+
+
+def _nothing(failures: list[CallFailed]) -> KernelwrightError:
+    """No model answered at all. Without a key there is nothing to wait for; without money the run is at its end."""
+    first = failures[0]
+    if all(failure.kind is FailureKind.unauthorised for failure in failures):
+        return KernelwrightError(str(first))
+    out_of_money = all(failure.kind is FailureKind.over_budget for failure in failures)
+    return Refusal(str(first), final=out_of_money)

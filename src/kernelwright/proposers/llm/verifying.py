@@ -1,0 +1,110 @@
+"""Verifiers: models that look at a candidate before it is measured. They rank, and filter where they agree.
+
+A verifier never accepts: what passes is judged like anything else, and what is held back is only not measured now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.contracts import Candidate
+from kernelwright.llm.model import Ask, CallFailed
+from kernelwright.proposers.llm.answers import one_line
+from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.opinions import Members, Models, Review
+from kernelwright.proposers.llm.prompts import render
+from kernelwright.proposers.llm.showing import shown_source
+from kernelwright.proposers.llm.view import Stage
+
+VOTES = 3
+REASON_LENGTH = 300
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """A majority. `votes` that came; none: nobody could be asked, and that is no objection."""
+
+    stage: Stage
+    votes: int
+    against: int
+    confidence: float  # of those against, on average
+    reason: str
+
+    @property
+    def objects(self) -> bool:
+        return self.against * 2 > self.votes
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Each verifier asks `votes` members in turn, so that different models look at the same candidate."""
+
+    models: Models
+    members: Members
+    ground: Ground
+    votes: int = VOTES
+
+    def opinions(self, candidates: Sequence[Candidate], stages: Sequence[Stage], seed: int) -> list[list[Opinion]]:
+        """For each candidate, one opinion of each verifier. All of them are asked at once."""
+        asks = [ask for candidate in candidates for ask in self.asks(candidate, stages, seed)]
+        replies = iter(self.models.ask_all(asks))
+        found = []
+        for _ in candidates:
+            row = []
+            for stage in stages:
+                answers = [next(replies) for _ in range(self.votes)]
+                row.append(majority(stage, [_review(answer) for answer in answers]))
+            found.append(row)
+        return found
+
+    def asks(self, candidate: Candidate, stages: Sequence[Stage], seed: int) -> list[Ask]:
+        found = []
+        for stage in stages:
+            prompt = render(self.ground.about(stage, shown_source(candidate)))
+            for vote in range(self.votes):
+                member = self.members[vote % len(self.members)] if self.members else None
+                own = derived(seed, f"{stage} {candidate.id} {vote}")
+                found.append(Ask(stage.value, prompt, own, member=member, answer=Review))
+        return found
+
+
+def majority(stage: Stage, reviews: Sequence[Review | None]) -> Opinion:
+    """More than half of those who answered; who did not answer has no vote."""
+    cast = [review for review in reviews if review is not None]
+    against = [review for review in cast if not review.passes]
+    confidence = sum(review.confidence for review in against) / len(against) if against else 0.0
+    reason = one_line(max(against, key=lambda review: review.confidence).reason, REASON_LENGTH) if against else ""
+    return Opinion(stage, len(cast), len(against), confidence, reason)
+
+
+def ranked(opinions: Sequence[Sequence[Opinion]], count: int) -> tuple[list[int], dict[int, str]]:
+    """Which `count` of the candidates are measured, best first, and why the others are not.
+
+    One that a majority objects to gives way to one that nobody objects to; it is measured all the same where there is
+    room, since a verifier that is wrong must not stop a good kernel for good.
+    """
+
+    def doubt(index: int) -> tuple[int, float, int]:
+        objecting = [one for one in opinions[index] if one.objects]
+        return (len(objecting), sum(one.confidence for one in objecting), index)
+
+    order = sorted(range(len(opinions)), key=doubt)
+    left = {}
+    for index in order[count:]:
+        objecting = [f"{one.stage}: {one.reason}" for one in opinions[index] if one.objects]
+        left[index] = "; ".join(objecting) or "others of its generation seemed as good"
+    return order[:count], left
+
+
+def derived(seed: int, what: str) -> int:
+    """A seed of its own for every call of a run."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {what}".encode()).digest()[:6], "big")
+
+
+def _review(answer: object) -> Review | None:
+    if isinstance(answer, CallFailed):
+        return None
+    value = getattr(answer, "value", None)
+    return value if isinstance(value, Review) else None

@@ -1,0 +1,125 @@
+"""`optimize --proposer llm` and `prompt`: what they print, what they refuse, and that a replay asks nobody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.test_optimize import Judge, run, runner
+from tests.llm.scripted import Behaviour, Good, Seen, serving
+from tests.proposers.llm import acting, samples
+
+from kernelwright.cli import prompt
+from kernelwright.cli.main import COMMANDS, assembled
+from kernelwright.llm import calling
+from kernelwright.proposers.llm.proposer import Means
+from kernelwright.proposers.once import Once
+from kernelwright.search import asking, session
+
+app = assembled(COMMANDS)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The toy's judge and the toy's ground; everything between them and the command line is real."""
+    monkeypatch.setattr(session, "WarmJudge", Judge)
+    monkeypatch.setattr(session, "_bounds", lambda task: {})
+    monkeypatch.setattr(Judge, "stop_after", 10**9)
+    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: Means(samples.ground(), (acting.builds,))))
+    monkeypatch.setattr(calling, "FIRST_WAIT", 0.001)
+    monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path / "runs"))
+    return tmp_path
+
+
+def well(seen: Seen) -> Behaviour:
+    return Good(lambda seen: acting.act(seen.prompt, seen.body["seed"]))
+
+
+def ensemble(folder: Path, url: str) -> Path:
+    path = folder / "models.toml"
+    path.write_text(
+        f'[[members]]\nname = "scripted"\nprovider = "compatible"\nmodel = "m"\nbase_url = "{url}"\n'
+        "max_output_tokens = 1000\nprice = { input = 1.0, output = 10.0 }\n"
+    )
+    return path
+
+
+def test_a_run_says_what_it_may_cost_and_what_it_did(place: Path) -> None:
+    with serving(well) as server:
+        models = ensemble(place, server.url)
+        command = ["optimize", "rmsnorm", "--proposer", "llm", "--ensemble", str(models), "--budget", "30evals,5usd"]
+        code, said = run(*command, "--record", str(place / "tape"))
+        asked = len(server.seen)
+    assert code == 0, said
+    assert "estimate: a generation asks 8 times" in said and "the run stops at $5.00" in said
+    assert f"{asked} calls of models" in said and "reviewers found nothing dishonest" in said
+    code, again = run(*command, "--replay", str(place / "tape"))
+    assert code == 0 and f"{asked} calls of models" in again and len(server.seen) == asked
+    report = json.loads(runner.invoke(app, ["runs", "show", "rmsnorm-1", "--json"]).stdout)
+    assert report["calls"] == asked and report["usd"] > 0 and report["best"]["review"]
+    assert (place / "runs" / "rmsnorm-1" / "candidates").is_dir()
+
+
+def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt, "shown_task", lambda *_: samples.ground().task)
+    monkeypatch.setattr(prompt, "shown_device", lambda *_: samples.ground().device)
+    with serving(well) as server:
+        models = ensemble(place, server.url)
+        run(
+            "optimize",
+            "rmsnorm",
+            "--proposer",
+            "llm",
+            "--ensemble",
+            str(models),
+            "--budget",
+            "24evals",
+            "--generation",
+            "4",
+        )
+        sent = {(one.messages[0]["content"], one.messages[-1]["content"]) for one in server.seen}
+    best = json.loads(run("runs", "show", "rmsnorm-1", "--json")[1])["best"]["number"]
+    about = ["--run", "rmsnorm-1", "--number", str(best), "--json"]
+    shown = json.loads(run("prompt", "rmsnorm", "--stage", "verify-cheating", *about)[1])
+    assert (shown["system"], shown["user"]) in sent
+    for stage, said in (("evolve", "# The parent"), ("repair", "Repair it."), ("diagnose-bottleneck", "`limit`")):
+        assert said in json.loads(run("prompt", "rmsnorm", "--stage", stage, *about)[1])["user"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--proposer", "llm"], "model"),
+        (["--proposer", "llm", "--models", "gpt"], "is not a model"),
+        (["--proposer", "llm", "--models", "openai:gpt-5"], "OPENAI_API_KEY"),
+        (["--proposer", "templates", "--models", "ollama:m"], "asks no models"),
+        (["--proposer", "llm", "--models", "ollama:m", "--generation", "2"], "--measure is more than --generation"),
+        (["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"], "is not a folder of recordings"),
+        (["--proposer", "llm", "--models", "ollama:m", "--replay", ".", "--record", "x"], "leave out one of them"),
+        (["--proposer", "llm", "--ensemble", "nowhere.toml"], "nowhere.toml: No such file"),
+        (["--budget", "5usdollars"], "cannot read '5usdollars'"),
+    ],
+)
+def test_one_line_for_bad_input(place: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code, text = run("optimize", "rmsnorm", *arguments)
+    assert code == 2 and said in text and len(text.strip().splitlines()) == 1
+    assert not (place / "runs").exists() or not list((place / "runs").iterdir())
+
+
+@pytest.mark.parametrize("contract", ["cpp", "cuda"])
+def test_a_prompt_is_printed_as_it_would_be_sent(contract: str) -> None:
+    code, said = run("prompt", "softmax:backward", "--contract", contract)
+    assert code == 0 and "softmax:backward" in said and "Idea:" in said and f"the {contract} contract" in said
+    report = json.loads(run("prompt", "softmax:backward", "--contract", contract, "--json")[1])
+    assert said == f"{report['system']}\n---\n\n{report['user']}" and len(report["sha256"]) == 64
+
+
+def test_a_prompt_about_a_source(tmp_path: Path) -> None:
+    source = tmp_path / "kernel.cpp"
+    source.write_text("// nothing yet\nvoid kernel() {}\n")
+    code, said = run("prompt", "softmax", "--stage", "verify-numerics", "--source", str(source))
+    assert code == 0 and "void kernel() {}" in said and "`passes`" in said
+    code, said = run("prompt", "softmax", "--stage", "evolve")
+    assert code == 2 and "name one with --source, or with --run and --number" in said
