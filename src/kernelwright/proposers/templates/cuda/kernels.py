@@ -40,6 +40,7 @@ class Kernel:
     before: str = ""  # what stands before the function
     least_blocks: str = "1"  # on a multiprocessor
     shared: str = "0"  # bytes of dynamic shared memory, in Python
+    heavy: bool = False  # with registers and shared memory that others in its launch would have to pay for
     needs: tuple[str, ...] = ()  # CUDA that kernels have in common, beside the prelude
     helpers: tuple[str, ...] = ()  # functions of the plan, likewise
 
@@ -136,12 +137,21 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
 
 
 def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
-    """Kernels in order, each in the last launch unless it needs something from there."""
+    """Kernels in order, each in the latest launch that suits it, if it needs nothing from there or from later ones."""
     launches: list[Launch] = []
     for kernel in kernels:
-        alone = kernel.cooperative != "False"
-        if share and launches and not alone and not launches[-1].alone and not launches[-1].needs(kernel):
-            launches[-1] = Launch(launches[-1].number, (*launches[-1].kernels, kernel))
-        else:
+        place = _place(launches, kernel) if share else None
+        if place is None:
             launches.append(Launch(len(launches), (kernel,)))
+        else:
+            launches[place] = Launch(place, (*launches[place].kernels, kernel))
     return launches
+
+
+def _place(launches: Sequence[Launch], kernel: Kernel) -> int | None:
+    for launch in reversed(launches):
+        if kernel.cooperative != "False" or kernel.heavy or launch.needs(kernel):
+            return None
+        if not launch.alone and not launch.kernels[0].heavy:
+            return launch.number
+    return None
