@@ -46,4 +46,5 @@ class JoinWriter(Writer):
             self.plan_lines,
             f"ceil(columns_{tag}, 32)",
             str(JOIN_THREADS),
+            when=f"not only_{tag}" if stage.columns else "True",
         )

@@ -39,6 +39,8 @@ class Kernel:
     cooperative: str = "False"
     before: str = ""  # what stands before the function
     least_blocks: str = "1"  # on a multiprocessor
+    shared: str = "0"  # bytes of dynamic shared memory
+    when: str = "True"  # whether the sizes at hand need it at all
 
     def function(self) -> str:
         declared = "".join(f", {parameter.text}" for parameter in self.parameters)
@@ -99,7 +101,8 @@ class Launch:
         lines = []
         for kernel in self.kernels:
             lines += kernel.setup.splitlines()
-            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = {kernel.blocks}, {kernel.threads}")
+            blocks = kernel.blocks if kernel.when == "True" else f"{kernel.blocks} if {kernel.when} else 0"
+            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = ({blocks}), {kernel.threads}")
             lines.append(f'definitions_["BLOCKS_{kernel.name}"] = blocks_{kernel.name}')
             lines.append(f'definitions_["THREADS_{kernel.name}"] = threads_{kernel.name}')
         lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
@@ -108,10 +111,14 @@ class Launch:
         lines.append(f'definitions_["LEAST_{self.number}"] = {self.kernels[0].least_blocks}')
         pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
         options = f", cooperative={self.cooperative}" if self.alone else ""
+        shared = [kernel.shared for kernel in self.kernels if kernel.shared != "0"]
+        options += f", shared=max({', '.join(['0', *shared])})" if shared else ""
         if overlapped:
-            kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
-            options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
-        lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
+            # The launch before may have been left out, so what it was shows only here.
+            alone = f"steps_[-1].cooperative or {self.cooperative}"
+            options += f", dependent=bool(steps_) and not ({alone})"
+        lines.append("if blocks_:")
+        lines.append(f'    steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
         return "".join(f"    {line}\n" for line in lines)
 
 

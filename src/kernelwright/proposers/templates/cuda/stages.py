@@ -58,8 +58,31 @@ def over_rows(instruction: Instruction) -> bool:
     return instruction.operation == "reduce" and instruction.over == Span.row
 
 
-def read_later(program: RowProgram, place: int) -> bool:
-    return any(place in instruction.operands for instruction in program.instructions)
+def passed_on(program: RowProgram, stage: Stage) -> bool:
+    """Whether a kernel after this stage's may ask for its single numbers."""
+    later = (stage_of(program, number) for number in range(stage.number + 1, program.stages))
+    columns = any(program.instructions[store.place].span == Span.col for store in program.stores)
+    return columns or any(one.works for one in later)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a thread may have of a row before and between its passes."""
+
+    values: tuple[int, ...]  # loads and costly values that more than one pass needs
+    fetched: tuple[int, ...]  # the loads among them
+    rows: tuple[int, ...]  # loads of one element for the row
+    columns: tuple[int, ...]  # loads that are the same for every row
+
+
+def held(program: RowProgram, stage: Stage) -> Held:
+    loads = {p for p in stage.needed if program.instructions[p].operation == "load"}
+    values = kept(program, stage)
+
+    def of(span: Span) -> tuple[int, ...]:
+        return tuple(sorted(p for p in loads if program.instructions[p].span == span))
+
+    return Held(tuple(values), tuple(p for p in values if p in loads), of(Span.row), of(Span.col))
 
 
 def _needed(program: RowProgram, targets: list[int]) -> set[int]:
