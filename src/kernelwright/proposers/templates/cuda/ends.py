@@ -78,7 +78,8 @@ class Ends(Meetings):
             return []
         joined = f"joined_{self.tag}"
         self.setup.append(f'{joined} = kw.workspace("{joined}", 4)')
-        lines = [f"if (!ONLY_{self.tag} && last_to_come({self.pointer(joined, written=True, kind='unsigned')}, blocks))"]
+        came = self.pointer(joined, written=True, kind="unsigned")
+        lines = [f"if (!ONLY_{self.tag} && last_to_come({came}, blocks))"]
         lines.append("  for (int c = threadIdx.x; c < COLS; c += TEAM * TEAMS) {")
         for place in stage.columns:
             pointer = self.pointer(f"partial_{self.step}_{place}", written=True)

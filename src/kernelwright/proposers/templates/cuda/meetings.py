@@ -29,7 +29,7 @@ class Meetings(StagePlan):
         slots = self._slots_of(reductions)
         lines = [f"a{p} = over_team<{self.join(p)}, TEAM, WHOLE>(a{p}, {slots[p]});" for p in reductions]
         lines.append("turn ^= 1;")
-        if not self.genes.get("split"):
+        if not self.parted:
             return lines
         before = sum(map(len, self.stage.passes[:number]))
         inner = self._words(dict(enumerate(reductions, before)))

@@ -115,8 +115,8 @@ def _windows(step: Pooling, pen: Pen) -> list[str]:
         "#pragma unroll",
         f"    for (int i = 0; i < {kh}; ++i)",
         "#pragma unroll",
-        "      for (int v = 0; v < SPAN / VECTOR; ++v)",
-        "        load<VECTOR>(reinterpret_cast<float (&)[VECTOR]>(part[u][i][v * VECTOR]), from + i * WIDTH + v * VECTOR);",
+        "      for (int v = 0; v < SPAN; v += VECTOR)",
+        "        load(reinterpret_cast<float (&)[VECTOR]>(part[u][i][v]), from + i * WIDTH + v);",
         "  }",
     ]
 

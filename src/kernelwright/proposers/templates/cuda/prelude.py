@@ -184,4 +184,12 @@ def widest(wanted, size):
     while size % wanted:
         wanted //= 2
     return wanted
+
+
+def kept(arrays, cols, width, threads, parts, registers, shared):
+    # Of arrays with the share of a row that a thread has: how many lie in shared memory, in how many bytes.
+    chunks = ceil(cols, threads * width * parts)
+    outside = max(0, arrays - registers // (chunks * width))
+    size = 4 * outside * threads * (chunks | 1) * width
+    return (outside, size) if registers and size <= shared else None
 """

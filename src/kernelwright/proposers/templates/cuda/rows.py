@@ -41,6 +41,7 @@ def gene_pool(program: RowProgram) -> GenePool:
         genes.append(Gene("ahead", (False, True), (False, True)))
         genes.append(Gene("keep", (0, 32, 64, 96), (64, 96, 0)))
         genes.append(Gene("split", (0, 256, 512, 1024), (1024, 512, 0)))
+        genes.append(Gene("crowd", (512, 1024), (1024, 512)))
     return GenePool(tuple(genes))
 
 

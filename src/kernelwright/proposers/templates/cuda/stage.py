@@ -27,8 +27,8 @@ class StageWriter(Ends):
             self.plan_lines,
             f"groups_{tag} * parts_{tag}",
             f"team_{tag} * teams_{tag}",
-            cooperative=f"parts_{tag} > 1" if stage.passes and self.genes.get("split") else "False",
-            least_blocks=f"1024 // team_{tag} if parts_{tag} > 1 else 1",
+            cooperative=f"parts_{tag} > 1" if self.parted else "False",
+            least_blocks=f"{self.resident} if parts_{tag} > 1 else 1" if self.parted else "1",
             shared=f"shared_{tag}" if found.values else "0",
             when=f"rows_{tag} > {recount}" if recount and stage.number == 0 else "True",
         )
@@ -103,7 +103,7 @@ class StageWriter(Ends):
         lines += self._settled(0, keep)
         if keep.values:
             lines.append(f"if (AHEAD_{tag} && all < ROWS) fetch(row + all);")
-        pair = moments(self.program, stage) if self.genes.get("split") else None
+        pair = moments(self.program, stage) if self.parted else None
         for number, reductions in enumerate(stage.passes):
             if pair and number == pair.number:
                 lines += self._pass(number, reductions, keep, known)
@@ -116,11 +116,10 @@ class StageWriter(Ends):
             else:
                 lines += [*self._pass(number, reductions, keep, known), *self.meeting(number, reductions)]
             lines += self._settled(number + 1, keep)
-        parted = stage.passes and self.genes.get("split")
-        lines += self.counted() if parted else []
+        lines += self.counted() if self.parted else []
         if stage.finishes:
             lines += self._finish(keep, known)
-        lines += self.cleared() if parted else []
+        lines += self.cleared() if self.parted else []
         if keep.values:
             lines.append(f"if (!AHEAD_{tag} && all < ROWS) fetch(row + all);")
         return lines

@@ -6,18 +6,19 @@ from kernelwright.proposers.templates.cuda.stages import Held, passed_on
 from kernelwright.proposers.templates.cuda.writer import Writer
 
 COLUMN_REGISTERS = 64
-# Blocks that meet have 64 registers a thread, so that all of them are resident.
-KEPT_IN_PARTS, COLUMNS_IN_PARTS = 40, 16
+# Of blocks that meet all are resident: by how many threads there are on a multiprocessor, what a thread may keep.
+KEPT_IN_PARTS, COLUMNS_IN_PARTS = {512: 88, 1024: 40}, {512: 32, 1024: 16}
+LONG = 32768  # elements of a row that no block should have to keep alone
 STATIC_SHARED = 4096  # bytes that a block may need besides the rows that it keeps
 
 
 class StagePlan(Writer):
     def set_up(self, held: Held) -> None:
-        self._team()
+        self._team(held)
         self._room(held)
         self._memory()
 
-    def _team(self) -> None:
+    def _team(self, held: Held) -> None:
         tag, genes, stage = self.tag, self.genes, self.stage
         add = self.setup.append
         add(f"rows_{tag}, cols_{tag} = {self._size('rows')}, {self._size('cols')}")
@@ -27,17 +28,19 @@ class StagePlan(Writer):
         add(f"parts_{tag} = 1")
         alone = f"rows_{tag} * cols_{tag} <= {genes.get('solo', 0)}" if stage.totals else "False"
         add(f"solo_{tag} = {alone}")
-        if stage.passes and genes.get("split"):
+        if self.parted:
             long = f"cols_{tag} >= {4 * int(genes['most']) * int(genes['elements'])}"
-            add(f"if 2 * rows_{tag} <= kw.device.multiprocessors and {long} and not solo_{tag}:")
-            add(f"    team_{tag} = {genes['split']}")
-            add(f"    room_{tag} = kw.device.multiprocessors * {1024 // int(genes['split'])} // rows_{tag}")
-            add(f"    parts_{tag} = min(room_{tag}, ceil(cols_{tag}, team_{tag} * width_{tag}))")
+            few = f"(2 * rows_{tag} <= kw.device.multiprocessors or cols_{tag} >= {LONG})"
+            add(f"if {long} and {few} and not solo_{tag}:")
+            for line in self._parts(held):
+                add(f"    {line}")
         add(f"teams_{tag} = max(1, 128 // team_{tag}) if team_{tag} <= 32 else 1")
         add(f"groups_{tag} = ceil(rows_{tag}, teams_{tag})")
         if genes["persist"]:
             most = f"kw.device.multiprocessors * max(1, {genes['persist']} * 256 // (team_{tag} * teams_{tag}))"
-            add(f"groups_{tag} = groups_{tag} if parts_{tag} > 1 else min(groups_{tag}, {most})")
+            add(f"groups_{tag} = min(groups_{tag}, {most})")
+        if self.parted:
+            add(f"groups_{tag} = together_{tag} if parts_{tag} > 1 else groups_{tag}")
         if stage.totals:
             add(f"if solo_{tag}:")
             add(f"    team_{tag}, groups_{tag} = min(team_{tag}, 32), 1")
@@ -47,33 +50,61 @@ class StagePlan(Writer):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         self.define(f"INDEX_{tag}", f"'int' if rows_{tag} * cols_{tag} < 2 ** 31 else 'long long'")
 
+    @property
+    def parted(self) -> bool:
+        """Whether a long row may be shared by several blocks."""
+        return bool(self.stage.passes and self.genes.get("split"))
+
+    @property
+    def resident(self) -> int:
+        """How many of the blocks that share rows are on each multiprocessor."""
+        return max(1, int(self.genes["crowd"]) // int(self.genes["split"]))
+
+    def _parts(self, held: Held) -> list[str]:
+        """As many rows at a time as blocks can keep, if they can keep one; else all, which are then read again."""
+        tag, count = self.tag, len(held.values)
+        lines = [f"team_{tag}, room_{tag} = {self.genes['split']}, kw.device.multiprocessors * {self.resident}"]
+        lines.append(f"most_{tag} = max(1, min(rows_{tag}, kw.device.multiprocessors // 2))")
+        fits = f"kept({count}, cols_{tag}, width_{tag}, team_{tag}, room_{tag} // n, *{self._space})"
+        together = f"next((n for n in range(most_{tag}, 0, -1) if {fits}), most_{tag})" if count else f"most_{tag}"
+        lines.append(f"together_{tag} = {together}")
+        lines.append(f"parts_{tag} = min(room_{tag} // together_{tag}, ceil(cols_{tag}, team_{tag} * width_{tag}))")
+        return lines
+
+    @property
+    def _space(self) -> str:
+        """Registers of a thread and bytes of shared memory for what blocks that meet keep."""
+        registers = KEPT_IN_PARTS[self._crowd] if self.genes["keep"] else 0
+        return f"({registers}, kw.device.shared_per_block // {self.resident} - {STATIC_SHARED})"
+
+    @property
+    def _crowd(self) -> int:
+        return 512 if self.resident * int(self.genes["split"]) <= 512 else 1024
+
     def _room(self, held: Held) -> None:
         """What of a row stays in registers from pass to pass, what in shared memory, and what is fetched early."""
-        tag, genes, sums = self.tag, self.genes, len(self.stage.columns)
+        tag, genes, sums, count = self.tag, self.genes, len(self.stage.columns), len(held.values)
         add = self.setup.append
         add(f"each_{tag}, threads_{tag} = chunks_{tag} * width_{tag}, team_{tag} * teams_{tag}")
         if sums:
             add(f"only_{tag} = {'False' if self.stage.totals else f'rows_{tag} == 1'}")
             self.define(f"ONLY_{tag}", f"int(only_{tag})")
-            room = f"({COLUMN_REGISTERS} if parts_{tag} == 1 else {COLUMNS_IN_PARTS})"
+            parts = COLUMNS_IN_PARTS[self._crowd] if self.parted else 0
+            room = f"({COLUMN_REGISTERS} if parts_{tag} == 1 else {parts})"
             add(f"summed_{tag} = int(not only_{tag} and {sums} * each_{tag} <= {room})")
             self.define(f"COLUMNS_{tag}", f"summed_{tag}")
-        if not held.values:
+        if not count:
             return
-        keep, spare = int(genes["keep"]), 32 if sums else 0
-        add(f"left_{tag} = min({keep + spare}, 32768 // threads_{tag}) if parts_{tag} == 1 else {KEPT_IN_PARTS}")
+        room = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
+        add(f"space_{tag} = (min({room}, 32768 // threads_{tag}), 0)")
         if sums:
-            add(f"left_{tag} -= summed_{tag} * {sums} * each_{tag}")
-        add(f"inside_{tag} = min({len(held.values)}, left_{tag} // each_{tag})")
-        add(f"left_{tag} -= inside_{tag} * each_{tag}")
-        add(f"outside_{tag} = {len(held.values)} - inside_{tag}")
-        add(f"shared_{tag} = 4 * outside_{tag} * threads_{tag} * (chunks_{tag} | 1) * width_{tag}")
-        add(f"resident_{tag} = 1 if parts_{tag} == 1 else 1024 // team_{tag}")
-        add(f"fits_{tag} = shared_{tag} <= kw.device.shared_per_block // resident_{tag} - {STATIC_SHARED}")
-        allowed = f"(outside_{tag} == 0 or parts_{tag} > 1 and fits_{tag})"
-        add(f"keep_{tag} = {keep > 0} and {allowed}")
-        add(f"shared_{tag}, outside_{tag} = (shared_{tag}, outside_{tag}) if keep_{tag} else (0, 0)")
-        self.define(f"KEEP_{tag}", f"int(keep_{tag})")
+            add(f"space_{tag} = (max(0, space_{tag}[0] - summed_{tag} * {sums} * each_{tag}), 0)")
+        if self.parted:
+            add(f"space_{tag} = {self._space} if parts_{tag} > 1 else space_{tag}")
+        add(f"kept_{tag} = kept({count}, cols_{tag}, width_{tag}, team_{tag}, parts_{tag}, *space_{tag})")
+        add(f"outside_{tag}, shared_{tag} = kept_{tag} or (0, 0)")
+        add(f"left_{tag} = space_{tag}[0] - ({count} - outside_{tag}) * each_{tag}")
+        self.define(f"KEEP_{tag}", f"int(bool(kept_{tag}))")
         self.define(f"OUTSIDE_{tag}", f"outside_{tag}")
         repeats = f"outside_{tag} == 0 and groups_{tag} * teams_{tag} < rows_{tag}"
         fits = f"{len(held.fetched)} * each_{tag} <= left_{tag}"
@@ -96,7 +127,7 @@ class StagePlan(Writer):
                 add(f'total_{step}_{place} = kw.scratch("total_{step}_{place}", 4)')
         if stage.totals:
             add(f'came_{tag} = kw.workspace("came_{tag}", 4)')
-        if stage.passes and self.genes.get("split"):
+        if self.parted:
             words = f"{self.reductions} * parts_{tag} + 1"  # for each row; the last counts blocks that have read them
             add(f'met_{tag} = kw.workspace("met_{tag}", 8 * ({words}) * (rows_{tag} if parts_{tag} > 1 else 1))')
 
