@@ -49,5 +49,5 @@ class JoinWriter(Writer):
             self.plan_lines,
             f"ceil(columns_{tag}, {JOIN_THREADS} // sharing_{tag})",
             str(JOIN_THREADS),
-            when=f"not only_{tag}" if stage.columns else "True",
+            when=f"not (only_{tag} or owned_{tag})" if stage.columns else "True",
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.elements import Elements
-from kernelwright.proposers.templates.cuda.meetings import Meetings
+from kernelwright.proposers.templates.cuda.one_pass import OnePass
 from kernelwright.proposers.templates.cuda.stages import passed_on, stage_of
 from kernelwright.proposers.templates.cuda.writer import column_stores
 from kernelwright.proposers.templates.patterns.rows import Span
 
 
-class Ends(Meetings):
+class Ends(OnePass):
     def column_starts(self) -> list[str]:
         lines = []
         for place in self.stage.columns:
@@ -32,9 +32,10 @@ class Ends(Meetings):
             elements.head.append(f"if ({in_memory}) load(c{place}[0], partial{place} + c);")
             elements.tail.append(f"if ({in_memory}) store(partial{place} + c, c{place}[0]);")
         if self.stage.columns and not self.stage.totals:
-            elements.tail += [f"if (ONLY_{self.tag}) {{", *(f"  {line}" for line in self._only_row()), "}"]
+            elements.tail += [f"if (ONLY_{self.tag}) {{", *(f"  {line}" for line in self.column_vectors()), "}"]
 
-    def _only_row(self) -> list[str]:
+    def column_vectors(self) -> list[str]:
+        """Stores results for the columns at `c`, whose sums `c` are complete."""
         stores = column_stores(self.program, self.stage.number + 1)
         narrow, values = self.column_values("c + j")
         lines = [*narrow, *(f"alignas(16) float r_{tensor}[WIDTH];" for tensor, _ in stores)]

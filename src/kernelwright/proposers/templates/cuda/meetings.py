@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.elements import Elements
+from kernelwright.proposers.templates.cuda.moments import moments
 from kernelwright.proposers.templates.cuda.stage_plan import StagePlan
-from kernelwright.proposers.templates.cuda.stages import Moments
 from kernelwright.proposers.templates.cuda.writer import JOINS
 
 
@@ -14,6 +14,8 @@ class Meetings(StagePlan):
     def slots(self) -> list[str]:
         """Two sets, so that one barrier is enough between a set's use and its next."""
         plain = max((sum(not self.finds(p) for p in reductions) for reductions in self.stage.passes), default=0)
+        pair = moments(self.program, self.stage)
+        plain = max(plain, len(pair.names) - 1 if pair else 0)
         found = max((sum(self.finds(p) for p in reductions) for reductions in self.stage.passes), default=0)
         lines = [f"__shared__ float slots[2][{max(plain, 1)}][32];", "int turn = 0;", "(void)slots, (void)turn;"]
         return [*lines, *([f"__shared__ Found finds[2][{found}][32];"] if found else [])]
@@ -32,12 +34,12 @@ class Meetings(StagePlan):
         if not self.parted:
             return lines
         before = sum(map(len, self.stage.passes[:number]))
-        inner = self._words(dict(enumerate(reductions, before)))
+        inner = self.words({before + order: f"a{place}" for order, place in enumerate(reductions)})
         for place in reductions:
             kind = "Found" if self.finds(place) else "float"
             inner.append(f"a{place} = {self.join(place)}::nothing();")
             inner.append("for (int i = threadIdx.x; i < PARTS; i += TEAM)")
-            inner.append(f"  a{place} = {self.join(place)}::join(a{place}, heard<{kind}>(words{place} + i));")
+            inner.append(f"  a{place} = {self.join(place)}::join(a{place}, heard<{kind}>(words_a{place} + i));")
         inner += [f"a{p} = over_team<{self.join(p)}, TEAM>(a{p}, {slots[p]});" for p in reductions]
         return [*lines, "if (PARTS > 1) {", *(f"  {line}" for line in inner), "  turn ^= 1;", "}"]
 
@@ -50,60 +52,15 @@ class Meetings(StagePlan):
             taken[found] += 1
         return slots
 
-    def _words(self, places: dict[int, int]) -> list[str]:
-        """The words of all parts of this row for each reduction, by its order in the row; this part's are written."""
+    def words(self, names: dict[int, str]) -> list[str]:
+        """The words of all parts of this row for each variable, by its order in the row; this part's are written."""
         met = self.pointer(f"met_{self.tag}", written=True, kind="unsigned long long")
-        lines = [f"unsigned long long* const words = {met} + row * ({self.reductions} * PARTS + 1);"]
-        for order, place in places.items():
-            lines.append(f"unsigned long long* const words{place} = words + {order} * PARTS;")
+        lines = [f"unsigned long long* const words = {met} + row * ({self.exchanged} * PARTS + 1);"]
+        for order, name in names.items():
+            lines.append(f"unsigned long long* const words_{name} = words + {order} * PARTS;")
         lines.append("if (threadIdx.x == 0) {")
-        lines += [f"  tell(words{place} + part, a{place});" for place in places.values()]
+        lines += [f"  tell(words_{name} + part, {name});" for name in names.values()]
         return [*lines, "}"]
-
-    def both_moments(self, pair: Moments, own: Elements) -> list[str]:
-        """After the sum of the team: of a row in parts also the squares, so that blocks meet once instead of twice."""
-        first, second = f"a{pair.sum}", f"a{pair.squares}"
-        own.each.append(f"const float apart = {own.value(pair.values)} - near;")
-        own.each.append(f"{second} += apart * apart;")
-        before = sum(map(len, self.stage.passes[: pair.number]))
-        inner = [
-            "const auto share = [](int i) {  // how many elements part i has",
-            "  int count = 0;",
-            "  for (int k = 0; k < CHUNKS; ++k) {",
-            "    const int left = COLS - (k * PARTS + i) * TEAM * WIDTH;",
-            "    count += left < 0 ? 0 : left < TEAM * WIDTH ? left : TEAM * WIDTH;",
-            "  }",
-            "  return static_cast<float>(count);",
-            "};",
-            f"const float near = {first} / share(part);",
-            *self.chunks(own),
-            f"{second} = over_team<Sum, TEAM>({second}, slots[turn][0]);",
-            "turn ^= 1;",
-            *self._words({before: pair.sum, before + 1: pair.squares}),
-            "constexpr int EACH = (PARTS + TEAM - 1) / TEAM;",
-            "float sums[EACH];",
-            f"{first} = 0.0f;",
-            "#pragma unroll",
-            "for (int e = 0; e < EACH; ++e) {",
-            "  const int i = e * TEAM + threadIdx.x;",
-            f"  sums[e] = i < PARTS ? heard<float>(words{pair.sum} + i) : 0.0f;",
-            f"  {first} += sums[e];",
-            "}",
-            f"{first} = over_team<Sum, TEAM>({first}, slots[turn][0]);",
-            "turn ^= 1;",
-            f"{second} = 0.0f;",
-            "#pragma unroll",
-            "for (int e = 0; e < EACH; ++e) {",
-            "  const int i = e * TEAM + threadIdx.x;",
-            "  if (i < PARTS) {",
-            f"    const float count = share(i), off = sums[e] / count - {first} / COLS;",
-            f"    {second} += heard<float>(words{pair.squares} + i) + count * off * off;",
-            "  }",
-            "}",
-            f"{second} = over_team<Sum, TEAM>({second}, slots[turn][0]);",
-            "turn ^= 1;",
-        ]
-        return [f"float {second} = 0.0f;", "if (PARTS > 1) {", *(f"  {line}" for line in inner), "}"]
 
     @property
     def unroll(self) -> str:
@@ -129,7 +86,7 @@ class Meetings(StagePlan):
         return [
             "unsigned long long came = 0;",
             "if (PARTS > 1 && threadIdx.x == 0)",
-            f"  came = atomicAdd({met} + (row + 1) * ({self.reductions} * PARTS + 1) - 1, 1ull);",
+            f"  came = atomicAdd({met} + (row + 1) * ({self.exchanged} * PARTS + 1) - 1, 1ull);",
         ]
 
     def cleared(self) -> list[str]:
@@ -138,7 +95,7 @@ class Meetings(StagePlan):
         return [
             "if (PARTS > 1 && threadIdx.x < 32) {",
             "  if (__shfl_sync(0xffffffffu, came, 0) == PARTS - 1)",
-            f"    for (int i = threadIdx.x; i <= {self.reductions} * PARTS; i += 32)",
-            f"      {met}[row * ({self.reductions} * PARTS + 1) + i] = 0;",
+            f"    for (int i = threadIdx.x; i <= {self.exchanged} * PARTS; i += 32)",
+            f"      {met}[row * ({self.exchanged} * PARTS + 1) + i] = 0;",
             "}",
         ]

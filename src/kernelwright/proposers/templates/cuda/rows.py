@@ -10,6 +10,8 @@ from typing import Any
 
 from kernelwright.proposers.templates.cuda.columns import JoinWriter
 from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.owners import ColumnOwners, RowResults, RowShares
+from kernelwright.proposers.templates.cuda.owning import covers
 from kernelwright.proposers.templates.cuda.stage import StageWriter
 from kernelwright.proposers.templates.cuda.stages import recounted, stage_of
 from kernelwright.proposers.templates.cuda.writer import column_stores
@@ -34,6 +36,8 @@ def gene_pool(program: RowProgram) -> GenePool:
         genes.append(Gene("stream", (False, True), (False, True)))
     if program.sums_columns:
         genes.append(Gene("joined", ("apart", "last"), ("apart", "last")))
+        if any(covers(program, stage_of(program, number)) for number in range(program.stages)):
+            genes.append(Gene("owned", (False, True), (True, False)))
     if recounted(program):
         genes.append(Gene("recount", (0, 256, 2048, 16384), (2048, 256, 0)))
     if program.reduces_cols:
@@ -58,6 +62,8 @@ def describe(program: RowProgram, genes: Genes) -> str:
         parts.append("columns joined by the block that comes last")
     if genes.get("solo"):
         parts.append(f"one block for up to {genes['solo']} elements")
+    if genes.get("owned"):
+        parts.append("few rows of many columns in two goes, the second down the columns")
     if genes.get("recount"):
         parts.append(f"numbers over up to {genes['recount']} rows found anew by every block")
     if genes.get("ahead"):
@@ -77,6 +83,9 @@ def render(program: RowProgram, genes: Genes, sizes: Sizes, graph: Graph, step: 
         in_place = genes.get("joined") == "last" and stage.columns and not stage.totals
         if (stage.columns or column_stores(program, number + 1)) and not in_place:
             kernels.append(JoinWriter(program=program, stage=stage, **given).kernel())
+        if genes.get("owned") and covers(program, stage):
+            writers = (RowShares, RowResults, ColumnOwners)
+            kernels += [writer(program=program, stage=stage, **given).kernel() for writer in writers]
     if any(program.instructions[s.place].stage == 0 and _narrow(program, s.place) for s in program.stores):
         raise CannotExpressError(f"{graph.task}: no CUDA template covers a result that does not vary over the rows")
     return kernels

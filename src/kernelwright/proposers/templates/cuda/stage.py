@@ -6,7 +6,8 @@ from kernelwright.proposers.templates.cuda.elements import Elements, SingleEleme
 from kernelwright.proposers.templates.cuda.ends import Ends
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.cuda.kernels import Kernel
-from kernelwright.proposers.templates.cuda.stages import Held, held, moments, over_rows, recounted, stage_of
+from kernelwright.proposers.templates.cuda.moments import Moments, moments
+from kernelwright.proposers.templates.cuda.stages import Held, held, over_rows, recounted, stage_of
 from kernelwright.proposers.templates.patterns.rows import Instruction, Span
 
 NOTHING = Held((), (), (), ())
@@ -19,7 +20,7 @@ class StageWriter(Ends):
         self.set_up(found)
         with_keep, without = self._body(found) if found.values else "", self._body(NOTHING)
         body = f"#if KEEP_{tag}\n{with_keep}#else\n{without}#endif\n" if with_keep else without
-        recount = self.genes.get("recount")
+        recount = self.genes.get("recount") if stage.number == 0 else 0
         return Kernel(
             f"rows_{tag}",
             tuple(self.parameters.values()),
@@ -30,7 +31,7 @@ class StageWriter(Ends):
             cooperative=f"parts_{tag} > 1" if self.parted else "False",
             least_blocks=f"{self.resident} if parts_{tag} > 1 else 1" if self.parted else "1",
             shared=f"shared_{tag}" if found.values else "0",
-            when=f"rows_{tag} > {recount}" if recount and stage.number == 0 else "True",
+            when=f"rows_{tag} > {recount}" if recount else f"not owned_{tag}" if stage.columns else "True",
         )
 
     def _body(self, keep: Held) -> str:
@@ -103,18 +104,13 @@ class StageWriter(Ends):
         lines += self._settled(0, keep)
         if keep.values:
             lines.append(f"if (AHEAD_{tag} && all < ROWS) fetch(row + all);")
-        pair = moments(self.program, stage) if self.parted else None
+        pair = moments(self.program, stage) if self.parted or not keep.values else None
         for number, reductions in enumerate(stage.passes):
             if pair and number == pair.number:
-                lines += self._pass(number, reductions, keep, known)
-                lines += [f"a{pair.sum} = over_team<Sum, TEAM, WHOLE>(a{pair.sum}, slots[turn][0]);", "turn ^= 1;"]
-                lines += self.both_moments(pair, self._elements(keep, set(known)))
-            elif pair and number == pair.number + 1:
-                _, *again = self._pass(number, reductions, keep, known)
-                again.append(f"a{pair.squares} = over_team<Sum, TEAM, WHOLE>(a{pair.squares}, slots[turn][0]);")
-                lines += ["if (PARTS == 1) {", *(f"  {line}" for line in again), "  turn ^= 1;", "}"]
-            else:
-                lines += [*self._pass(number, reductions, keep, known), *self.meeting(number, reductions)]
+                lines += self._around_the_mean(pair, keep, known)
+            elif not pair or number != pair.number + 1:
+                lines += self._declared(reductions)
+                lines += [*self._pass(reductions, keep, known), *self.meeting(number, reductions)]
             lines += self._settled(number + 1, keep)
         lines += self.counted() if self.parted else []
         if stage.finishes:
@@ -128,20 +124,36 @@ class StageWriter(Ends):
         columns = f"HELD_{self.tag}" if keep.columns else ""
         return Elements(self.program, self.pointer, self.column, keep.values, columns, known)
 
-    def _pass(self, number: int, reductions: tuple[int, ...], keep: Held, known: set[int]) -> list[str]:
+    def _declared(self, reductions: tuple[int, ...]) -> list[str]:
+        return [f"{'Found' if self.finds(place) else 'float'} a{place};" for place in reductions]
+
+    def _pass(self, reductions: tuple[int, ...], keep: Held, known: set[int]) -> list[str]:
         elements = self._elements(keep, known)
         lines = []
         for place in reductions:
             join, operand = self.join(place), self.instruction(place).operands[0]
             value = elements.value(operand)
+            lines.append(f"a{place} = {join}::nothing();")
             if self.finds(place):
-                lines.append(f"Found a{place} = First::nothing();")
                 sign = "-" if self.instruction(place).kind == "argmin" else ""
                 elements.each.append(f"a{place} = First::join(a{place}, Found{{{sign}{value}, c + j}});")
             else:
-                lines.append(f"float a{place} = {join}::nothing();")
                 elements.each.append(f"a{place} = {join}::join(a{place}, static_cast<float>({value}));")
         return [*lines, *self.chunks(elements)]
+
+    def _around_the_mean(self, pair: Moments, keep: Held, known: set[int]) -> list[str]:
+        """Two passes in one, unless the row lies in one block's registers, where a second pass is free and exact."""
+        both = self.stage.passes[pair.number : pair.number + 2]
+        lines = [*self._declared(both[0] + both[1]), *(f"float {n};" for n in pair.names if n.startswith("y"))]
+        first, all_ = self._elements(keep, set(known)), self._elements(keep, set(known))
+        once = self.one_pass(pair, first, all_)
+        if not keep.values:
+            return [*lines, "{", *(f"  {line}" for line in once), "}"]
+        twice = []
+        for number, reductions in enumerate(both, pair.number):
+            twice += [*self._pass(reductions, keep, known), *self.meeting(number, reductions)]
+            twice += self._row_values(self.stage.needed, number + 1, keep) if number == pair.number else []
+        return [*lines, "if (PARTS > 1) {", *once, "} else {", *twice, "}"]
 
     def _recount(self, place: int) -> list[str]:
         """A number over all rows that every block finds itself if they are few, which saves a launch."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kernelwright.proposers.templates.cuda.moments import moments
+from kernelwright.proposers.templates.cuda.owning import MANY, covers
 from kernelwright.proposers.templates.cuda.stages import Held, passed_on
 from kernelwright.proposers.templates.cuda.writer import Writer
 
@@ -26,6 +28,8 @@ class StagePlan(Writer):
         fewest = genes.get("fewest", 4)
         add(f"team_{tag} = min({genes['most']}, max({fewest}, power(ceil(cols_{tag}, {genes['elements']}))))")
         add(f"parts_{tag} = 1")
+        if stage.columns:
+            add(f"owned_{tag} = {f'rows_{tag} > 1 and cols_{tag} >= {MANY}' if self.owned else 'False'}")
         alone = f"rows_{tag} * cols_{tag} <= {genes.get('solo', 0)}" if stage.totals else "False"
         add(f"solo_{tag} = {alone}")
         if self.parted:
@@ -49,6 +53,11 @@ class StagePlan(Writer):
         for name in ("rows", "cols", "width", "team", "parts", "teams", "chunks"):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         self.define(f"INDEX_{tag}", f"'int' if rows_{tag} * cols_{tag} < 2 ** 31 else 'long long'")
+
+    @property
+    def owned(self) -> bool:
+        """Whether threads may own columns where there are many."""
+        return bool(self.genes.get("owned")) and covers(self.program, self.stage)
 
     @property
     def parted(self) -> bool:
@@ -118,7 +127,7 @@ class StagePlan(Writer):
         add = self.setup.append
         for place in stage.columns:
             name = f"partial_{step}_{place}"
-            count = f"cols_{tag} * groups_{tag} * teams_{tag} if not only_{tag} else 1"
+            count = f"cols_{tag} * groups_{tag} * teams_{tag} if not (only_{tag} or owned_{tag}) else 1"
             add(f'{name} = kw.scratch("{name}", 4 * ({count}))')
         for place in stage.totals:
             name = f"partial_{step}_{place}"
@@ -128,12 +137,14 @@ class StagePlan(Writer):
         if stage.totals:
             add(f'came_{tag} = kw.workspace("came_{tag}", 4)')
         if self.parted:
-            words = f"{self.reductions} * parts_{tag} + 1"  # for each row; the last counts blocks that have read them
+            words = f"{self.exchanged} * parts_{tag} + 1"  # for each row; the last counts blocks that have read them
             add(f'met_{tag} = kw.workspace("met_{tag}", 8 * ({words}) * (rows_{tag} if parts_{tag} > 1 else 1))')
 
     def _size(self, name: str) -> str:
         return self.size(getattr(self.program, name))
 
     @property
-    def reductions(self) -> int:
-        return sum(map(len, self.stage.passes))
+    def exchanged(self) -> int:
+        """How many numbers the parts of a row exchange."""
+        pair = moments(self.program, self.stage)
+        return sum(map(len, self.stage.passes)) + sum(p.total is None for p in (pair.products if pair else ()))

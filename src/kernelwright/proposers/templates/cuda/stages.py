@@ -127,39 +127,3 @@ def recounted(program: RowProgram) -> tuple[int, ...]:
     only = stage.totals and not (stage.passes or stage.stores or stage.columns or stage.row_stores)
     single = any(program.instructions[store.place].span == Span.one for store in program.stores)
     return stage.totals if only and not single else ()
-
-
-@dataclass(frozen=True)
-class Moments:
-    """A sum of a row and, in the next pass, the sum of squares of its distance from the mean."""
-
-    number: int  # of the first of the two passes
-    sum: int
-    squares: int
-    values: int
-
-
-def moments(program: RowProgram, stage: Stage) -> Moments | None:
-    """Parts of a row can find both with one exchange: from their own means, which need no other part."""
-    for number in range(len(stage.passes) - 1):
-        if len(stage.passes[number]) != 1 or len(stage.passes[number + 1]) != 1:
-            continue
-        (first,), (second,) = stage.passes[number : number + 2]
-        values, squared = (program.instructions[p].operands[0] for p in (first, second))
-        kinds = {program.instructions[p].kind for p in (first, second)}
-        if kinds == {"sum"} and _is_square_of_distance(program, squared, values, first):
-            return Moments(number, first, second, values)
-    return None
-
-
-def _is_square_of_distance(program: RowProgram, squared: int, values: int, total: int) -> bool:
-    square = program.instructions[squared]
-    if square.operation != "mul" or square.operands[0] != square.operands[1]:
-        return False
-    distance = program.instructions[square.operands[0]]
-    if distance.operation != "sub" or distance.operands[0] != values:
-        return False
-    mean = program.instructions[distance.operands[1]]
-    if mean.operation != "div" or mean.operands[0] != total:
-        return False
-    return program.instructions[mean.operands[1]].number == program.cols
