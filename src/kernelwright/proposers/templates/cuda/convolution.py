@@ -35,6 +35,8 @@ def gene_pool(step: Convolving) -> GenePool:
     threads = Gene("threads", (64, 128, 256), (128, 256, 64))
     if isinstance(step, ConvolutionStep) and step.kind == "weight":
         return GenePool((threads, Gene("blocks", (1, 2, 4, 8), (4, 8, 2))))
+    if isinstance(step, ConvolutionStep) and step.kind == "input":
+        return GenePool((threads, Gene("group", (1, 2, 4, 8), (4, 8, 2)), Gene("shares", (1, 2, 4, 8), (4, 2, 8))))
     return GenePool((threads, Gene("group", (1, 2, 4, 8, 16), (4, 8, 2))))
 
 
@@ -44,6 +46,8 @@ def describe(step: Convolving, genes: Genes) -> str:
     text = f"{what} by direct sums"
     if "group" in genes:
         text += f", {genes['group']} planes for each thread, weights in shared memory"
+    if "shares" in genes:
+        text += f", filters in {genes['shares']} shares"
     if "blocks" in genes:
         text += f", images split until there are {genes['blocks']} blocks for each multiprocessor"
     if inner.last:

@@ -8,13 +8,16 @@ from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep
 
 
 def input_gradient(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
+    """A block has SHARES threads for each place, each with its share of the filters."""
     n, genes = pen.step, pen.genes
     pen.set("group", f"min({genes['group']}, channels_{n})")
     target = pen.pointer(step.output, written=True, read=False)
     lines = [
         f"constexpr int GROUP = GROUP_{n}, GROUPS = (CHANNELS + GROUP - 1) / GROUP, PLACES = HEIGHT * WIDTH;",
-        "const int group = block % GROUPS;",
-        "const Index at = static_cast<Index>(block / GROUPS) * THREADS + threadIdx.x;",
+        f"constexpr int SHARES = {genes['shares']}, EACH = THREADS / SHARES;",
+        "__shared__ float room[SHARES][GROUP][EACH];",
+        "const int group = block % GROUPS, share = threadIdx.x / EACH;",
+        "const Index at = static_cast<Index>(block / GROUPS) * EACH + threadIdx.x % EACH;",
         "const bool mine = at < static_cast<Index>(BATCH) * PLACES;",
         "const Index b = at / PLACES;",
         "const int place = at - b * PLACES, y = place / WIDTH, x = place % WIDTH;",
@@ -28,25 +31,34 @@ def input_gradient(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
         "    if (!mine || v < 0 || u < 0 || v % SH || u % SW || v / SH >= TALL || u / SW >= BROAD) continue;",
         "    const float* const from = planes + v / SH * BROAD + u / SW;",
         "#pragma unroll 8",
-        "    for (int d = 0; d < count; ++d) {",
+        "    for (int d = share; d < count; d += SHARES) {",
         "      const float value = from[d * (TALL * BROAD)];",
         "#pragma unroll",
         "      for (int g = 0; g < GROUP; ++g) sum[g] += value * weights[d][t][g];",
         "    }",
         "  }",
         "}",
-        "if (!mine) return;",
+        "if (SHARES > 1) {",
+        "  for (int g = 0; g < GROUP; ++g) room[share][g][threadIdx.x % EACH] = sum[g];",
+        "  __syncthreads();",
+        "}",
+        "if (!mine || share) return;",
         "#pragma unroll",
         "for (int g = 0; g < GROUP; ++g) {",
+        "  for (int s = 1; s < SHARES; ++s) sum[g] += room[s][g][threadIdx.x];",
         "  const int channel = group * GROUP + g;",
         f"  if (channel < CHANNELS) {target}[(b * CHANNELS + channel) * PLACES + place] = sum[g];",
         "}",
     ]
-    return lines, f"ceil(batch_{n} * height_{n} * width_{n}, {genes['threads']}) * ceil(channels_{n}, group_{n})"
+    each = int(genes["threads"]) // int(genes["shares"])
+    return lines, f"ceil(batch_{n} * height_{n} * width_{n}, {each}) * ceil(channels_{n}, group_{n})"
 
 
 def weight_gradient(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
-    """Blocks for each filter and channel, each with its share of the images; the last of them joins the shares."""
+    """Blocks for each filter and channel, each with its share of the images; the last of them joins the shares.
+
+    A thread goes down a column of an image, so that it reads each line under the window once.
+    """
     n, genes = pen.step, pen.genes
     given, image = pen.pointer(step.first), pen.pointer(step.second)
     target = pen.pointer(step.output, written=True, read=False)
@@ -59,21 +71,36 @@ def weight_gradient(step: ConvolutionStep, pen: Pen) -> tuple[list[str], str]:
     shares, came = pen.pointer(f"shares_{n}", written=True), pen.pointer(f"came_{n}", written=True, kind="unsigned")
     lines = [
         f"constexpr int SPLITS = SPLITS_{n}, PLACES = TALL * BROAD, IMAGES = (BATCH + SPLITS - 1) / SPLITS;",
+        "constexpr int REACH = (KH - 1) * DH + 1;",
         "__shared__ float found[THREADS / 32][TAPS];",
         "const int pair = block / SPLITS, split = block % SPLITS;",
         "const int filter = pair / CHANNELS, channel = pair % CHANNELS;",
         "const int begin = split * IMAGES, end = begin + IMAGES < BATCH ? begin + IMAGES : BATCH;",
         "float sum[TAPS] = {};",
-        "#pragma unroll 4",
-        "for (int at = threadIdx.x; at < (end - begin) * PLACES; at += THREADS) {",
-        "  const int b = begin + at / PLACES, place = at % PLACES;",
-        "  const int down = place / BROAD, across = place % BROAD;",
-        f"  const float value = {given}[(static_cast<Index>(b) * FILTERS + filter) * PLACES + place];",
-        f"  const float* const plane = {image} + (static_cast<Index>(b) * CHANNELS + channel) * (HEIGHT * WIDTH);",
+        "for (int at = threadIdx.x; at < (end - begin) * BROAD; at += THREADS) {",
+        "  const Index b = begin + at / BROAD;",
+        "  const int across = at % BROAD, left = across * SW - PW;",
+        f"  const float* const from = {given} + (b * FILTERS + filter) * PLACES + across;",
+        f"  const float* const plane = {image} + (b * CHANNELS + channel) * (HEIGHT * WIDTH);",
+        "  float seen[REACH][KW];  // the lines of the image under the window, from its top on",
+        "  const auto read = [&](const int i, const int y) {",
         "#pragma unroll",
-        "  for (int t = 0; t < TAPS; ++t) {",
-        "    const int y = down * SH - PH + t / KW * DH, x = across * SW - PW + t % KW * DW;",
-        "    if (y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH) sum[t] += value * plane[y * WIDTH + x];",
+        "    for (int j = 0; j < KW; ++j) {",
+        "      const int x = left + j * DW;",
+        "      seen[i][j] = y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH ? plane[y * WIDTH + x] : 0.0f;",
+        "    }",
+        "  };",
+        "#pragma unroll",
+        "  for (int i = 0; i < REACH - SH; ++i) read(i, i - PH);",
+        "#pragma unroll 4",
+        "  for (int down = 0; down < TALL; ++down) {",
+        "#pragma unroll",
+        "    for (int i = REACH > SH ? REACH - SH : 0; i < REACH; ++i) read(i, down * SH - PH + i);",
+        "    const float value = from[down * BROAD];",
+        "#pragma unroll",
+        "    for (int t = 0; t < TAPS; ++t) sum[t] += value * seen[t / KW * DH][t % KW];",
+        "#pragma unroll",
+        "    for (int i = 0; i + SH < REACH; ++i) copy(seen[i], seen[i + SH]);",
         "  }",
         "}",
         "#pragma unroll",

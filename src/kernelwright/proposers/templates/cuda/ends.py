@@ -94,28 +94,34 @@ class Ends(OnePass):
         return [*lines, "  }"]
 
     def total_ends(self) -> list[str]:
-        """Blocks leave their shares in memory, unless there is one; the last goes on with what is single from here."""
+        """The first block waits for the shares of all others, and goes on with what is single from here."""
         stage, program = self.stage, self.program
         if not stage.totals:
             return []
-        lines = [f"__shared__ float ends[{len(stage.totals)}][32];", "if (!WHOLE) __syncthreads();"]
-        pointers = {p: self.pointer(f"partial_{self.step}_{p}", written=True) for p in stage.totals}
+        lines = [f"__shared__ float ends[2][{len(stage.totals)}][32];", "if (!WHOLE) __syncthreads();"]
         for place in stage.totals:
             lines.append(f"t{place} = lane == 0 && part == 0 ? t{place} : {self.join(place)}::nothing();")
-        joins = [
-            f"t{place} = over_team<{self.join(place)}, TEAM * TEAMS>(t{place}, ends[{n}]);"
-            for n, place in enumerate(stage.totals)
-        ]
-        lines += [*joins, "if (blocks > 1) {"]
-        lines += [f"  if (threadIdx.x == 0) {pointer}[block] = t{place};" for place, pointer in pointers.items()]
-        came = self.pointer(f"came_{self.tag}", written=True, kind="unsigned")
-        lines.append(f"  if (!last_to_come({came}, blocks)) return;")
-        for place, pointer in pointers.items():
-            join = self.join(place)
-            lines.append(f"  t{place} = {join}::nothing();")
-            lines.append("  for (int i = threadIdx.x; i < blocks; i += TEAM * TEAMS)")
-            lines.append(f"    t{place} = {join}::join(t{place}, fetched({pointer} + i));")
-        lines += [*(f"  {line}" for line in joins), "}", "if (threadIdx.x == 0) {"]
+
+        def joined(turn: int) -> list[str]:
+            return [
+                f"t{place} = over_team<{self.join(place)}, TEAM * TEAMS>(t{place}, ends[{turn}][{number}]);"
+                for number, place in enumerate(stage.totals)
+            ]
+
+        words = self.pointer(f"shares_{self.tag}", written=True, kind="unsigned long long")
+        lines += [*joined(0), "if (blocks > 1) {"]
+        lines += ["  if (block > 0) {", "    if (threadIdx.x == 0) {"]
+        for number, place in enumerate(stage.totals):
+            lines.append(f"      tell({words} + {number} * blocks + block, t{place});")
+        lines += ["    }", "    return;", "  }"]
+        for place in stage.totals:
+            lines.append(f"  t{place} = threadIdx.x == 0 ? t{place} : {self.join(place)}::nothing();")
+        lines.append("  for (int i = 1 + threadIdx.x; i < blocks; i += TEAM * TEAMS) {")
+        for number, place in enumerate(stage.totals):
+            word = f"{words} + {number} * blocks + i"
+            lines.append(f"    t{place} = {self.join(place)}::join(t{place}, heard<float>({word}));")
+            lines.append(f"    {words}[{number} * blocks + i] = 0;")
+        lines += ["  }", *(f"  {line}" for line in joined(1)), "}", "if (threadIdx.x == 0) {"]
         lines += [
             f"  {self.pointer(f'total_{self.step}_{place}', written=True, read=False)}[0] = t{place};"
             for place in stage.totals

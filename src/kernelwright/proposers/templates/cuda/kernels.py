@@ -108,7 +108,8 @@ class Launch:
         lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
         lines.append(f"threads_ = max([{', '.join(f'threads_{name}' for name in names)}])")
         lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
-        lines.append(f'definitions_["LEAST_{self.number}"] = {self.kernels[0].least_blocks}')
+        least = f"min({self.kernels[0].least_blocks}, 2048 // threads_)"
+        lines.append(f'definitions_["LEAST_{self.number}"] = {least}')
         pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
         options = f", cooperative={self.cooperative}" if self.alone else ""
         shared = [kernel.shared for kernel in self.kernels if kernel.shared != "0"]
@@ -132,12 +133,14 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
 
 
 def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
-    """Kernels in order, each in the last launch unless it needs something from there."""
+    """Each kernel in the first launch after all that it needs, unless blocks there wait for each other."""
     launches: list[Launch] = []
     for kernel in kernels:
         alone = kernel.cooperative != "False"
-        if share and launches and not alone and not launches[-1].alone and not launches[-1].needs(kernel):
-            launches[-1] = Launch(launches[-1].number, (*launches[-1].kernels, kernel))
+        needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
+        free = [n for n in range(needed + 1, len(launches)) if share and not alone and not launches[n].alone]
+        if free:
+            launches[free[0]] = Launch(free[0], (*launches[free[0]].kernels, kernel))
         else:
             launches.append(Launch(len(launches), (kernel,)))
     return launches

@@ -63,6 +63,7 @@ class RowShares(_OwnerWriter):
     def kernel(self) -> Kernel:
         tag, add = self.tag, self.setup.append
         add(f"rows_{tag}, cols_{tag} = {self.size(self.program.rows)}, {self.size(self.program.cols)}")
+        add(f"owned_{self.step}_{self.stage.number} = {self.owning(tag)}")
         add(f"width_{tag} = widest(4, cols_{tag})")
         add(f"parts_{tag} = ceil(cols_{tag}, {THREADS * CHUNKS} * width_{tag})")
         for name in ("rows", "cols", "width", "parts"):

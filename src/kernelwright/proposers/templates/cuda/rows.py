@@ -29,6 +29,7 @@ def gene_pool(program: RowProgram) -> GenePool:
         Gene("most", (128, 256, 512, 1024), (256, 512, 128)),
         Gene("persist", (1, 2, 4, 8) if over else (0, 1, 2, 4, 8), (2, 4, 8) if over else (0, 4, 8)),
         Gene("unroll", (1, 2, 4), (4, 2, 1)),
+        Gene("dense", (0, 4, 6, 8), (0, 6, 8)),  # so many times 256 threads must fit on a multiprocessor
     ]
     if any(i.operation == "reduce" and i.over == Span.row and i.span == Span.one for i in program.instructions):
         genes.append(Gene("solo", (0, 4096, 32768), (32768, 4096, 0)))
@@ -43,6 +44,8 @@ def gene_pool(program: RowProgram) -> GenePool:
     if program.reduces_cols:
         genes.append(Gene("fewest", (1, 4, 8), (4, 1, 8)))
         genes.append(Gene("ahead", (False, True), (False, True)))
+        if any(i.operation == "load" and i.span == Span.col for i in program.instructions):
+            genes.append(Gene("hold", (False, True), (True, False)))
         genes.append(Gene("keep", (0, 32, 64, 96), (64, 96, 0)))
         genes.append(Gene("split", (0, 256, 512, 1024), (1024, 512, 0)))
         genes.append(Gene("crowd", (512, 1024), (1024, 512)))
@@ -56,6 +59,8 @@ def describe(program: RowProgram, genes: Genes) -> str:
         parts.append(f"{genes['persist']} persistent blocks on each multiprocessor")
     if genes.get("keep"):
         parts.append("rows kept in registers where they fit")
+    if genes.get("hold"):
+        parts.append("what is the same for every row read early and once")
     if genes.get("split"):
         parts.append(f"a long row split over blocks of {genes['split']} threads that meet in a workspace")
     if genes.get("joined") == "last":

@@ -21,6 +21,7 @@ class StageWriter(Ends):
         with_keep, without = self._body(found) if found.values else "", self._body(NOTHING)
         body = f"#if KEEP_{tag}\n{with_keep}#else\n{without}#endif\n" if with_keep else without
         recount = self.genes.get("recount") if stage.number == 0 else 0
+        dense = f"max(1, {int(self.genes['dense']) * 256} // threads_{tag})"
         return Kernel(
             f"rows_{tag}",
             tuple(self.parameters.values()),
@@ -29,7 +30,7 @@ class StageWriter(Ends):
             f"groups_{tag} * parts_{tag}",
             f"team_{tag} * teams_{tag}",
             cooperative=f"parts_{tag} > 1" if self.parted else "False",
-            least_blocks=f"{self.resident} if parts_{tag} > 1 else 1" if self.parted else "1",
+            least_blocks=f"{self.resident} if parts_{tag} > 1 else {dense}" if self.parted else dense,
             shared=f"shared_{tag}" if found.values else "0",
             when=f"rows_{tag} > {recount}" if recount else f"not owned_{tag}" if stage.columns else "True",
         )

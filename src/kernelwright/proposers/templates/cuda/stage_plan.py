@@ -11,6 +11,7 @@ COLUMN_REGISTERS = 64
 # Of blocks that meet all are resident: by how many threads there are on a multiprocessor, what a thread may keep.
 KEPT_IN_PARTS, COLUMNS_IN_PARTS = {512: 88, 1024: 40}, {512: 32, 1024: 16}
 LONG = 32768  # elements of a row that no block should have to keep alone
+WORKING = 24  # registers that a thread needs besides what it keeps
 STATIC_SHARED = 4096  # bytes that a block may need besides the rows that it keeps
 
 
@@ -29,7 +30,7 @@ class StagePlan(Writer):
         add(f"team_{tag} = min({genes['most']}, max({fewest}, power(ceil(cols_{tag}, {genes['elements']}))))")
         add(f"parts_{tag} = 1")
         if stage.columns:
-            add(f"owned_{tag} = {f'rows_{tag} > 1 and cols_{tag} >= {MANY}' if self.owned else 'False'}")
+            add(f"owned_{tag} = {self.owning(tag)}")
         alone = f"rows_{tag} * cols_{tag} <= {genes.get('solo', 0)}" if stage.totals else "False"
         add(f"solo_{tag} = {alone}")
         if self.parted:
@@ -54,10 +55,10 @@ class StagePlan(Writer):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         self.define(f"INDEX_{tag}", f"'int' if rows_{tag} * cols_{tag} < 2 ** 31 else 'long long'")
 
-    @property
-    def owned(self) -> bool:
-        """Whether threads may own columns where there are many."""
-        return bool(self.genes.get("owned")) and covers(self.program, self.stage)
+    def owning(self, tag: str) -> str:
+        """Whether threads own columns, in Python."""
+        may = self.genes.get("owned") and covers(self.program, self.stage)
+        return f"rows_{tag} > 1 and cols_{tag} >= {MANY}" if may else "False"
 
     @property
     def parted(self) -> bool:
@@ -104,8 +105,9 @@ class StagePlan(Writer):
             self.define(f"COLUMNS_{tag}", f"summed_{tag}")
         if not count:
             return
-        room = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
-        add(f"space_{tag} = (min({room}, 32768 // threads_{tag}), 0)")
+        most = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
+        most = min(most, 256 // int(genes["dense"]) - WORKING) if genes["dense"] else most
+        add(f"space_{tag} = (min({most}, 32768 // threads_{tag}), 0)")
         if sums:
             add(f"space_{tag} = (max(0, space_{tag}[0] - summed_{tag} * {sums} * each_{tag}), 0)")
         if self.parted:
@@ -120,7 +122,8 @@ class StagePlan(Writer):
         add(f"ahead_{tag} = int({bool(genes.get('ahead'))} and {repeats} and {fits})")
         self.define(f"AHEAD_{tag}", f"ahead_{tag}")
         add(f"left_{tag} -= ahead_{tag} * {len(held.fetched)} * each_{tag}")
-        self.define(f"HELD_{tag}", f"int({len(held.columns)} * each_{tag} <= left_{tag})")
+        hold = f"{bool(genes.get('hold'))} and {len(held.columns)} * each_{tag} <= left_{tag}"
+        self.define(f"HELD_{tag}", f"int({hold})")
 
     def _memory(self) -> None:
         tag, stage, step = self.tag, self.stage, self.step
@@ -129,13 +132,12 @@ class StagePlan(Writer):
             name = f"partial_{step}_{place}"
             count = f"cols_{tag} * groups_{tag} * teams_{tag} if not (only_{tag} or owned_{tag}) else 1"
             add(f'{name} = kw.scratch("{name}", 4 * ({count}))')
-        for place in stage.totals:
-            name = f"partial_{step}_{place}"
-            add(f'{name} = kw.scratch("{name}", 4 * groups_{tag} * parts_{tag})')
-            if passed_on(self.program, stage):
-                add(f'total_{step}_{place} = kw.scratch("total_{step}_{place}", 4)')
         if stage.totals:
-            add(f'came_{tag} = kw.workspace("came_{tag}", 4)')
+            count = f"{len(stage.totals)} * groups_{tag} * parts_{tag}"
+            add(f'shares_{tag} = kw.workspace("shares_{tag}", 8 * {count})')
+            if passed_on(self.program, stage):
+                for place in stage.totals:
+                    add(f'total_{step}_{place} = kw.scratch("total_{step}_{place}", 4)')
         if self.parted:
             words = f"{self.exchanged} * parts_{tag} + 1"  # for each row; the last counts blocks that have read them
             add(f'met_{tag} = kw.workspace("met_{tag}", 8 * ({words}) * (rows_{tag} if parts_{tag} > 1 else 1))')
