@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
@@ -20,7 +20,7 @@ class Elements:
     pointer: Callable[[str], str]  # of a tensor or memory, in CUDA
     column: Callable[[int], str]  # the memory of a reduction over the rows
     keep: Sequence[int] = ()
-    columns: str = ""  # whether `k` has the loads that are the same for every row, as a constant expression
+    columns: Mapping[int, str] = field(default_factory=dict)  # of loads that are the same for every row: chunks in `k`
     held: set[int] = field(default_factory=set)  # kept values that an earlier pass has computed
     head: list[str] = field(default_factory=list)
     each: list[str] = field(default_factory=list)
@@ -42,7 +42,9 @@ class Elements:
         if not i.span & Span.col:
             return f"v{place}"
         if place in self.held:
-            return f"k{place}[k][j]"
+            self.head.append(f"alignas(16) float h{place}[WIDTH];")
+            self.head.append(f"load(h{place}, k{place}[k]);")
+            return f"h{place}[j]"
         if i.operation == "position":
             return "static_cast<long long>(c + j)"
         if i.operation in ("load", "reduce"):
@@ -63,9 +65,9 @@ class Elements:
             self.held.add(place)
             return f"k{place}[k][j]"
         self.head.append(f"alignas(16) float l{place}[WIDTH];")
-        if self.columns and i.operation == "load" and i.span == Span.col:
-            self.head.append(f"if ({self.columns}) copy(l{place}, k{place}[{self.columns} ? k : 0]);")
-            self.head.append(f"else load(l{place}, {source} + {at});")
+        if place in self.columns:
+            here = f"k < {self.columns[place]}"
+            self.head.append(f"load(l{place}, {here} ? k{place}[{here} ? k : 0] : {source} + {at});")
         else:
             self.head.append(f"load(l{place}, {source} + {at});")
         return f"l{place}[j]"

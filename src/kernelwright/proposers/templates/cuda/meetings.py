@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kernelwright.proposers.templates.cuda.elements import Elements
 from kernelwright.proposers.templates.cuda.moments import moments
 from kernelwright.proposers.templates.cuda.stage_plan import StagePlan
@@ -26,15 +28,15 @@ class Meetings(StagePlan):
     def join(self, place: int) -> str:
         return JOINS[self.instruction(place).kind]
 
-    def meeting(self, number: int, reductions: tuple[int, ...]) -> list[str]:
-        """Joins the threads' values `a` of pass `number`."""
+    def meeting(self, number: int, reductions: tuple[int, ...], meanwhile: Sequence[str] = ()) -> list[str]:
+        """Joins the threads' values `a` of pass `number`; blocks do something else until they hear of each other."""
         slots = self._slots_of(reductions)
         lines = [f"a{p} = over_team<{self.join(p)}, TEAM, WHOLE>(a{p}, {slots[p]});" for p in reductions]
         lines.append("turn ^= 1;")
         if not self.parted:
             return lines
         before = sum(map(len, self.stage.passes[:number]))
-        inner = self.words({before + order: f"a{place}" for order, place in enumerate(reductions)})
+        inner = [*self.words({before + order: f"a{place}" for order, place in enumerate(reductions)}), *meanwhile]
         for place in reductions:
             kind = "Found" if self.finds(place) else "float"
             inner.append(f"a{place} = {self.join(place)}::nothing();")

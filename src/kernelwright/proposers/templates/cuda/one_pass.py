@@ -5,7 +5,7 @@ A thread's mean is that of its first vector, so what rounding costs is bounded b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kernelwright.proposers.templates.cuda.elements import Elements
 from kernelwright.proposers.templates.cuda.meetings import Meetings
@@ -102,12 +102,12 @@ class OnePass(Meetings):
             lines.append(f"{name} = over_team<{joins[name]}, {team}>({name}, slots[turn][{number}]);")
         return [*lines, "turn ^= 1;"]
 
-    def one_pass(self, pair: Moments, first: Elements, elements: Elements) -> list[str]:
+    def one_pass(self, pair: Moments, first: Elements, elements: Elements, meanwhile: Sequence[str]) -> list[str]:
         """Both passes of a row in one; blocks that share it meet once."""
         lines = [*COUNTS, *self.in_threads(pair, first, elements), *self.in_block(pair)]
         if self.parted:
             before = sum(map(len, self.stage.passes[: pair.number]))
-            inner = self.words({before + number: name for number, name in enumerate(pair.names)})
+            inner = [*self.words({before + number: name for number, name in enumerate(pair.names)}), *meanwhile]
             inner += self.in_row(pair, "TEAM", "lane", lambda name, i: f"heard<float>(words_{name} + {i})")
             lines += ["if (PARTS > 1) {", *(f"  {line}" for line in inner), "}"]
         return lines

@@ -69,7 +69,6 @@ class RowShares(_OwnerWriter):
         for name in ("rows", "cols", "width", "parts"):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         self.define(f"INDEX_{tag}", f"'int' if rows_{tag} * cols_{tag} < 2 ** 31 else 'long long'")
-        self.define(f"HELD_{tag}", "1")
         count = f"rows_{tag} * parts_{tag} if owned_{self.step}_{self.stage.number} else 1"
         add(f'shares_{tag} = kw.scratch("shares_{tag}", {4 * len(self.names)} * ({count}))')
         keep = held(self.program, self.stage)
@@ -94,8 +93,7 @@ class RowShares(_OwnerWriter):
 
     def _sums(self, columns: tuple[int, ...]) -> list[str]:
         def elements() -> Elements:
-            held_columns = f"HELD_{self.tag}" if columns else ""
-            return Elements(self.program, self.pointer, self.column, (-1,), held_columns)
+            return Elements(self.program, self.pointer, self.column, (-1,), dict.fromkeys(columns, "CHUNKS"))
 
         lines = [f"float {', '.join(self.names)};"]
         if self.pair:
@@ -168,7 +166,7 @@ class ColumnOwners(_OwnerWriter):
             lines.append(f"for (int j = 0; j < WIDTH; ++j) c{place}[0][j] = {self.join(place)}::nothing();")
         lines += [f"#pragma unroll {self.genes['unroll']}", "for (Index row = 0; row < ROWS; ++row) {"]
         lines += [f"  {line}" for line in [*self._row_values(stage.needed, 0, NOTHING), *self._known()]]
-        elements = Elements(self.program, self.pointer, self.column, (), "true" if columns else "")
+        elements = Elements(self.program, self.pointer, self.column, (), dict.fromkeys(columns, "CHUNKS"))
         for tensor, place in stage.stores:
             elements.store(tensor, place, "stream" if self.genes.get("stream") else "store")
             self.pointer(tensor, written=True, read=False)

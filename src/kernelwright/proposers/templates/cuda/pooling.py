@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.kernels import Kernel
 from kernelwright.proposers.templates.cuda.pen import Pen
+from kernelwright.proposers.templates.cuda.pooling_single import Pooling, apart, one_by_one
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph, Window
 from kernelwright.proposers.templates.patterns.heavy import PoolBackwardStep, PoolStep
 from kernelwright.proposers.templates.sizes import Sizes
-
-Pooling = PoolStep | PoolBackwardStep
 
 
 def gene_pool(step: Pooling) -> GenePool:
@@ -40,7 +39,7 @@ def render(step: Pooling, genes: Genes, sizes: Sizes, graph: Graph, number: int)
     (sh, sw) = window.stride
     pen.set("each", f"widest({genes['pair']}, broad_{n})")
     # Lines are whole windows; what a backward must clear beside them is nothing.
-    whole = f"width_{n} == broad_{n} * {sw}" if _apart(window) and window.kernel == window.stride else "False"
+    whole = f"width_{n} == broad_{n} * {sw}" if apart(window) and window.kernel == window.stride else "False"
     if isinstance(step, PoolBackwardStep):
         whole += f" and height_{n} == tall_{n} * {sh}"
     pen.set("whole", f"int({whole})")
@@ -61,7 +60,7 @@ def render(step: Pooling, genes: Genes, sizes: Sizes, graph: Graph, number: int)
         "for (int u = 0; u < LINES; ++u) {",
         "  const Index at = first + u * THREADS;",
         "  if (at >= ITEMS) return;",
-        *(f"  {line}" for line in _one_by_one(step, pen)),
+        *(f"  {line}" for line in one_by_one(step, pen)),
         "}",
         "#endif",
     ]
@@ -75,26 +74,14 @@ def _items(step: Pooling, n: int) -> str:
     (sh, sw) = step.window.stride
     if isinstance(step, PoolStep):
         return f"planes_{n} * tall_{n} * broad_{n}"
-    if _apart(step.window):
+    if apart(step.window):
         return f"planes_{n} * ceil(height_{n}, {sh}) * ceil(width_{n}, {sw})"
     return f"planes_{n} * height_{n} * width_{n}"
-
-
-def _one_by_one(step: Pooling, pen: Pen) -> list[str]:
-    if isinstance(step, PoolStep):
-        return _maximum(step, pen)
-    return _cell(step, pen) if _apart(step.window) else _gathered(step, pen)
 
 
 def _made(size: str, window: Window, axis: int) -> str:
     reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
     return f"({size} + {2 * window.padding[axis]} - {reach}) // {window.stride[axis]} + 1"
-
-
-def _apart(window: Window) -> bool:
-    """Windows that do not overlap and begin inside, so that each owns a cell of the image."""
-    plain = window.padding == (0, 0) and window.dilation == (1, 1)
-    return plain and all(k <= s for k, s in zip(window.kernel, window.stride, strict=True))
 
 
 def _windows(step: Pooling, pen: Pen) -> list[str]:
@@ -185,83 +172,3 @@ def _gradients(step: PoolBackwardStep, pen: Pen) -> list[str]:
 
 def _store(pen: Pen) -> str:
     return "stream" if pen.genes["stream"] else "store"
-
-
-def _maximum(step: PoolStep, pen: Pen) -> list[str]:
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = _parts(step.window)
-    return [
-        "const Index row = at / BROAD, plane = row / TALL;",
-        "const int column = at - row * BROAD, line = row - plane * TALL;",
-        f"const float* const from = {pen.pointer(step.input)} + plane * HEIGHT * WIDTH;",
-        "float best = -INF;",
-        "#pragma unroll",
-        f"for (int i = 0; i < {kh}; ++i)",
-        "#pragma unroll",
-        f"  for (int j = 0; j < {kw}; ++j) {{",
-        f"    const int y = line * {sh} - {ph} + i * {dh}, x = column * {sw} - {pw} + j * {dw};",
-        "    if (y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH) best = most(best, from[y * WIDTH + x]);",
-        "  }",
-        f"{pen.pointer(step.output, written=True, read=False)}[at] = best;",
-    ]
-
-
-def _cell(step: PoolBackwardStep, pen: Pen) -> list[str]:
-    (kh, kw), (sh, sw), _, _ = _parts(step.window)
-    return [
-        f"constexpr int DOWN = (HEIGHT + {sh - 1}) / {sh}, ACROSS = (WIDTH + {sw - 1}) / {sw};",
-        "const Index row = at / ACROSS, plane = row / DOWN;",
-        "const int column = at - row * ACROSS, line = row - plane * DOWN;",
-        f"const int top = line * {sh}, left = column * {sw};",
-        f"const float* const from = {pen.pointer(step.input)} + plane * HEIGHT * WIDTH;",
-        f"float* const to = {pen.pointer(step.output, written=True, read=False)} + plane * HEIGHT * WIDTH;",
-        "int found = -1;",
-        "float best = 0.0f, given = 0.0f;",
-        "if (line < TALL && column < BROAD) {",
-        f"  given = {pen.pointer(step.gradient)}[(plane * TALL + line) * BROAD + column];",
-        "#pragma unroll",
-        f"  for (int i = 0; i < {kh * kw}; ++i) {{",
-        f"    const float value = from[(top + i / {kw}) * WIDTH + left + i % {kw}];",
-        f"    if (found < 0 || value > best || value != value) best = value, found = i / {kw} * {sw} + i % {kw};",
-        "  }",
-        "}",
-        "#pragma unroll",
-        f"for (int i = 0; i < {sh}; ++i)",
-        "#pragma unroll",
-        f"  for (int j = 0; j < {sw}; ++j)",
-        "    if (top + i < HEIGHT && left + j < WIDTH)",
-        f"      to[(top + i) * WIDTH + left + j] = i * {sw} + j == found ? given : 0.0f;",
-    ]
-
-
-def _gathered(step: PoolBackwardStep, pen: Pen) -> list[str]:
-    """Any window: an element looks at every window that it is in, and whether it is the first maximum there."""
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = _parts(step.window)
-    return [
-        "const Index row = at / WIDTH, plane = row / HEIGHT;",
-        "const int x = at - row * WIDTH, y = row - plane * HEIGHT;",
-        f"const float* const from = {pen.pointer(step.input)} + plane * HEIGHT * WIDTH;",
-        f"const float* const given = {pen.pointer(step.gradient)} + plane * TALL * BROAD;",
-        "float sum = 0.0f;",
-        f"for (int i = 0; i < {kh}; ++i)",
-        f"  for (int j = 0; j < {kw}; ++j) {{",
-        f"    const int down = y + {ph} - i * {dh}, along = x + {pw} - j * {dw};",
-        f"    if (down < 0 || along < 0 || down % {sh} || along % {sw}) continue;",
-        f"    const int line = down / {sh}, column = along / {sw};",
-        "    if (line >= TALL || column >= BROAD) continue;",
-        "    int found = -1;",
-        "    float best = 0.0f;",
-        f"    for (int a = 0; a < {kh}; ++a)",
-        f"      for (int b = 0; b < {kw}; ++b) {{",
-        f"        const int v = line * {sh} - {ph} + a * {dh}, u = column * {sw} - {pw} + b * {dw};",
-        "        if (v < 0 || v >= HEIGHT || u < 0 || u >= WIDTH) continue;",
-        "        const float value = from[v * WIDTH + u];",
-        "        if (found < 0 || value > best || value != value) best = value, found = v * WIDTH + u;",
-        "      }",
-        "    if (found == y * WIDTH + x) sum += given[line * BROAD + column];",
-        "  }",
-        f"{pen.pointer(step.output, written=True, read=False)}[at] = sum;",
-    ]
-
-
-def _parts(window: Window) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int], tuple[int, int]]:
-    return window.kernel, window.stride, window.padding, window.dilation

@@ -41,6 +41,15 @@ __device__ inline void stream(float* to, const float (&from)[Width]) {
   __stcs(reinterpret_cast<Whole*>(to), *reinterpret_cast<const Whole*>(from));
 }
 
+// What a thread keeps in shared memory, vector by vector, beside what `Threads` threads keep.
+template <int Width, int Threads>
+struct Shelf {
+  float* first;
+  __device__ float (&operator[](int k) const)[Width] {
+    return *reinterpret_cast<float (*)[Width]>(first + k * Threads * Width);
+  }
+};
+
 struct Sum {
   static __device__ float nothing() { return 0.0f; }
   static __device__ float join(float a, float b) { return a + b; }
@@ -190,6 +199,6 @@ def kept(arrays, cols, width, threads, parts, registers, shared):
     # Of arrays with the share of a row that a thread has: how many lie in shared memory, in how many bytes.
     chunks = ceil(cols, threads * width * parts)
     outside = max(0, arrays - registers // (chunks * width))
-    size = 4 * outside * threads * (chunks | 1) * width
+    size = 4 * outside * threads * chunks * width
     return (outside, size) if registers and size <= shared else None
 """

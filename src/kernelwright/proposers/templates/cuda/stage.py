@@ -10,7 +10,7 @@ from kernelwright.proposers.templates.cuda.moments import Moments, moments
 from kernelwright.proposers.templates.cuda.stages import Held, held, over_rows, recounted, stage_of
 from kernelwright.proposers.templates.patterns.rows import Instruction, Span
 
-NOTHING = Held((), (), (), ())
+NOTHING = Held((), (), (), (), ())
 
 
 class StageWriter(Ends):
@@ -69,11 +69,16 @@ class StageWriter(Ends):
             return []
         tag = self.tag
         lines = ["extern __shared__ __align__(16) float kept[];", "(void)kept;"]
+        shelf = "const Shelf<WIDTH, TEAM * TEAMS> k{}{{kept + (({}) * TEAM * TEAMS + threadIdx.x) * WIDTH}};"
         for number, place in enumerate(keep.values):
-            at = f"kept + ({number} * TEAM * TEAMS + threadIdx.x) * (CHUNKS | 1) * WIDTH"
-            lines.append(f"#if OUTSIDE_{tag} > {number}")
-            lines.append(f"float (*const k{place})[WIDTH] = reinterpret_cast<float (*)[WIDTH]>({at});")
+            lines += [f"#if OUTSIDE_{tag} > {number}", shelf.format(place, f"{number} * CHUNKS")]
             lines += ["#else", f"alignas(16) float k{place}[CHUNKS][WIDTH];", "#endif"]
+        before = f"OUTSIDE_{tag} * CHUNKS"
+        for place in keep.columns:
+            count = f"HELD_{tag}_{place}"
+            lines += [f"#if PARTS_{tag} > 1", shelf.format(place, before)]
+            lines += ["#else", f"alignas(16) float k{place}[{count} ? {count} : 1][WIDTH];", "#endif"]
+            before += f" + {count}"
         for place in keep.fetched:
             lines.append(f"alignas(16) float n{place}[AHEAD_{tag} ? CHUNKS : 1][WIDTH];")
         lines += [f"{TYPES[self.instruction(place).dtype]} r{place};" for place in keep.rows]
@@ -85,14 +90,21 @@ class StageWriter(Ends):
             loads.head.append(f"if (AHEAD_{tag}) load(n{place}[AHEAD_{tag} ? k : 0], {source});")
             loads.head.append(f"else load(k{place}[k], {source});")
         lines += [*(f"  {line}" for line in self.chunks(loads)), "};", "fetch(me);"]
-        if keep.columns:
-            loads = Elements(self.program, self.pointer, self.column, keep.values)
-            for place in keep.columns:
-                lines.append(f"alignas(16) float k{place}[HELD_{tag} ? CHUNKS : 1][WIDTH];")
-                source = f"{self.pointer(self.instruction(place).tensor)} + c"
-                loads.head.append(f"load(k{place}[HELD_{tag} ? k : 0], {source});")
-            lines += [f"if (HELD_{tag}) {{", *(f"  {line}" for line in self.chunks(loads)), "}"]
-        return lines
+        return [*lines, "if (PARTS == 1) {", *(f"  {line}" for line in self._columns_read(keep.columns, keep)), "}"]
+
+    def _columns_read(self, columns: tuple[int, ...], keep: Held) -> list[str]:
+        """Reads what is the same for every row and has a place."""
+        loads = Elements(self.program, self.pointer, self.column, keep.values)
+        for place in columns:
+            here = f"k < HELD_{self.tag}_{place}"
+            source = f"{self.pointer(self.instruction(place).tensor)} + c"
+            loads.head.append(f"if ({here}) load(k{place}[{here} ? k : 0], {source});")
+        return self.chunks(loads) if columns else []
+
+    def _meanwhile(self, keep: Held) -> list[str]:
+        """What blocks of the first row do until they hear of each other: read what they need after the passes."""
+        lines = self._columns_read(keep.late, keep)
+        return ["if (row == me) {", *(f"  {line}" for line in lines), "}"] if lines else []
 
     def _row(self, keep: Held) -> list[str]:
         stage, tag = self.stage, self.tag
@@ -111,7 +123,8 @@ class StageWriter(Ends):
                 lines += self._around_the_mean(pair, keep, known)
             elif not pair or number != pair.number + 1:
                 lines += self._declared(reductions)
-                lines += [*self._pass(reductions, keep, known), *self.meeting(number, reductions)]
+                meanwhile = [] if number else self._meanwhile(keep)
+                lines += [*self._pass(reductions, keep, known), *self.meeting(number, reductions, meanwhile)]
             lines += self._settled(number + 1, keep)
         lines += self.counted() if self.parted else []
         if stage.finishes:
@@ -122,7 +135,7 @@ class StageWriter(Ends):
         return lines
 
     def _elements(self, keep: Held, known: set[int]) -> Elements:
-        columns = f"HELD_{self.tag}" if keep.columns else ""
+        columns = {place: f"HELD_{self.tag}_{place}" for place in keep.columns}
         return Elements(self.program, self.pointer, self.column, keep.values, columns, known)
 
     def _declared(self, reductions: tuple[int, ...]) -> list[str]:
@@ -147,7 +160,7 @@ class StageWriter(Ends):
         both = self.stage.passes[pair.number : pair.number + 2]
         lines = [*self._declared(both[0] + both[1]), *(f"float {n};" for n in pair.names if n.startswith("y"))]
         first, all_ = self._elements(keep, set(known)), self._elements(keep, set(known))
-        once = self.one_pass(pair, first, all_)
+        once = self.one_pass(pair, first, all_, [] if pair.number else self._meanwhile(keep))
         if not keep.values:
             return [*lines, "{", *(f"  {line}" for line in once), "}"]
         twice = []

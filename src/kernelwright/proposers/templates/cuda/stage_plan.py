@@ -122,8 +122,14 @@ class StagePlan(Writer):
         add(f"ahead_{tag} = int({bool(genes.get('ahead'))} and {repeats} and {fits})")
         self.define(f"AHEAD_{tag}", f"ahead_{tag}")
         add(f"left_{tag} -= ahead_{tag} * {len(held.fetched)} * each_{tag}")
-        hold = f"{bool(genes.get('hold'))} and {len(held.columns)} * each_{tag} <= left_{tag}"
-        self.define(f"HELD_{tag}", f"int({hold})")
+        hold = f"{bool(genes.get('hold'))} and parts_{tag} == 1 and {len(held.columns)} * each_{tag} <= left_{tag}"
+        add(f"hold_{tag}, chunk_{tag} = {hold}, 4 * threads_{tag} * width_{tag}")
+        for place in held.columns:
+            late = place in held.late and genes.get("hold")
+            staged = f"min(chunks_{tag}, (space_{tag}[1] - shared_{tag}) // chunk_{tag})" if late else "0"
+            add(f"held_{tag}_{place} = chunks_{tag} if hold_{tag} else {staged}")
+            add(f"shared_{tag} += 0 if hold_{tag} else held_{tag}_{place} * chunk_{tag}")
+            self.define(f"HELD_{tag}_{place}", f"held_{tag}_{place}")
 
     def _memory(self) -> None:
         tag, stage, step = self.tag, self.stage, self.step

@@ -73,6 +73,7 @@ class Held:
     fetched: tuple[int, ...]  # the loads among them
     rows: tuple[int, ...]  # loads of one element for the row
     columns: tuple[int, ...]  # loads that are the same for every row
+    late: tuple[int, ...]  # those of them that are needed only after all passes
 
 
 def held(program: RowProgram, stage: Stage) -> Held:
@@ -82,7 +83,10 @@ def held(program: RowProgram, stage: Stage) -> Held:
     def of(span: Span) -> tuple[int, ...]:
         return tuple(sorted(p for p in loads if program.instructions[p].span == span))
 
-    return Held(tuple(values), tuple(p for p in values if p in loads), of(Span.row), of(Span.col))
+    columns = of(Span.col)
+    passing = _needed(program, [program.instructions[p].operands[0] for reductions in stage.passes for p in reductions])
+    late = tuple(p for p in columns if p not in passing)
+    return Held(tuple(values), tuple(p for p in values if p in loads), of(Span.row), columns, late)
 
 
 def _needed(program: RowProgram, targets: list[int]) -> set[int]:
