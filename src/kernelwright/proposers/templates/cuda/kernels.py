@@ -42,6 +42,7 @@ class Kernel:
     shared: str = "0"  # bytes of dynamic shared memory, in Python
     needs: tuple[str, ...] = ()  # CUDA that kernels have in common, beside the prelude
     helpers: tuple[str, ...] = ()  # functions of the plan, likewise
+    when: str = "True"  # whether the sizes at hand need it at all
 
     def function(self) -> str:
         declared = "".join(f", {parameter.text}" for parameter in self.parameters)
@@ -102,21 +103,24 @@ class Launch:
         lines = []
         for kernel in self.kernels:
             lines += kernel.setup.splitlines()
-            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = {kernel.blocks}, {kernel.threads}")
+            blocks = kernel.blocks if kernel.when == "True" else f"{kernel.blocks} if {kernel.when} else 0"
+            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = ({blocks}), {kernel.threads}")
             lines.append(f'definitions_["BLOCKS_{kernel.name}"] = blocks_{kernel.name}')
             lines.append(f'definitions_["THREADS_{kernel.name}"] = threads_{kernel.name}')
         lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
         lines.append(f"threads_ = max([{', '.join(f'threads_{name}' for name in names)}])")
         lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
-        lines.append(f'definitions_["LEAST_{self.number}"] = {_least(self.kernels)}')
+        lines.append(f'definitions_["LEAST_{self.number}"] = min({_least(self.kernels)}, 2048 // threads_)')
         pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
         options = f", cooperative={self.cooperative}" if self.alone else ""
         shared = [kernel.shared for kernel in self.kernels if kernel.shared != "0"]
-        options += f", shared=max([{', '.join(shared)}])" if shared else ""
+        options += f", shared=max({', '.join(['0', *shared])})" if shared else ""
         if overlapped:
-            kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
-            options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
-        lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
+            # The launch before may have been left out, so what it was shows only here.
+            alone = f"steps_[-1].cooperative or {self.cooperative}"
+            options += f", dependent=bool(steps_) and not ({alone})"
+        lines.append("if blocks_:")
+        lines.append(f'    steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -136,12 +140,14 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
 
 
 def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
-    """Kernels in order, each in the last launch unless it needs something from there."""
+    """Each kernel in the first launch after all that it needs, unless blocks there wait for each other."""
     launches: list[Launch] = []
     for kernel in kernels:
         alone = kernel.cooperative != "False"
-        if share and launches and not alone and not launches[-1].alone and not launches[-1].needs(kernel):
-            launches[-1] = Launch(launches[-1].number, (*launches[-1].kernels, kernel))
+        needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
+        free = [n for n in range(needed + 1, len(launches)) if share and not alone and not launches[n].alone]
+        if free:
+            launches[free[0]] = Launch(free[0], (*launches[free[0]].kernels, kernel))
         else:
             launches.append(Launch(len(launches), (kernel,)))
     return launches
