@@ -18,8 +18,9 @@ from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
 # In the order of help. Each is in a module of its name: a function, or an app with commands of its own.
-COMMANDS = tuple(
-    ["optimize", "runs", "judge", "check", "replay", "tasks", "contract", "prompt", "calibrate", "oracle", "doctor"]
+COMMANDS = (
+    *("optimize", "runs", "judge", "check", "replay", "tasks"),
+    *("contract", "prompt", "calibrate", "oracle", "doctor"),
 )
 
 

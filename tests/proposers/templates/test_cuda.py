@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import split
 from kernelwright.contracts.cuda.target import HOPPER
 from kernelwright.contracts.cuda.toolkit import include_directories
@@ -18,12 +18,18 @@ from kernelwright.judge.emulate.model import CheckOutcome
 from kernelwright.judge.gpu import nvrtc
 from kernelwright.judge.gpu.evaluate import evaluate_plans
 from kernelwright.proposers.templates import TemplateProposer, make
-from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+from kernelwright.proposers.templates.cuda import stage_plan
+from kernelwright.proposers.templates.cuda.moments import moments
+from kernelwright.proposers.templates.cuda.stages import stage_of
+from kernelwright.proposers.templates.patterns.rows import RowProgram
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.model import Workload
 from kernelwright.tasks.resolve import resolve
 
 TASKS = Path(__file__).parent / "cuda_tasks"
 FORWARD = tuple(sorted(path.stem for path in TASKS.glob("*.py")))
 BACKWARD = tuple(f"{name}:backward" for name in FORWARD if name not in ("argmax",))
+LONG = 64 * 256 * 256
 QUICK = ("layernorm", "cross_entropy", "linear_relu:backward", "conv_relu_pool")
 # Ways to multiply where an operand does not lie along the depth.
 GRADIENTS: tuple[dict[str, int | str], ...] = (
@@ -34,10 +40,13 @@ GRADIENTS: tuple[dict[str, int | str], ...] = (
 )
 # What another choice than the expert's changes most.
 CHOICES = (
-    ("cross_entropy:backward", {"recount": True}),
+    ("cross_entropy", {"solo": 0, "fewest": 1, "ahead": True, "persist": 1}),
+    ("cross_entropy:backward", {"recount": 0}),
+    ("cross_entropy:backward", {"fewest": 8, "elements": 2, "ahead": True, "persist": 1}),
     ("column_sum", {"joined": "last"}),
     ("rmsnorm:backward", {"joined": "last", "most": 128, "elements": 4, "keep": 0}),
     ("softmax", {"width": 1, "persist": 1, "stream": True}),
+    ("rmsnorm", {"ahead": True, "hold": False, "persist": 1, "keep": 96}),
     ("layernorm", {"split": 256, "keep": 0}),
     ("linear_relu:backward", {"fold": False}),
     ("linear_relu", {"method": "tiles", "tile": 16, "depth": 8, "split": 4}),
@@ -49,6 +58,11 @@ CHOICES = (
         ("linear_relu:backward", {f"{name}{n}": value for name, value in genes.items() for n in (3, 4)})
         for genes in GRADIENTS
     ),
+    ("layernorm:backward", {"split": 512, "crowd": 512, "most": 128, "elements": 2}),
+    ("layernorm:backward", {"split": 0, "keep": 0, "persist": 1}),
+    ("maxpool2d", {"pair": 4, "lines": 4, "stream": True}),
+    ("maxpool2d:backward", {"pair": 1, "lines": 8}),
+    ("conv:backward", {"shares": 1, "blocks2": 1, "group": 2}),
 )
 
 
@@ -92,6 +106,15 @@ def test_other_choices_are_right(checker: Checker, name: str, genes: dict[str, i
     assert found.outcome is CheckOutcome.right, found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["layernorm:backward", "rmsnorm:backward"])
+def test_threads_may_own_columns(checker: Checker, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where rows are few and very long, at sizes that the emulator can do."""
+    monkeypatch.setattr(stage_plan, "MANY", 16)
+    found = checker.check(reference(name), candidate(proposer(name), {"owned": True}))
+    assert found.outcome is CheckOutcome.right, found
+
+
 @pytest.mark.skipif(bool(nvrtc.available()), reason="NVRTC is missing")
 @pytest.mark.parametrize("name", (*FORWARD, *BACKWARD))
 def test_the_gpu_compiler_takes_it(name: str) -> None:
@@ -109,19 +132,48 @@ def test_the_gpu_compiler_takes_it(name: str) -> None:
             assert nvrtc.compile_cuda(sources.kernel, "kernel.cu", options, plan.kernels).cubin
 
 
-def test_a_row_of_four_million_elements_is_split_over_all_multiprocessors() -> None:
-    templates = proposer("layernorm")
-    sources = split(candidate(templates, {}).source)
-    cols = 64 * 256 * 256
-    long = Signature(tuple(_with_columns(argument, cols) for argument in templates.signatures[0].arguments))
-    plans = evaluate_plans(sources.plan, (long,), HOPPER)
+def launches(name: str, genes: dict[str, int | float | str | bool], **sizes: int) -> tuple[Plan, ...]:
+    """The plan of a candidate at other sizes."""
+    form = signature(resolve(reference(name)), Workload(tuple(sizes.items())))
+    plans = evaluate_plans(split(candidate(proposer(name), genes).source).plan, (form,), HOPPER)
     assert isinstance(plans, tuple), plans
-    (launch,) = plans[0].launches
+    return plans
+
+
+def test_a_row_of_four_million_elements_is_split_over_all_multiprocessors() -> None:
+    (plan,) = launches("layernorm", {}, rows=1, cols=LONG)
+    (launch,) = plan.launches
     assert launch.cooperative and launch.grid[0] == HOPPER.multiprocessors and launch.block[0] == 1024
-    assert dict(plans[0].definitions)["KEEP_0_0"] == "1"
+    assert dict(plan.definitions)["KEEP_0_0"] == "1"
 
 
-def _with_columns(argument: TensorSpec | ScalarSpec, cols: int) -> TensorSpec | ScalarSpec:
-    assert isinstance(argument, TensorSpec)
-    shape = (*argument.shape[:-1], cols)
-    return replace(argument, shape=shape, strides=(cols, 1)[-len(shape) :])
+def test_its_gradient_is_kept_whole_too_and_needs_no_partial_sums() -> None:
+    (plan,) = launches("layernorm:backward", {}, rows=1, cols=LONG)
+    (launch,) = plan.launches
+    assert launch.cooperative and launch.grid[0] == HOPPER.multiprocessors and launch.shared > 100_000
+    assert sum(memory.bytes for memory in plan.scratch) < 10_000
+
+
+def test_few_such_rows_leave_no_column_sums_in_memory() -> None:
+    (plan,) = launches("layernorm:backward", {}, rows=32, cols=LONG)
+    assert len(plan.launches) == 3 and not any(launch.cooperative for launch in plan.launches)
+    assert sum(memory.bytes for memory in plan.scratch) < 1_000_000
+
+
+def test_few_elements_are_one_block_and_many_are_not() -> None:
+    (few,), (many,) = (launches("cross_entropy", {}, rows=rows, classes=10) for rows in (64, 64_000))
+    assert [launch.grid[0] for launch in few.launches] == [1]
+    assert [launch.grid[0] > 1 for launch in many.launches] == [True]
+
+
+def test_a_number_over_few_rows_needs_no_launch_of_its_own() -> None:
+    (few,), (many,) = (launches("cross_entropy:backward", {}, rows=rows, classes=10) for rows in (64, 64_000))
+    assert [len(plan.launches) for plan in (few, many)] == [1, 2]
+
+
+def test_sums_around_the_mean_are_recognised_in_gradients_too() -> None:
+    (step,) = proposer("layernorm:backward").plan.steps
+    assert isinstance(step, RowProgram)
+    found = moments(step, stage_of(step, 0))
+    assert found and found.squares is not None and len(found.products) == 1
+    assert found.products[0].total in found.others

@@ -9,18 +9,21 @@ JOIN_THREADS = 256
 
 
 class JoinWriter(Writer):
-    """Joins the partial results of columns, one thread for each column and share of them."""
+    """Joins the partial results of columns: a thread for each column, several where there are many results to join."""
 
     def kernel(self) -> Kernel:
         tag, stage = self.tag, self.stage
         self.setup.append(f"columns_{tag} = {self.size(self.program.cols)}")
         self.define(f"JOINED_{tag}", f"columns_{tag}")
-        self.define(f"PARTIALS_{tag}", f"groups_{tag} * teams_{tag}" if stage.columns else "0")
-        groups = JOIN_THREADS // 32
-        lines = [f"constexpr int COLS = JOINED_{tag}, PARTIALS = PARTIALS_{tag}, GROUPS = {groups};"]
-        lines.append(f"__shared__ float found[{max(1, len(stage.columns))}][GROUPS][32];")
-        lines.append("const int lane = threadIdx.x % 32, group = threadIdx.x / 32;")
-        lines.append("const int c = block * 32 + lane;")
+        partials = f"groups_{tag} * teams_{tag}" if stage.columns else "0"
+        self.setup.append(f"sharing_{tag} = min({JOIN_THREADS // 32}, power({partials}))")
+        self.define(f"SHARING_{tag}", f"sharing_{tag}")
+        self.define(f"PARTIALS_{tag}", partials)
+        lines = [f"constexpr int COLS = JOINED_{tag}, PARTIALS = PARTIALS_{tag}, GROUPS = SHARING_{tag};"]
+        lines.append(f"constexpr int LANES = {JOIN_THREADS} / GROUPS;")
+        lines.append(f"__shared__ float found[{max(1, len(stage.columns))}][GROUPS][LANES];")
+        lines.append("const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;")
+        lines.append("const int c = block * LANES + lane;")
         for number, place in enumerate(stage.columns):
             join = JOINS[self.instruction(place).kind]
             pointer = self.pointer(f"partial_{self.step}_{place}")
@@ -44,6 +47,7 @@ class JoinWriter(Writer):
             tuple(self.parameters.values()),
             "".join(f"  {line}\n" for line in [*lines, "}"]),
             self.plan_lines,
-            f"ceil(columns_{tag}, 32)",
+            f"ceil(columns_{tag}, {JOIN_THREADS} // sharing_{tag})",
             str(JOIN_THREADS),
+            when=f"not (only_{tag} or owned_{tag})" if stage.columns else "True",
         )

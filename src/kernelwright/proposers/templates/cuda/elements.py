@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
@@ -20,6 +20,7 @@ class Elements:
     pointer: Callable[[str], str]  # of a tensor or memory, in CUDA
     column: Callable[[int], str]  # the memory of a reduction over the rows
     keep: Sequence[int] = ()
+    columns: Mapping[int, str] = field(default_factory=dict)  # of loads that are the same for every row: chunks in `k`
     held: set[int] = field(default_factory=set)  # kept values that an earlier pass has computed
     head: list[str] = field(default_factory=list)
     each: list[str] = field(default_factory=list)
@@ -41,7 +42,9 @@ class Elements:
         if not i.span & Span.col:
             return f"v{place}"
         if place in self.held:
-            return f"k{place}[k][j]"
+            self.head.append(f"alignas(16) float h{place}[WIDTH];")
+            self.head.append(f"load(h{place}, k{place}[k]);")
+            return f"h{place}[j]"
         if i.operation == "position":
             return "static_cast<long long>(c + j)"
         if i.operation in ("load", "reduce"):
@@ -62,7 +65,11 @@ class Elements:
             self.held.add(place)
             return f"k{place}[k][j]"
         self.head.append(f"alignas(16) float l{place}[WIDTH];")
-        self.head.append(f"load(l{place}, {source} + {at});")
+        if place in self.columns:
+            here = f"k < {self.columns[place]}"
+            self.head.append(f"load(l{place}, {here} ? k{place}[{here} ? k : 0] : {source} + {at});")
+        else:
+            self.head.append(f"load(l{place}, {source} + {at});")
         return f"l{place}[j]"
 
     def lines(self) -> list[str]:
@@ -70,25 +77,33 @@ class Elements:
         return [*self.head, *(each if self.each else []), *self.tail]
 
 
-def single_element(program: RowProgram, place: int, index: str, pointer: Callable[[str], str]) -> str:
-    """One element of a full value, computed alone."""
-    lines: list[str] = []
-    seen: dict[int, str] = {}
+@dataclass
+class SingleElement:
+    """One element of a full value, computed alone: its loads as soon as the place is known, the rest in its turn."""
 
-    def value(at: int) -> str:
-        if at not in seen:
-            i = program.instructions[at]
-            if not i.span & Span.col:
-                return f"v{at}"
-            seen[at] = f"e{at}"
+    program: RowProgram
+    gather: int
+    pointer: Callable[[str], str]
+    loads: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        values, self.index = self.program.instructions[self.gather].operands
+        self.result = self._value(values)
+
+    def _value(self, place: int) -> str:
+        i = self.program.instructions[place]
+        if not i.span & Span.col:
+            return f"v{place}"
+        if i.operation == "position":
+            return f"v{self.index}"
+        if place not in self._names:
+            self._names[place] = f"g{self.gather}_{place}"
             if i.operation == "load":
-                text = f"{pointer(i.tensor)}[{'row * COLS + c' if i.span == Span.full else 'c'}]"
-            elif i.operation == "position":
-                text = "c"
+                at = f"row * COLS + v{self.index}" if i.span == Span.full else f"v{self.index}"
+                self.loads.append(f"const float {self._names[place]} = {self.pointer(i.tensor)}[{at}];")
             else:
-                text = expression(i.operation, [value(operand) for operand in i.operands], i.dtype)
-            lines.append(f"const {TYPES[i.dtype]} e{at} = {text};")
-        return seen[at]
-
-    result = value(place)
-    return f"[&](const long long c) {{ {' '.join(lines)} return {result}; }}({index})"
+                text = expression(i.operation, [self._value(operand) for operand in i.operands], i.dtype)
+                self.steps.append(f"const {TYPES[i.dtype]} {self._names[place]} = {text};")
+        return self._names[place]

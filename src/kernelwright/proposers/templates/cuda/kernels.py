@@ -43,6 +43,7 @@ class Kernel:
     heavy: bool = False  # with registers and shared memory that others in its launch would have to pay for
     needs: tuple[str, ...] = ()  # CUDA that kernels have in common, beside the prelude
     helpers: tuple[str, ...] = ()  # functions of the plan, likewise
+    when: str = "True"  # whether the sizes at hand need it at all
 
     def function(self) -> str:
         declared = "".join(f", {parameter.text}" for parameter in self.parameters)
@@ -67,6 +68,11 @@ class Launch:
     def alone(self) -> bool:
         """Blocks that wait for each other: all of them are resident, and nothing of another launch beside them."""
         return self.cooperative != "False"
+
+    @property
+    def open(self) -> bool:
+        """To other kernels."""
+        return not self.alone and not self.kernels[0].heavy
 
     def needs(self, kernel: Kernel) -> bool:
         """Whether the kernel must wait for this launch, or must not run beside it."""
@@ -103,21 +109,24 @@ class Launch:
         lines = []
         for kernel in self.kernels:
             lines += kernel.setup.splitlines()
-            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = {kernel.blocks}, {kernel.threads}")
+            blocks = kernel.blocks if kernel.when == "True" else f"{kernel.blocks} if {kernel.when} else 0"
+            lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = ({blocks}), {kernel.threads}")
             lines.append(f'definitions_["BLOCKS_{kernel.name}"] = blocks_{kernel.name}')
             lines.append(f'definitions_["THREADS_{kernel.name}"] = threads_{kernel.name}')
         lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
         lines.append(f"threads_ = max([{', '.join(f'threads_{name}' for name in names)}])")
         lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
-        lines.append(f'definitions_["LEAST_{self.number}"] = {_least(self.kernels)}')
+        lines.append(f'definitions_["LEAST_{self.number}"] = min({_least(self.kernels)}, 2048 // threads_)')
         pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
         options = f", cooperative={self.cooperative}" if self.alone else ""
         shared = [kernel.shared for kernel in self.kernels if kernel.shared != "0"]
-        options += f", shared=max([{', '.join(shared)}])" if shared else ""
+        options += f", shared=max({', '.join(['0', *shared])})" if shared else ""
         if overlapped:
-            kept_apart = [launch.cooperative for launch in (overlapped, self) if launch.alone]
-            options += f", dependent=not ({' or '.join(kept_apart)})" if kept_apart else ", dependent=True"
-        lines.append(f'steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
+            # The launch before may have been left out, so what it was shows only here.
+            alone = f"steps_[-1].cooperative or {self.cooperative}"
+            options += f", dependent=bool(steps_) and not ({alone})"
+        lines.append("if blocks_:")
+        lines.append(f'    steps_.append(kw.launch("launch{self.number}", blocks_, threads_, {pointers}{options}))')
         return "".join(f"{line}\n" for line in lines)
 
 
@@ -137,21 +146,14 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
 
 
 def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
-    """Kernels in order, each in the latest launch that suits it, if it needs nothing from there or from later ones."""
+    """Each kernel in the first launch after all that it needs, where neither it nor that launch keeps to itself."""
     launches: list[Launch] = []
     for kernel in kernels:
-        place = _place(launches, kernel) if share else None
-        if place is None:
-            launches.append(Launch(len(launches), (kernel,)))
+        apart = kernel.cooperative != "False" or kernel.heavy
+        needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
+        free = [n for n in range(needed + 1, len(launches)) if share and not apart and launches[n].open]
+        if free:
+            launches[free[0]] = Launch(free[0], (*launches[free[0]].kernels, kernel))
         else:
-            launches[place] = Launch(place, (*launches[place].kernels, kernel))
+            launches.append(Launch(len(launches), (kernel,)))
     return launches
-
-
-def _place(launches: Sequence[Launch], kernel: Kernel) -> int | None:
-    for launch in reversed(launches):
-        if kernel.cooperative != "False" or kernel.heavy or launch.needs(kernel):
-            return None
-        if not launch.alone and not launch.kernels[0].heavy:
-            return launch.number
-    return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda import blocked, dots, tiles
-from kernelwright.proposers.templates.cuda.ends import written_end
 from kernelwright.proposers.templates.cuda.expressions import python_size
 from kernelwright.proposers.templates.cuda.folding import FoldedProduct, written_left
 from kernelwright.proposers.templates.cuda.kernels import Kernel
 from kernelwright.proposers.templates.cuda.pen import Pen
+from kernelwright.proposers.templates.cuda.product_ends import written_end
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph

@@ -31,10 +31,24 @@ __device__ inline void store(float* to, const float (&from)[Width]) {
   *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
 }
 template <int Width>
+__device__ inline void copy(float (&to)[Width], const float (&from)[Width]) {
+#pragma unroll
+  for (int j = 0; j < Width; ++j) to[j] = from[j];
+}
+template <int Width>
 __device__ inline void stream(float* to, const float (&from)[Width]) {
   using Whole = typename Vector<Width>::type;
   __stcs(reinterpret_cast<Whole*>(to), *reinterpret_cast<const Whole*>(from));
 }
+
+// What a thread keeps in shared memory, vector by vector, beside what `Threads` threads keep.
+template <int Width, int Threads>
+struct Shelf {
+  float* first;
+  __device__ float (&operator[](int k) const)[Width] {
+    return *reinterpret_cast<float (*)[Width]>(first + k * Threads * Width);
+  }
+};
 
 struct Sum {
   static __device__ float nothing() { return 0.0f; }
@@ -69,25 +83,25 @@ __device__ inline Found shuffled(unsigned mask, Found v, int with) {
   return {__shfl_xor_sync(mask, v.value, with), __shfl_xor_sync(mask, v.at, with)};
 }
 
-// Over `Lanes` neighbouring lanes of a warp; all of them get the result.
-template <class Join, int Lanes, class T>
+// Over `Lanes` neighbouring lanes of a warp; all of them get the result. `Whole`: all lanes of the warp come here.
+template <class Join, int Lanes, bool Whole, class T>
 __device__ inline T over_lanes(T v, int lane) {
-  const unsigned mask = Lanes == 32 ? 0xffffffffu : ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+  const unsigned few = ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
 #pragma unroll
-  for (int d = Lanes / 2; d; d /= 2) v = Join::join(v, shuffled(mask, v, d));
+  for (int d = Lanes / 2; d; d /= 2) v = Join::join(v, shuffled(Whole || Lanes == 32 ? 0xffffffffu : few, v, d));
   return v;
 }
 
 // Over `Threads` threads of a block, which all come here; `slots` must not be read any more by others.
-template <class Join, int Threads, class T>
+template <class Join, int Threads, bool Whole = (Threads >= 32), class T>
 __device__ inline T over_team(T v, T* slots) {
-  constexpr int Lanes = Threads < 32 ? Threads : 32, Warps = Threads / 32;
+  constexpr int Lanes = Threads < 32 ? Threads : 32, Warps = Threads < 32 ? 1 : Threads / 32;
   const int lane = threadIdx.x % 32;
-  v = over_lanes<Join, Lanes>(v, lane);
+  v = over_lanes<Join, Lanes, Whole>(v, lane);
   if (Warps > 1) {
     if (lane == 0) slots[threadIdx.x / 32] = v;
     __syncthreads();
-    v = over_lanes<Join, 32>(lane < Warps ? slots[lane] : Join::nothing(), lane);
+    v = over_lanes<Join, Warps, true>(slots[lane % Warps], lane);
   }
   return v;
 }
@@ -99,16 +113,32 @@ __device__ inline Found fetched(const Found* from) {
   return {__int_as_float(raw.x), raw.y};
 }
 
-__device__ inline void arrive_and_wait(unsigned* arrived, unsigned count) {
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    atomicAdd(arrived, 1u);
-    while (*(volatile unsigned*)arrived < count) {
-    }
-    __threadfence();
-  }
-  __syncthreads();
+// A number for blocks of this launch that wait for it: one word, zero before, tells that it is there and what it is.
+__device__ inline unsigned long long told(float v) { return 1ull << 32 | __float_as_uint(v); }
+__device__ inline unsigned long long told(Found v) {
+  return static_cast<unsigned long long>(v.at + 2) << 32 | __float_as_uint(v.value);
+}
+__device__ inline unsigned long long awaited(const unsigned long long* from) {
+  unsigned long long word;
+  do {
+    word = *reinterpret_cast<const volatile unsigned long long*>(from);
+  } while (!(word >> 32));
+  return word;
+}
+template <class T>
+__device__ inline T heard(const unsigned long long* from);
+template <>
+__device__ inline float heard<float>(const unsigned long long* from) {
+  return __uint_as_float(static_cast<unsigned>(awaited(from)));
+}
+template <>
+__device__ inline Found heard<Found>(const unsigned long long* from) {
+  const unsigned long long word = awaited(from);
+  return {__uint_as_float(static_cast<unsigned>(word)), static_cast<int>(word >> 32) - 2};
+}
+template <class T>
+__device__ inline void tell(unsigned long long* to, T v) {
+  *reinterpret_cast<volatile unsigned long long*>(to) = told(v);
 }
 
 // Whether this block is the last of `count` to come here; it sees what the others wrote, and leaves the count zero.
@@ -163,4 +193,12 @@ def widest(wanted, size):
     while size % wanted:
         wanted //= 2
     return wanted
+
+
+def kept(arrays, cols, width, threads, parts, registers, shared):
+    # Of arrays with the share of a row that a thread has: how many lie in shared memory, in how many bytes.
+    chunks = ceil(cols, threads * width * parts)
+    outside = max(0, arrays - registers // (chunks * width))
+    size = 4 * outside * threads * chunks * width
+    return (outside, size) if registers and size <= shared else None
 """

@@ -2,257 +2,209 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.elements import Elements, single_element
+from kernelwright.proposers.templates.cuda.elements import Elements, SingleElement
+from kernelwright.proposers.templates.cuda.ends import Ends
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.cuda.kernels import Kernel
-from kernelwright.proposers.templates.cuda.stage_plan import StagePlan
-from kernelwright.proposers.templates.cuda.stages import (
-    Moments,
-    kept,
-    moments,
-    over_rows,
-    read_later,
-    recounted,
-    stage_of,
-)
-from kernelwright.proposers.templates.cuda.writer import JOINS
+from kernelwright.proposers.templates.cuda.moments import Moments, moments
+from kernelwright.proposers.templates.cuda.stages import Held, held, over_rows, recounted, stage_of
 from kernelwright.proposers.templates.patterns.rows import Instruction, Span
 
+NOTHING = Held((), (), (), (), ())
 
-class StageWriter(StagePlan):
-    @property
-    def name(self) -> str:
-        return f"rows_{self.tag}"
 
+class StageWriter(Ends):
     def kernel(self) -> Kernel:
-        stage = self.stage
-        keep = kept(self.program, stage)
-        self.set_up(len(keep))
-        with_keep, without = self._body(keep), self._body([]) if keep else ""
-        body = f"#if KEEP_{self.tag}\n{with_keep}#else\n{without}#endif\n" if keep else with_keep
-        tag = self.tag
+        stage, tag = self.stage, self.tag
+        found = held(self.program, stage)
+        self.set_up(found)
+        with_keep, without = self._body(found) if found.values else "", self._body(NOTHING)
+        body = f"#if KEEP_{tag}\n{with_keep}#else\n{without}#endif\n" if with_keep else without
+        recount = self.genes.get("recount") if stage.number == 0 else 0
+        dense = f"max(1, {int(self.genes['dense']) * 256} // threads_{tag})"
         return Kernel(
-            self.name,
+            f"rows_{tag}",
             tuple(self.parameters.values()),
             body,
             self.plan_lines,
             f"groups_{tag} * parts_{tag}",
             f"team_{tag} * teams_{tag}",
-            cooperative=f"parts_{tag} > 1" if stage.passes and self.genes.get("split") else "False",
-            least_blocks=f"1024 // team_{tag} if parts_{tag} > 1 else 1",
+            cooperative=f"parts_{tag} > 1" if self.parted else "False",
+            least_blocks=f"{self.resident} if parts_{tag} > 1 else {dense}" if self.parted else dense,
+            shared=f"shared_{tag}" if found.values else "0",
+            when=f"rows_{tag} > {recount}" if recount else f"not owned_{tag}" if stage.columns else "True",
         )
 
-    def _body(self, keep: list[int]) -> str:
+    def _body(self, keep: Held) -> str:
         stage, tag = self.stage, self.tag
-        lines = [f"constexpr int COLS = COLS_{tag}, WIDTH = WIDTH_{tag}, TEAM = TEAM_{tag}, TEAMS = TEAMS_{tag};"]
-        lines.append(f"constexpr int CHUNKS = CHUNKS_{tag}, PARTS = PARTS_{tag};")
-        lines.append(f"constexpr long long ROWS = ROWS_{tag};")
-        lines += self._slots()
-        lines.append("const int team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM, part = block % PARTS;")
-        lines.append("const int me = block / PARTS * TEAMS + team, all = blocks / PARTS * TEAMS;")
-        again = recounted(self.program) if self.genes.get("recount") else ()
-        lines += [line for place in again for line in self._recount(place)]
-        lines += self.singles(self.narrow_operands(stage.needed), {place: f"t{place}" for place in again})
-        lines += [f"float t{p} = {self._join(p)}::nothing();" for p in stage.totals]
-        lines += self._column_starts()
-        lines.append("for (long long row = me; row < ROWS; row += all) {")
+        lines = [
+            f"constexpr int COLS = COLS_{tag}, WIDTH = WIDTH_{tag}, TEAM = TEAM_{tag}, TEAMS = TEAMS_{tag};",
+            f"constexpr int CHUNKS = CHUNKS_{tag}, PARTS = PARTS_{tag};",
+            f"using Index = INDEX_{tag};",
+            f"constexpr Index ROWS = ROWS_{tag};",
+            "constexpr bool WHOLE = TEAM >= 32 || ROWS % (32 / TEAM) == 0;",
+            *self.slots(),
+            "const int team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM, part = block % PARTS;",
+            "const int me = block / PARTS * TEAMS + team, all = blocks / PARTS * TEAMS;",
+            "(void)WHOLE, (void)lane, (void)part;",
+            *self._kept(keep),
+        ]
+        again = recounted(self.program) if self.genes.get("recount") and stage.number else ()
+        narrow = self.narrow_operands(stage.needed)
+        loads = {p for p in self.single_places(narrow) if self.instruction(p).operation == "load"}
+        lines += self.singles(loads, {})
+        for number, place in enumerate(again):
+            lines += [*(["__syncthreads();"] if number else []), *self._recount(place)]
+        lines += self.singles(narrow, {place: f"t{place}" for place in again}, frozenset(loads))
+        lines += [f"float t{p} = {self.join(p)}::nothing();" for p in stage.totals]
+        lines += self.column_starts()
+        lines.append("for (Index row = me; row < ROWS; row += all) {")
         lines += [f"  {line}" for line in self._row(keep)]
-        lines.append("}")
-        lines += self._column_ends()
-        lines += self._columns_joined()
-        lines += self._total_ends()
-        return "".join(line if line.startswith("#") and line.endswith("\n") else f"  {line}\n" for line in lines)
+        lines += ["}", *self.column_ends(), *self.total_ends()]
+        return "".join(f"  {line}\n" for line in lines)
 
-    def _slots(self) -> list[str]:
-        """Two sets, so that one barrier is enough between a set's use and its next."""
-        plain = max((sum(not self._found(p) for p in reductions) for reductions in self.stage.passes), default=0)
-        found = max((sum(self._found(p) for p in reductions) for reductions in self.stage.passes), default=0)
-        lines = [f"__shared__ float slots[2][{max(plain, 1)}][32];", "int turn = 0;", "(void)slots, (void)turn;"]
-        return [*lines, *([f"__shared__ Found finds[2][{found}][32];"] if found else [])]
+    def _kept(self, keep: Held) -> list[str]:
+        """Room for what is kept, and `fetch`, which begins to read a row: the first before anything is waited for."""
+        if not keep.values:
+            return []
+        tag = self.tag
+        lines = ["extern __shared__ __align__(16) float kept[];", "(void)kept;"]
+        shelf = "const Shelf<WIDTH, TEAM * TEAMS> k{}{{kept + (({}) * TEAM * TEAMS + threadIdx.x) * WIDTH}};"
+        for number, place in enumerate(keep.values):
+            lines += [f"#if OUTSIDE_{tag} > {number}", shelf.format(place, f"{number} * CHUNKS")]
+            lines += ["#else", f"alignas(16) float k{place}[CHUNKS][WIDTH];", "#endif"]
+        before = f"OUTSIDE_{tag} * CHUNKS"
+        for place in keep.columns:
+            count = f"HELD_{tag}_{place}"
+            lines += [f"#if PARTS_{tag} > 1", shelf.format(place, before)]
+            lines += ["#else", f"alignas(16) float k{place}[{count} ? {count} : 1][WIDTH];", "#endif"]
+            before += f" + {count}"
+        for place in keep.fetched:
+            lines.append(f"alignas(16) float n{place}[AHEAD_{tag} ? CHUNKS : 1][WIDTH];")
+        lines += [f"{TYPES[self.instruction(place).dtype]} r{place};" for place in keep.rows]
+        lines += ["const auto fetch = [&](const Index row) {", "  if (row >= ROWS) return;"]
+        lines += [f"  r{place} = {self._row_load(place)};" for place in keep.rows]
+        loads = Elements(self.program, self.pointer, self.column, keep.values)
+        for place in keep.fetched:
+            source = f"{self.pointer(self.instruction(place).tensor)} + row * COLS + c"
+            loads.head.append(f"if (AHEAD_{tag}) load(n{place}[AHEAD_{tag} ? k : 0], {source});")
+            loads.head.append(f"else load(k{place}[k], {source});")
+        lines += [*(f"  {line}" for line in self.chunks(loads)), "};", "fetch(me);"]
+        return [*lines, "if (PARTS == 1) {", *(f"  {line}" for line in self._columns_read(keep.columns, keep)), "}"]
 
-    def _found(self, place: int) -> bool:
-        return self.instruction(place).kind.startswith("arg")
+    def _columns_read(self, columns: tuple[int, ...], keep: Held) -> list[str]:
+        """Reads what is the same for every row and has a place."""
+        loads = Elements(self.program, self.pointer, self.column, keep.values)
+        for place in columns:
+            here = f"k < HELD_{self.tag}_{place}"
+            source = f"{self.pointer(self.instruction(place).tensor)} + c"
+            loads.head.append(f"if ({here}) load(k{place}[{here} ? k : 0], {source});")
+        return self.chunks(loads) if columns else []
 
-    def _join(self, place: int) -> str:
-        return JOINS[self.instruction(place).kind]
+    def _meanwhile(self, keep: Held) -> list[str]:
+        """What blocks of the first row do until they hear of each other: read what they need after the passes."""
+        lines = self._columns_read(keep.late, keep)
+        return ["if (row == me) {", *(f"  {line}" for line in lines), "}"] if lines else []
 
-    def _row(self, keep: list[int]) -> list[str]:
-        stage = self.stage
-        lines = [f"alignas(16) float k{place}[CHUNKS][WIDTH];" for place in keep]
-        held: set[int] = set()
-        lines += self._settled(0)
-        pair = moments(self.program, stage) if self.genes.get("split") else None
+    def _row(self, keep: Held) -> list[str]:
+        stage, tag = self.stage, self.tag
+        known = set(keep.fetched)
+        lines = []
+        if keep.fetched:
+            copies = Elements(self.program, self.pointer, self.column, keep.values)
+            copies.head += [f"copy(k{place}[k], n{place}[AHEAD_{tag} ? k : 0]);" for place in keep.fetched]
+            lines += [f"if (AHEAD_{tag}) {{", *(f"  {line}" for line in self.chunks(copies)), "}"]
+        lines += self._settled(0, keep)
+        if keep.values:
+            lines.append(f"if (AHEAD_{tag} && all < ROWS) fetch(row + all);")
+        pair = moments(self.program, stage) if self.parted or not keep.values else None
         for number, reductions in enumerate(stage.passes):
             if pair and number == pair.number:
-                lines += self._both_moments(pair, keep, held)
-            elif pair and number == pair.number + 1:
-                lines += self._second_moment(pair, keep, held)
-            else:
-                lines += [*self._pass(number, reductions, keep, held), *self._meeting(number, reductions)]
-            lines += self._settled(number + 1)
+                lines += self._around_the_mean(pair, keep, known)
+            elif not pair or number != pair.number + 1:
+                lines += self._declared(reductions)
+                meanwhile = [] if number else self._meanwhile(keep)
+                lines += [*self._pass(reductions, keep, known), *self.meeting(number, reductions, meanwhile)]
+            lines += self._settled(number + 1, keep)
+        lines += self.counted() if self.parted else []
         if stage.finishes:
-            lines += self._finish(keep, held)
-        if stage.passes and self.genes.get("split"):
-            lines += self._left()
+            lines += self._finish(keep, known)
+        lines += self.cleared() if self.parted else []
+        if keep.values:
+            lines.append(f"if (!AHEAD_{tag} && all < ROWS) fetch(row + all);")
         return lines
 
-    @property
-    def _unroll(self) -> str:
-        """All chunks where columns lie in registers, which have no addresses."""
-        few = str(self.genes["unroll"])
-        return f"(COLUMNS_{self.tag} ? CHUNKS : {few})" if self.stage.columns else few
+    def _elements(self, keep: Held, known: set[int]) -> Elements:
+        columns = {place: f"HELD_{self.tag}_{place}" for place in keep.columns}
+        return Elements(self.program, self.pointer, self.column, keep.values, columns, known)
 
-    def _chunks(self, elements: Elements) -> list[str]:
-        unroll = "CHUNKS" if elements.keep else self._unroll
-        return [
-            f"#pragma unroll {unroll}",
-            "for (int k = 0; k < CHUNKS; ++k) {",
-            "  const int c = ((k * PARTS + part) * TEAM + lane) * WIDTH;",
-            "  if (c < COLS) {",
-            *(f"    {line}" for line in elements.lines()),
-            "  }",
-            "}",
-        ]
+    def _declared(self, reductions: tuple[int, ...]) -> list[str]:
+        return [f"{'Found' if self.finds(place) else 'float'} a{place};" for place in reductions]
 
-    def _elements(self, keep: list[int], held: set[int]) -> Elements:
-        return Elements(self.program, self.pointer, self.column, keep, held)
-
-    def _pass(self, number: int, reductions: tuple[int, ...], keep: list[int], held: set[int]) -> list[str]:
-        elements = self._elements(keep, held)
+    def _pass(self, reductions: tuple[int, ...], keep: Held, known: set[int]) -> list[str]:
+        elements = self._elements(keep, known)
         lines = []
         for place in reductions:
-            join, operand = self._join(place), self.instruction(place).operands[0]
+            join, operand = self.join(place), self.instruction(place).operands[0]
             value = elements.value(operand)
-            if self._found(place):
-                lines.append(f"Found a{place} = First::nothing();")
+            lines.append(f"a{place} = {join}::nothing();")
+            if self.finds(place):
                 sign = "-" if self.instruction(place).kind == "argmin" else ""
                 elements.each.append(f"a{place} = First::join(a{place}, Found{{{sign}{value}, c + j}});")
             else:
-                lines.append(f"float a{place} = {join}::nothing();")
                 elements.each.append(f"a{place} = {join}::join(a{place}, static_cast<float>({value}));")
-        return [*lines, *self._chunks(elements)]
+        return [*lines, *self.chunks(elements)]
 
-    def _meeting(self, number: int, reductions: tuple[int, ...]) -> list[str]:
-        lines, apart, before = [], [], sum(map(len, self.stage.passes[:number]))
-        places = {True: 0, False: 0}
-        for order, place in enumerate(reductions):
-            found, join = self._found(place), self._join(place)
-            kind = "Found" if found else "float"
-            slots = f"{'finds' if found else 'slots'}[turn][{places[found]}]"
-            places[found] += 1
-            lines.append(f"a{place} = over_team<{join}, TEAM>(a{place}, {slots});")
-            if self.genes.get("split"):
-                parted = self.pointer(f"parted_{self.tag}", written=True, kind="double")
-                where = f"reinterpret_cast<{kind}*>({parted} + (row * {self.reductions} + {before + order}) * PARTS)"
-                apart.append(f"  {kind}* const parts{place} = {where};")
-                apart.append(f"  if (threadIdx.x == 0) parts{place}[part] = a{place};")
-        lines.append("turn ^= 1;")
-        if not apart:
-            return lines
-        counters = len(self.stage.passes) + 1
-        met = self.pointer(f"met_{self.tag}", written=True, kind="unsigned")
-        lines += ["if (PARTS > 1) {", *apart]
-        lines.append(f"  arrive_and_wait({met} + row * {counters} + {number}, PARTS);")
-        places = {True: 0, False: 0}
-        for place in reductions:
-            found, join = self._found(place), self._join(place)
-            slots = f"{'finds' if found else 'slots'}[turn][{places[found]}]"
-            places[found] += 1
-            lines.append(f"  a{place} = {join}::nothing();")
-            lines.append("  for (int i = threadIdx.x; i < PARTS; i += TEAM)")
-            lines.append(f"    a{place} = {join}::join(a{place}, fetched(parts{place} + i));")
-            lines.append(f"  a{place} = over_team<{join}, TEAM>(a{place}, {slots});")
-        return [*lines, "  turn ^= 1;", "}"]
-
-    def _both_moments(self, pair: Moments, keep: list[int], held: set[int]) -> list[str]:
-        """The sum as ever; of a row in parts also the squares, so that its blocks meet once instead of twice."""
-        first, second, tag = f"a{pair.sum}", f"a{pair.squares}", self.tag
-        lines = self._pass(pair.number, (pair.sum,), keep, held)
-        lines.append(f"{first} = over_team<Sum, TEAM>({first}, slots[turn][0]);")
-        lines += ["turn ^= 1;", f"float {second} = 0.0f;"]
-        own = self._elements(keep, set(held))
-        own.each.append(f"const float apart = {own.value(pair.values)} - near;")
-        own.each.append(f"{second} += apart * apart;")
-        parted = self.pointer(f"parted_{tag}", written=True, kind="double")
-        met = self.pointer(f"met_{tag}", written=True, kind="unsigned")
-        before = sum(map(len, self.stage.passes[: pair.number]))
-        inner = [
-            "const auto share = [](int i) {  // how many elements part i has",
-            "  int count = 0;",
-            "  for (int k = 0; k < CHUNKS; ++k) {",
-            "    const int left = COLS - (k * PARTS + i) * TEAM * WIDTH;",
-            "    count += left < 0 ? 0 : left < TEAM * WIDTH ? left : TEAM * WIDTH;",
-            "  }",
-            "  return static_cast<float>(count);",
-            "};",
-            f"const float near = {first} / share(part);",
-            *self._chunks(own),
-            f"{second} = over_team<Sum, TEAM>({second}, slots[turn][0]);",
-            "turn ^= 1;",
-            f"double* const room = {parted} + (row * {self.reductions} + {before}) * PARTS;",
-            "float* const sums = reinterpret_cast<float*>(room);",
-            "float* const squares = reinterpret_cast<float*>(room + PARTS);",
-            f"if (threadIdx.x == 0) sums[part] = {first}, squares[part] = {second};",
-            f"arrive_and_wait({met} + row * {len(self.stage.passes) + 1} + {pair.number}, PARTS);",
-            f"{first} = 0.0f;",
-            f"for (int i = threadIdx.x; i < PARTS; i += TEAM) {first} += fetched(sums + i);",
-            f"{first} = over_team<Sum, TEAM>({first}, slots[turn][0]);",
-            "turn ^= 1;",
-            f"{second} = 0.0f;",
-            "for (int i = threadIdx.x; i < PARTS; i += TEAM) {",
-            f"  const float count = share(i), off = fetched(sums + i) / count - {first} / COLS;",
-            f"  {second} += fetched(squares + i) + count * off * off;",
-            "}",
-            f"{second} = over_team<Sum, TEAM>({second}, slots[turn][0]);",
-            "turn ^= 1;",
-        ]
-        return [*lines, "if (PARTS > 1) {", *(f"  {line}" for line in inner), "}"]
-
-    def _second_moment(self, pair: Moments, keep: list[int], held: set[int]) -> list[str]:
-        """Known already where the row is in parts."""
-        _, *lines = self._pass(pair.number + 1, (pair.squares,), keep, held)
-        name = f"a{pair.squares}"
-        lines += [f"{name} = over_team<Sum, TEAM>({name}, slots[turn][0]);", "turn ^= 1;"]
-        return ["if (PARTS == 1) {", *(f"  {line}" for line in lines), "}"]
-
-    def _left(self) -> list[str]:
-        """The last block of a row leaves the counters as it found them."""
-        counters = len(self.stage.passes) + 1
-        met = self.pointer(f"met_{self.tag}", written=True, kind="unsigned")
-        return [
-            "if (PARTS > 1 && threadIdx.x == 0) {",
-            f"  unsigned* const met = {met} + row * {counters};",
-            f"  if (atomicAdd(met + {counters - 1}, 1u) == PARTS - 1)",
-            f"    for (int i = 0; i < {counters}; ++i) met[i] = 0;",
-            "}",
-        ]
+    def _around_the_mean(self, pair: Moments, keep: Held, known: set[int]) -> list[str]:
+        """Two passes in one, unless the row lies in one block's registers, where a second pass is free and exact."""
+        both = self.stage.passes[pair.number : pair.number + 2]
+        lines = [*self._declared(both[0] + both[1]), *(f"float {n};" for n in pair.names if n.startswith("y"))]
+        first, all_ = self._elements(keep, set(known)), self._elements(keep, set(known))
+        once = self.one_pass(pair, first, all_, [] if pair.number else self._meanwhile(keep))
+        if not keep.values:
+            return [*lines, "{", *(f"  {line}" for line in once), "}"]
+        twice = []
+        for number, reductions in enumerate(both, pair.number):
+            twice += [*self._pass(reductions, keep, known), *self.meeting(number, reductions)]
+            twice += self._row_values(self.stage.needed, number + 1, keep) if number == pair.number else []
+        return [*lines, "if (PARTS > 1) {", *once, "} else {", *twice, "}"]
 
     def _recount(self, place: int) -> list[str]:
-        join, needed = self._join(place), stage_of(self.program, 0).needed
+        """A number over all rows that every block finds itself if they are few, which saves a launch."""
+        join, needed = self.join(place), stage_of(self.program, 0).needed
         return [
             f"float t{place} = {join}::nothing();",
-            "{",
+            f"if (ROWS <= {self.genes['recount']}) {{",
             *(f"  {line}" for line in self.singles(self.narrow_operands(needed), {})),
-            "  for (long long row = threadIdx.x; row < ROWS; row += TEAM * TEAMS) {",
-            *(f"    {line}" for line in self._row_values(needed, 0)),
+            "#pragma unroll 4",
+            "  for (Index row = threadIdx.x; row < ROWS; row += TEAM * TEAMS) {",
+            *(f"    {line}" for line in self._row_values(needed, 0, NOTHING)),
             f"    t{place} = {join}::join(t{place}, static_cast<float>(v{self.instruction(place).operands[0]}));",
             "  }",
-            f"  t{place} = over_team<{join}, TEAM * TEAMS>(t{place}, slots[0][0]);",
-            "  __syncthreads();",
+            f"  t{place} = over_team<{join}, TEAM * TEAMS>(t{place}, slots[1][0]);",
+            "} else {",
+            f"  t{place} = {self.pointer(f'total_{self.step}_{place}')}[0];",
             "}",
         ]
 
-    def _row_values(self, needed: frozenset[int], phase: int) -> list[str]:
+    def _row_values(self, needed: frozenset[int], phase: int, keep: Held) -> list[str]:
+        """Values of the row that are known after so many passes; loads at an index as soon as the index is."""
         lines = []
+        gathers = [p for p in sorted(needed) if self.instruction(p).operation == "gather"]
+        at = {p: SingleElement(self.program, p, self.pointer) for p in gathers}
         for place in sorted(needed):
             i = self.instruction(place)
-            if i.span == Span.row and i.phase == phase and not over_rows(i):
-                lines.append(f"const {TYPES[i.dtype]} v{place} = {self._row_value(place, i)};")
+            if i.span != Span.row or i.phase != phase or over_rows(i):
+                continue
+            if place in at and self.instruction(at[place].index).span == Span.one:
+                lines += at[place].loads
+            lines += self._row_value(place, i, keep)
+            lines += [line for one in at.values() if one.index == place for line in one.loads]
         return lines
 
-    def _settled(self, phase: int) -> list[str]:
+    def _settled(self, phase: int, keep: Held) -> list[str]:
         """Values of the row that are known after so many passes, and what becomes of them."""
-        lines = self._row_values(self.stage.needed, phase)
+        lines = self._row_values(self.stage.needed, phase, keep)
         for tensor, place in self.stage.row_stores:
             if self.instruction(place).phase == phase:
                 lines.append(
@@ -261,116 +213,33 @@ class StageWriter(StagePlan):
         for place in self.stage.totals:
             operand = self.instruction(place).operands[0]
             if self.instruction(operand).phase == phase:
-                lines.append(f"t{place} = {self._join(place)}::join(t{place}, static_cast<float>(v{operand}));")
+                lines.append(f"t{place} = {self.join(place)}::join(t{place}, static_cast<float>(v{operand}));")
         return lines
 
-    def _row_value(self, place: int, i: Instruction) -> str:
+    def _row_value(self, place: int, i: Instruction, keep: Held) -> list[str]:
+        steps: list[str] = []
         if i.operation == "reduce":
-            return f"a{place}.at" if self._found(place) else f"static_cast<{TYPES[i.dtype]}>(a{place})"
-        if i.operation == "load":
-            period = f" % static_cast<long long>(PERIOD_{self.step}_{place})" if i.period else ""
-            if i.period:
-                self.define(f"PERIOD_{self.step}_{place}", self.size(i.period))
-            return f"{self.pointer(i.tensor)}[row{period}]"
-        if i.operation == "gather":
-            return single_element(self.program, i.operands[0], f"v{i.operands[1]}", self.pointer)
-        return expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
+            text = f"a{place}.at" if self.finds(place) else f"static_cast<{TYPES[i.dtype]}>(a{place})"
+        elif i.operation == "load":
+            text = f"r{place}" if place in keep.rows else self._row_load(place)
+        elif i.operation == "gather":
+            one = SingleElement(self.program, place, self.pointer)
+            steps, text = one.steps, one.result
+        else:
+            text = expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
+        return [*steps, f"const {TYPES[i.dtype]} v{place} = {text};"]
 
-    def _finish(self, keep: list[int], held: set[int]) -> list[str]:
-        elements = self._elements(keep, held)
+    def _row_load(self, place: int) -> str:
+        i = self.instruction(place)
+        if not i.period:
+            return f"{self.pointer(i.tensor)}[row]"
+        self.define(f"PERIOD_{self.step}_{place}", self.size(i.period))
+        return f"{self.pointer(i.tensor)}[row % static_cast<long long>(PERIOD_{self.step}_{place})]"
+
+    def _finish(self, keep: Held, known: set[int]) -> list[str]:
+        elements = self._elements(keep, known)
         for tensor, place in self.stage.stores:
             elements.store(tensor, place, "stream" if self.genes.get("stream") else "store")
             self.pointer(tensor, written=True, read=False)
-        for place in self.stage.columns:
-            join, value = self._join(place), elements.value(self.instruction(place).operands[0])
-            elements.each.append(f"c{place}[COLUMNS_{self.tag} ? k : 0][j] = {join}::join(")
-            elements.each.append(f"    c{place}[COLUMNS_{self.tag} ? k : 0][j], static_cast<float>({value}));")
-            elements.head.append(f"if (!COLUMNS_{self.tag}) load(c{place}[0], partial{place} + c);")
-            elements.tail.append(f"if (!COLUMNS_{self.tag}) store(partial{place} + c, c{place}[0]);")
-        return self._chunks(elements)
-
-    # What is reduced over the rows.
-
-    def _column_starts(self) -> list[str]:
-        lines = []
-        for place in self.stage.columns:
-            pointer = self.pointer(f"partial_{self.step}_{place}", written=True, read=False)
-            lines.append(f"float* const partial{place} = {pointer} + static_cast<long long>(me) * COLS;")
-            lines.append(f"alignas(16) float c{place}[COLUMNS_{self.tag} ? CHUNKS : 1][WIDTH];")
-            lines.append(f"for (int k = 0; k < (COLUMNS_{self.tag} ? CHUNKS : 1); ++k)")
-            lines.append(f"  for (int j = 0; j < WIDTH; ++j) c{place}[k][j] = {self._join(place)}::nothing();")
-            lines += self._column_store(place, f"!COLUMNS_{self.tag}", "0")
-        return lines
-
-    def _column_ends(self) -> list[str]:
-        lines = []
-        for place in self.stage.columns:
-            lines += self._column_store(place, f"COLUMNS_{self.tag}", f"COLUMNS_{self.tag} ? k : 0")
-        return lines
-
-    def _column_store(self, place: int, condition: str, at: str) -> list[str]:
-        return [
-            f"if ({condition})",
-            f"#pragma unroll {self._unroll}",
-            "  for (int k = 0; k < CHUNKS; ++k) {",
-            "    const int c = ((k * PARTS + part) * TEAM + lane) * WIDTH;",
-            f"    if (c < COLS) store(partial{place} + c, c{place}[{at}]);",
-            "  }",
-        ]
-
-    def _columns_joined(self) -> list[str]:
-        stage = self.stage
-        if self.genes.get("joined") != "last" or not stage.columns or stage.totals:
-            return []
-        joined = f"joined_{self.tag}"
-        self.setup.append(f'{joined} = kw.workspace("{joined}", 4)')
-        lines = [f"if (last_to_come({self.pointer(joined, written=True, kind='unsigned')}, blocks))"]
-        lines.append("  for (int c = threadIdx.x; c < COLS; c += TEAM * TEAMS) {")
-        for place in stage.columns:
-            pointer = self.pointer(f"partial_{self.step}_{place}", written=True)
-            lines.append(f"    float a{place} = {self._join(place)}::nothing();")
-            lines.append("#pragma unroll 4")
-            lines.append("    for (int i = 0; i < all; ++i)")
-            taken = f"fetched({pointer} + static_cast<long long>(i) * COLS + c)"
-            lines.append(f"      a{place} = {self._join(place)}::join(a{place}, {taken});")
-            lines += [f"    {line}" for line in self.column_kept(place, f"cols_{self.tag}")]
-        lines += [f"    {line}" for line in self.column_results()]
-        return [*lines, "  }"]
-
-    def _total_ends(self) -> list[str]:
-        """Blocks leave their shares in memory; the last one joins them and goes on with what is single from here."""
-        stage, program = self.stage, self.program
-        if not stage.totals:
-            return []
-        lines = ["__syncthreads();"]
-        for place in stage.totals:
-            join, partial = self._join(place), f"partial_{self.step}_{place}"
-            pointer = self.pointer(partial, written=True)
-            lines.append(f"t{place} = lane == 0 && part == 0 ? t{place} : {join}::nothing();")
-            lines.append(f"t{place} = over_team<{join}, TEAM * TEAMS>(t{place}, slots[turn][0]);")
-            lines.append(f"if (threadIdx.x == 0) {pointer}[block] = t{place};")
-            lines.append("__syncthreads();")
-        came = self.pointer(f"came_{self.tag}", written=True, kind="unsigned")
-        lines.append(f"if (last_to_come({came}, blocks)) {{")
-        for place in stage.totals:
-            join, pointer = self._join(place), self.pointer(f"partial_{self.step}_{place}", written=True)
-            lines.append(f"  t{place} = {join}::nothing();")
-            lines.append("  for (int i = threadIdx.x; i < blocks; i += TEAM * TEAMS)")
-            lines.append(f"    t{place} = {join}::join(t{place}, fetched({pointer} + i));")
-            lines.append(f"  t{place} = over_team<{join}, TEAM * TEAMS>(t{place}, slots[turn][0]);")
-            lines.append("  __syncthreads();")
-        lines.append("  if (threadIdx.x == 0) {")
-        lines += [
-            f"    {self.pointer(f'total_{self.step}_{place}', written=True, read=False)}[0] = t{place};"
-            for place in stage.totals
-            if read_later(program, place)
-        ]
-        single = [
-            (s.tensor, s.place)
-            for s in program.stores
-            if self.instruction(s.place).span == Span.one and self.instruction(s.place).stage == stage.number + 1
-        ]
-        held = {place: f"t{place}" for place in stage.totals}
-        lines += [f"    {line}" for line in self.singles({place for _, place in single}, held)]
-        lines += [f"    {self.pointer(tensor, written=True, read=False)}[0] = v{place};" for tensor, place in single]
-        return [*lines, "  }", "}"]
+        self.summed(elements)
+        return self.chunks(elements)

@@ -58,8 +58,35 @@ def over_rows(instruction: Instruction) -> bool:
     return instruction.operation == "reduce" and instruction.over == Span.row
 
 
-def read_later(program: RowProgram, place: int) -> bool:
-    return any(place in instruction.operands for instruction in program.instructions)
+def passed_on(program: RowProgram, stage: Stage) -> bool:
+    """Whether a kernel after this stage's may ask for its single numbers."""
+    later = (stage_of(program, number) for number in range(stage.number + 1, program.stages))
+    columns = any(program.instructions[store.place].span == Span.col for store in program.stores)
+    return columns or any(one.works for one in later)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a thread may have of a row before and between its passes."""
+
+    values: tuple[int, ...]  # loads and costly values that more than one pass needs
+    fetched: tuple[int, ...]  # the loads among them
+    rows: tuple[int, ...]  # loads of one element for the row
+    columns: tuple[int, ...]  # loads that are the same for every row
+    late: tuple[int, ...]  # those of them that are needed only after all passes
+
+
+def held(program: RowProgram, stage: Stage) -> Held:
+    loads = {p for p in stage.needed if program.instructions[p].operation == "load"}
+    values = kept(program, stage)
+
+    def of(span: Span) -> tuple[int, ...]:
+        return tuple(sorted(p for p in loads if program.instructions[p].span == span))
+
+    columns = of(Span.col)
+    passing = _needed(program, [program.instructions[p].operands[0] for reductions in stage.passes for p in reductions])
+    late = tuple(p for p in columns if p not in passing)
+    return Held(tuple(values), tuple(p for p in values if p in loads), of(Span.row), columns, late)
 
 
 def _needed(program: RowProgram, targets: list[int]) -> set[int]:
@@ -104,39 +131,3 @@ def recounted(program: RowProgram) -> tuple[int, ...]:
     only = stage.totals and not (stage.passes or stage.stores or stage.columns or stage.row_stores)
     single = any(program.instructions[store.place].span == Span.one for store in program.stores)
     return stage.totals if only and not single else ()
-
-
-@dataclass(frozen=True)
-class Moments:
-    """A sum of a row and, in the next pass, the sum of squares of its distance from the mean."""
-
-    number: int  # of the first of the two passes
-    sum: int
-    squares: int
-    values: int
-
-
-def moments(program: RowProgram, stage: Stage) -> Moments | None:
-    """Parts of a row can find both with one exchange: from their own means, which need no other part."""
-    for number in range(len(stage.passes) - 1):
-        if len(stage.passes[number]) != 1 or len(stage.passes[number + 1]) != 1:
-            continue
-        (first,), (second,) = stage.passes[number : number + 2]
-        values, squared = (program.instructions[p].operands[0] for p in (first, second))
-        kinds = {program.instructions[p].kind for p in (first, second)}
-        if kinds == {"sum"} and _is_square_of_distance(program, squared, values, first):
-            return Moments(number, first, second, values)
-    return None
-
-
-def _is_square_of_distance(program: RowProgram, squared: int, values: int, total: int) -> bool:
-    square = program.instructions[squared]
-    if square.operation != "mul" or square.operands[0] != square.operands[1]:
-        return False
-    distance = program.instructions[square.operands[0]]
-    if distance.operation != "sub" or distance.operands[0] != values:
-        return False
-    mean = program.instructions[distance.operands[1]]
-    if mean.operation != "div" or mean.operands[0] != total:
-        return False
-    return program.instructions[mean.operands[1]].number == program.cols

@@ -38,8 +38,12 @@ class Writer(Pen):
     def column(self, place: int) -> str:
         return self.pointer(f"column_{self.step}_{place}")
 
-    def singles(self, places: set[int], totals: dict[int, str]) -> list[str]:
-        """Declarations of the single values among `places` and of all that they need, in order."""
+    def singles(self, places: set[int], totals: dict[int, str], known: frozenset[int] = frozenset()) -> list[str]:
+        """Declarations of the single values among `places` and of all that they need, in order, but for `known`."""
+        wanted = self.single_places(places) - known
+        return [f"const {self._type(p)} v{p} = {self._single(p, totals)};" for p in sorted(wanted)]
+
+    def single_places(self, places: set[int]) -> set[int]:
         wanted: set[int] = set()
         left = [p for p in places if self.instruction(p).span == Span.one]
         while left:
@@ -48,7 +52,7 @@ class Writer(Pen):
                 wanted.add(place)
                 if not over_rows(self.instruction(place)):
                     left += self.instruction(place).operands
-        return [f"const {self._type(p)} v{p} = {self._single(p, totals)};" for p in sorted(wanted)]
+        return wanted
 
     def _type(self, place: int) -> str:
         return TYPES[self.instruction(place).dtype]
@@ -82,7 +86,13 @@ class Writer(Pen):
 
     def column_results(self) -> list[str]:
         """Statements that store results with an element for each column, from the joined columns `a`."""
+        narrow, lines = self.column_values()
         stores = column_stores(self.program, self.stage.number + 1)
+        lines += [f"{self.pointer(tensor, written=True, read=False)}[c] = v{place};" for tensor, place in stores]
+        return [*narrow, *lines]
+
+    def column_values(self, at: str = "c") -> tuple[list[str], list[str]]:
+        """Declarations of single values, and then of the results with an element for each column."""
         lines: list[str] = []
         seen: set[int] = set()
 
@@ -94,17 +104,15 @@ class Writer(Pen):
             if place in self.stage.columns:
                 text = f"a{place}"
             elif i.operation == "load":
-                text = f"{self.pointer(i.tensor)}[c]"
+                text = f"{self.pointer(i.tensor)}[{at}]"
             elif i.operation == "reduce":
-                text = f"{self.column(place)}[c]"
+                text = f"{self.column(place)}[{at}]"
             else:
                 for operand in i.operands:
                     make(operand)
                 text = expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
             lines.append(f"const {TYPES[i.dtype]} v{place} = {text};")
 
-        for _, place in stores:
+        for _, place in column_stores(self.program, self.stage.number + 1):
             make(place)
-        narrow = self.singles(self.narrow_operands(seen), {})
-        lines += [f"{self.pointer(tensor, written=True, read=False)}[c] = v{place};" for tensor, place in stores]
-        return [*narrow, *lines]
+        return self.singles(self.narrow_operands(seen), {}), lines
