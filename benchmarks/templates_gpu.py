@@ -223,7 +223,7 @@ def _short(entry: dict[str, Any]) -> str:
     if "undecided" in entry:
         return f"undecided: {entry['undecided']}"
     rows = entry["rows"]
-    if not rows:
+    if not rows or rows[0]["us"] is None:
         return f"{entry['verdict']} ({entry['reason']}), {entry['seconds']:.1f} s"
     first = rows[0]
     bound = first["bound"]["seconds"] * 1e6 if first["bound"] else float("nan")

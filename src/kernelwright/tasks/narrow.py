@@ -40,5 +40,8 @@ def narrowed(task: Task, sizes: dict[str, int]) -> Task:
 
 
 def _around(value: int, bounds: tuple[int, int]) -> tuple[int, int]:
+    """Of several values where the task's own range has several: a size that never varied would be no size."""
     low, high = max(bounds[0], value // SPREAD), min(bounds[1], value * SPREAD)
-    return (low, high) if low <= high else bounds
+    if low > bounds[1] or high < bounds[0]:
+        return bounds
+    return (low, high) if low < high else (low, min(bounds[1], low * SPREAD))

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.model import Operator, Request
 from kernelwright.proposers.templates import CannotExpressError, make
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
@@ -113,3 +114,10 @@ def test_other_dtypes_and_contracts_are_refused() -> None:
         make(replace(task, dtypes=("bfloat16",)), "cpp")
     with pytest.raises(KernelwrightError, match="triton"):
         make(task, "triton")
+
+
+def test_a_size_that_only_hidden_workloads_fix_is_no_constant() -> None:
+    """Then a kernel for the hidden size would be wrong, and out of bounds, on the public one."""
+    task = replace(resolve("softmax"), public=[{"rows": 1, "cols": 64}], hidden={"rows": (2, 2), "cols": (30, 60)})
+    source = make(task, "cuda").propose(Request(Operator.fresh, 1, 0))[0].candidate.source
+    assert "x.size(0)" in source

@@ -85,11 +85,17 @@ def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
 
     def chosen(primes: tuple[int, ...]) -> Workload:
         left = iter(primes * 2)
-        sizes = {n: low if low == high <= LITERAL else next(left) for n, (low, high) in task.hidden.items()}
+        sizes = {name: _constant(task, name) or next(left) for name in task.hidden}
         return Workload(tuple(sizes.items()), dtype)
 
     public = task.public_workloads()
     return [(chosen(PRIMES[0]), chosen(PRIMES[1])), *([(public[0], public[1])] if len(public) > 1 else [])]
+
+
+def _constant(task: Task, name: str) -> int | None:
+    """A size that neither public nor hidden workloads vary, if it is small."""
+    values = {*task.hidden[name], *(sizes[name] for sizes in task.public)}
+    return values.pop() if len(values) == 1 and max(values) <= LITERAL else None
 
 
 def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
