@@ -70,8 +70,17 @@ def test_a_tile_is_not_shared_by_more_blocks_than_one_can_add_up() -> None:
     assert launch.grid[0] == 4 * 32
 
 
-def test_a_small_gradient_is_one_launch_and_a_large_one_makes_its_operand_once() -> None:
-    small = plan("linear_relu:backward@rows=64,features=128,units=10", joined="last")
-    assert len(small.launches) == 1 and "buffer0" not in memory(small)
-    large = plan("linear_relu:backward@rows=1024,features=1024,units=1024", joined="last")
-    assert len(large.launches) == 3 and "buffer0" in memory(large)
+@pytest.mark.parametrize("task", ["linear", "linear_relu"])
+def test_a_small_gradient_is_one_launch(task: str) -> None:
+    made = plan(f"{task}:backward@rows=64,features=128,units=10")
+    assert len(made.launches) == 1 and not made.scratch
+
+
+def test_a_large_gradient_makes_its_operand_once() -> None:
+    assert "buffer0" in memory(plan("linear_relu:backward@rows=1024,features=1024,units=1024"))
+
+
+def test_a_deep_gradient_is_not_left_to_one_team_of_warps() -> None:
+    given = "linear:backward@rows=100000,features=8,units=8"
+    assert definitions(given)["SMALL"] == "0" and definitions(given)["SMALL_1"] == "0"
+    assert max(launch.grid[0] for launch in plan(given).launches) >= 32

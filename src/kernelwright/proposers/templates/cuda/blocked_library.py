@@ -29,16 +29,19 @@ struct Panel {
   static constexpr int LINES = AlongDepth ? Rows : Deep, LENGTH = AlongDepth ? Deep : Rows;
   static constexpr int STRIDE = AlongDepth ? Deep + 4 : Rows + 8, FLOATS = LINES * STRIDE;
 
+  // Of All x Depth elements, those from (first, start) on. Where no panel reaches beyond them, nothing is compared.
+  template <int All, int Depth>
   static __device__ __forceinline__ void fetch(
-      float* const to, const float* const from, const int first, const int rows, const int start, const int depth) {
+      float* const to, const float* const from, const int first, const int start) {
     constexpr int EACH = LENGTH / Width;
+    constexpr bool WHOLE = All % Rows == 0 && Depth % Deep == 0;
     static_assert(LINES * EACH % Threads == 0, "every thread copies as much");
 #pragma unroll
     for (int i = 0; i < LINES * EACH / Threads; ++i) {
       const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * Width;
       const int row = first + (AlongDepth ? line : at), k = start + (AlongDepth ? at : line);
-      const bool inside = row < rows && k < depth;
-      const long long place = AlongDepth ? 1ll * row * depth + k : 1ll * k * rows + row;
+      const bool inside = WHOLE || (row < All && k < Depth);
+      const long long place = AlongDepth ? 1ll * row * Depth + k : 1ll * k * All + row;
       copy_async<Width>(to + line * STRIDE + at, inside ? from + place : from, inside);
     }
   }
@@ -73,8 +76,8 @@ __device__ __forceinline__ void blocked(
     const auto fetch = [&](const int step) {
       if (step < to) {
         float* const stage = room + step % Stages * STAGE;
-        Left::fetch(stage, left, top, Shape::ROWS, step * Core::DEEP, Shape::DEPTH);
-        Right::fetch(stage + Left::FLOATS, right, first, Shape::COLS, step * Core::DEEP, Shape::DEPTH);
+        Left::template fetch<Shape::ROWS, Shape::DEPTH>(stage, left, top, step * Core::DEEP);
+        Right::template fetch<Shape::COLS, Shape::DEPTH>(stage + Left::FLOATS, right, first, step * Core::DEEP);
       }
       close_copies();
     };

@@ -8,10 +8,10 @@ from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import convolution, flat, matmul, pooling, prelude, rows, scattering
+from kernelwright.proposers.templates.cuda import convolution, dots, flat, matmul, pooling, prelude, rows, scattering
 from kernelwright.proposers.templates.cuda.convolution import PooledConvolution
 from kernelwright.proposers.templates.cuda.expressions import python_size
-from kernelwright.proposers.templates.cuda.folding import FoldedProduct, folded, reads_of
+from kernelwright.proposers.templates.cuda.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
 from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
@@ -29,10 +29,10 @@ from kernelwright.tasks.model import Signature
 
 SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need each other in one launch
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
-FOLD = Gene("fold", (False, True), (True, False))  # small products make their left operands themselves
+FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 INDENT = "    "
 
-AnyStep = Step | PooledConvolution | FoldedProduct
+AnyStep = Step | PooledConvolution | FoldedProduct | ColumnSum
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ RENDERERS: dict[type, StepRenderer] = {
     RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
     MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
     FoldedProduct: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render_folded),
+    ColumnSum: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render_sum),
     ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
     PooledConvolution: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
     PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
@@ -113,7 +114,9 @@ def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
     conditions = [matmul.is_small(step, _own(step, n, genes), Sizes(plan.graph)) for n, step in products.items()]
     if len(steps) > 1 and products and "False" not in conditions:
         small = genes | {_name("method", number): "dots" for number in products}
-        one = _written(plan, {**steps, **(_folded(plan) if genes.get("fold") else {})}, small)
+        changed = _folded(plan) if genes.get("fold") else {}
+        conditions += [_short(step, Sizes(plan.graph)) for step in changed.values() if isinstance(step, ColumnSum)]
+        one = _written(plan, {**steps, **changed}, small)
         always = set(conditions) == {"True"}
         written = one if always else _either(conditions, one, _written(plan, steps, genes))
     else:
@@ -158,8 +161,13 @@ def _written(plan: Plan, steps: Mapping[int, AnyStep | None], genes: Genes) -> _
     return _Written(needs, helpers, kernel, text)
 
 
-def _folded(plan: Plan) -> dict[int, FoldedProduct | RowProgram | None]:
-    return folded(steps_of(plan), plan.buffers)
+def _folded(plan: Plan) -> dict[int, Changed]:
+    steps = steps_of(plan)
+    return folded(steps, plan.buffers) if any(isinstance(step, MatmulStep) for step in steps) else {}
+
+
+def _short(step: ColumnSum, sizes: Sizes) -> str:
+    return f"{python_size(step.product.k, sizes)} <= {dots.DEEPEST_STRIP}"
 
 
 def _either(conditions: Sequence[str], one: _Written, other: _Written) -> _Written:

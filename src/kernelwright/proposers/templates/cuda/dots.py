@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.dots_library import DOTS, PLAIN, STRIPS
+from kernelwright.proposers.templates.cuda.dots_library import DOTS, OPERANDS, STRIPS
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 
 PATCHES = ("0", "1x1", "1x2", "2x1", "2x2", "2x4", "4x2", "4x4", "4x8", "8x4", "8x8")
+FEW = 8
+DEEPEST_STRIP = 1024  # a team of warps goes down all of it
 MOST_TEAM = 8
 LOADS_OF_A_STRIP = 8  # for each warp of a team
 SIDES = """\
@@ -27,6 +29,13 @@ def covers(step: MatmulStep) -> bool:
     return not (step.left_transposed and step.right_transposed)
 
 
+def is_small(step: MatmulStep, border: int, m: str, n: str, k: str) -> str:
+    """In Python: few multiplications, or few rows or columns, so that every weight is used that often only."""
+    if step.right_transposed:
+        return f"{m} * {n} * {k} < 2 ** {border} or min({m}, {n}) <= {FEW}"
+    return f"({m} * {n} * {k} < 2 ** {border} and {k} <= {DEEPEST_STRIP}) or ({m} <= {FEW} and {k} <= {n})"
+
+
 def describe(step: MatmulStep, genes: Genes) -> str:
     patch = str(genes["patch"]) if genes["patch"] != "0" else "as many as fit"
     team = genes["team"] or f"up to {MOST_TEAM}"
@@ -35,8 +44,8 @@ def describe(step: MatmulStep, genes: Genes) -> str:
     return f"lanes along the columns, {patch.split('x')[0]} rows a warp, {team} warps for the depth"
 
 
-def written(step: MatmulStep, pen: Pen, left: str = "") -> Way:
-    """`left` is the operand where it is not read as it lies.
+def written(step: MatmulStep, pen: Pen, left: str = "", right: str = "") -> Way:
+    """`left` and `right` are the operands where they are not read as they lie.
 
     The plan has `vector` floats for a lane, `tall` x `broad` elements for a warp, `team` warps for all of them.
     """
@@ -61,10 +70,11 @@ def written(step: MatmulStep, pen: Pen, left: str = "") -> Way:
     first = f"BROAD_{n}" if along_depth else str(step.left_transposed).lower()
     chosen = f"Shape_{n}, {first}, TALL_{n}, TEAM_{n}, WARPS_{n}, VECTOR_{n}, AHEAD_{n}"
     left = left or f"Plain{{{pen.pointer(step.left)}}}"
-    call = f"{function}<{chosen}>(block, {left}, {pen.pointer(step.right)}, last);"
+    right = right or f"Plain{{{pen.pointer(step.right)}}}"
+    call = f"{function}<{chosen}>(block, {left}, {right}, last);"
     blocks = f"ceil(ceil(m_{n}, tall_{n}) * ceil({across}, broad_{n}), warps_{n} // team_{n})"
     elements = f"tall_{n} * broad_{n}" if along_depth else f"tall_{n} * {strip}"
     shared = f"4 * warps_{n} * {elements} if team_{n} > 1 else 0"
     return Way(
-        [call], blocks, f"32 * warps_{n}", shared, needs=(PLAIN, DOTS if along_depth else STRIPS), helpers=(SIDES,)
+        [call], blocks, f"32 * warps_{n}", shared, needs=(OPERANDS, DOTS if along_depth else STRIPS), helpers=(SIDES,)
     )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-PLAIN = """\
-// An operand that is read as it lies in memory.
+OPERANDS = """\
+// Operands that are read as they lie in memory, and that are one everywhere.
 struct Plain {
   const float* from;
   template <int Width>
   __device__ __forceinline__ void read(float (&to)[Width], const long long at) const { load(to, from + at); }
+};
+struct Ones {
+  template <int Width>
+  __device__ __forceinline__ void read(float (&to)[Width], const long long) const {
+#pragma unroll
+    for (int j = 0; j < Width; ++j) to[j] = 1.0f;
+  }
 };
 """
 
@@ -33,8 +40,9 @@ __device__ inline void sum_over_lanes(float (&v)[Whole]) {
 
 // Both operands lie along the depth. A warp has Tall x Wide elements and its lanes run over the depth; `Team` warps
 // share it.
-template <class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Last>
-__device__ __forceinline__ void dots(const int block, const Left& left, const float* const right, const Last& last) {
+template <
+    class Shape, int Wide, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Right, class Last>
+__device__ __forceinline__ void dots(const int block, const Left& left, const Right& right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int COUNT = Tall * Wide, EACH = COUNT < 32 ? 1 : COUNT / 32, SPARE = COUNT < 32 ? 32 / COUNT : 1;
   constexpr int STEP = 32 * Team * Width;
@@ -70,7 +78,7 @@ __device__ __forceinline__ void dots(const int block, const Left& left, const fl
 #pragma unroll
         for (int a = 0; a < Tall; ++a) left.read(l[s][a], lefts[a] + k);
 #pragma unroll
-        for (int b = 0; b < Wide; ++b) load(r[s][b], right + rights[b] + k);
+        for (int b = 0; b < Wide; ++b) right.read(r[s][b], rights[b] + k);
       }
     }
 #pragma unroll
@@ -109,8 +117,9 @@ __device__ __forceinline__ void dots(const int block, const Left& left, const fl
 STRIPS = """\
 // The right operand lies along the columns. A warp has Tall rows of a strip of 32 vectors of columns; `Team` warps
 // share the depth. The left operand's elements are the same for all lanes.
-template <class Shape, bool Turned, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Last>
-__device__ __forceinline__ void strips(const int block, const Left& left, const float* const right, const Last& last) {
+template <
+    class Shape, bool Turned, int Tall, int Team, int Warps, int Width, int Ahead, class Left, class Right, class Last>
+__device__ __forceinline__ void strips(const int block, const Left& left, const Right& right, const Last& last) {
   extern __shared__ __align__(16) float room[];
   constexpr int STRIP = 32 * Width, ACROSS = (Shape::COLS + STRIP - 1) / STRIP, DOWN = (Shape::ROWS + Tall - 1) / Tall;
   constexpr int SHARE = (Shape::DEPTH + Team - 1) / Team, COUNT = Tall * Width;
@@ -140,7 +149,7 @@ __device__ __forceinline__ void strips(const int block, const Left& left, const 
 #pragma unroll
       for (int s = 0; s < Ahead; ++s) {
         const int k = start + s;
-        if (covered && k < end) load(r[s], right + static_cast<long long>(k) * Shape::COLS + first + lane * Width);
+        if (covered && k < end) right.read(r[s], 1ll * k * Shape::COLS + first + lane * Width);
 #pragma unroll
         for (int a = 0; a < Tall; ++a) {
           const long long row = min(top + a, Shape::ROWS - 1), high = Shape::ROWS;

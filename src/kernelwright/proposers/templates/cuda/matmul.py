@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda import blocked, dots, tiles
 from kernelwright.proposers.templates.cuda.expressions import python_size
-from kernelwright.proposers.templates.cuda.folding import FoldedProduct, written_left
+from kernelwright.proposers.templates.cuda.folding import ColumnSum, FoldedProduct
 from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.operands import written_operand
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.product_ends import written_end
 from kernelwright.proposers.templates.cuda.way import Way
@@ -14,7 +15,7 @@ from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 from kernelwright.proposers.templates.sizes import Sizes
 
-FEW = 8  # rows or columns that make a product small whatever its depth: every weight is used that often only
+SUM_GENES: Genes = {"patch": "1x1", "team": 0, "warps": 1, "ahead": 4, "width": 4}
 
 
 def gene_pool(step: MatmulStep) -> GenePool:
@@ -42,7 +43,7 @@ def describe(step: MatmulStep, genes: Genes) -> str:
     small, large = _methods(step, genes)
     text = _described(large, step, genes)
     if small != large:
-        few = f"below 2^{genes['border']} multiplications, or for {FEW} rows or columns at most"
+        few = f"below 2^{genes['border']} multiplications, or for {dots.FEW} rows or columns at most"
         text = f"{_described(small, step, genes)} {few}, else {text}"
     return text + (", the steps after it on each element" if step.last else "")
 
@@ -62,8 +63,15 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
 def render_folded(step: FoldedProduct, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
     pen = _pen(step.product, genes, sizes, graph, number)
     end, last = written_end(pen, step.product)
-    text, left = written_left(pen, step)
+    text, left = written_operand(pen, step.left)
     return [_kernel(pen, dots.written(step.product, pen, left), text + end, last)]
+
+
+def render_sum(step: ColumnSum, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    pen = _pen(step.product, SUM_GENES, sizes, graph, number)
+    end, last = written_end(pen, step.product)
+    text, right = written_operand(pen, step.right)
+    return [_kernel(pen, dots.written(step.product, pen, "Ones{}", right), text + end, last)]
 
 
 def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
@@ -71,8 +79,7 @@ def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
     if genes["method"] != "size":
         return str(genes["method"] == "dots")
     m, n, k = (python_size(extent, sizes) for extent in (step.m, step.n, step.k))
-    few = f"min({m}, {n}) <= {FEW}" if step.right_transposed else f"{m} <= {FEW}"
-    return f"{m} * {n} * {k} < 2 ** {genes['border']} or {few}"
+    return dots.is_small(step, int(genes["border"]), m, n, k)
 
 
 def _pen(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> Pen:
