@@ -42,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kernelwright-suite-") as home:
         for ref in options.only or suite(options.suite):
             begin = time.monotonic()
-            rows[ref] = {**_optimized(ref, Path(home), options), "commit": _commit(), "seconds": 0.0}
+            rows[ref] = {**_optimized(ref, Path(home), options), "commit": _commit(), "budget": options.budget}
             rows[ref]["seconds"] = round(time.monotonic() - begin, 1)
             path.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
             print(ref, _line(rows[ref]), flush=True)
