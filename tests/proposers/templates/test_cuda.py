@@ -33,8 +33,8 @@ LONG = 64 * 256 * 256
 QUICK = ("layernorm", "cross_entropy", "linear_relu:backward", "conv_relu_pool")
 # Ways to multiply where an operand does not lie along the depth.
 GRADIENTS: tuple[dict[str, int | str], ...] = (
-    {"method": "dots", "rows": 4, "team": 16, "ahead": 1},
-    {"method": "dots", "rows": 8, "team": 1, "warps": 4, "width": 2},
+    {"method": "dots", "patch": "4x4", "team": 16, "ahead": 1},
+    {"method": "dots", "patch": "8x4", "team": 1, "warps": 4, "width": 2},
     {"method": "sgemm", "block": "64x64", "depth": 16, "stages": 2},
     {"method": "tf32x3", "block": "128x64", "depth": 16, "stages": 4},
 )
@@ -50,8 +50,8 @@ CHOICES = (
     ("layernorm", {"split": 256, "keep": 0}),
     ("linear_relu:backward", {"fold": False}),
     ("linear_relu", {"method": "tiles", "tile": 16, "depth": 8, "split": 4}),
-    ("linear_relu", {"method": "dots", "rows": 8, "cols": 8, "team": 16}),
-    ("linear_relu", {"method": "dots", "rows": 4, "cols": 1, "team": 1, "warps": 4, "width": 2}),
+    ("linear_relu", {"method": "dots", "patch": "8x8", "team": 16}),
+    ("linear_relu", {"method": "dots", "patch": "2x1", "team": 1, "warps": 4, "width": 2}),
     ("linear_relu", {"method": "sgemm", "block": "128x64", "depth": 16, "split": 4}),
     ("linear_relu", {"method": "tf32x3", "block": "128x128", "depth": 16}),
     *(

@@ -25,6 +25,16 @@ def test_the_experts_choice_comes_first_and_each_promising_one_changes_one_gene(
     assert others == [first | {"unroll": 2}, first | {"stream": False}]
 
 
+def test_genes_that_are_alike_change_together_and_then_one_by_one() -> None:
+    pool = GenePool(tuple(Gene(name, (1, 2, 4), (1, 2), alike="tile") for name in ("tile", "tile2")))
+    assert pool.promising() == [
+        {"tile": 1, "tile2": 1},
+        {"tile": 2, "tile2": 2},
+        {"tile": 2, "tile2": 1},
+        {"tile": 1, "tile2": 2},
+    ]
+
+
 @given(seeds)
 def test_a_mutation_changes_exactly_one_gene_and_stays_legal(seed: int) -> None:
     before = POOL.drawn(random.Random(seed))

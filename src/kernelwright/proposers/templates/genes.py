@@ -13,11 +13,15 @@ NEIGHBOUR = 0.75  # how often a mutation moves to a neighbouring value instead o
 
 @dataclass(frozen=True)
 class Gene:
-    """One choice. Values are in a meaningful order; `good` lists the promising ones, the best first."""
+    """One choice. Values are in a meaningful order; `good` lists the promising ones, the best first.
+
+    Genes of several steps that are `alike` mean the same for each.
+    """
 
     name: str
     values: tuple[Value, ...]
     good: tuple[Value, ...]
+    alike: str = ""
 
     def __post_init__(self) -> None:
         assert set(self.good) <= set(self.values) and self.good, self.name
@@ -31,11 +35,16 @@ class GenePool:
         return {gene.name: gene.good[0] for gene in self.genes}
 
     def promising(self) -> list[Genes]:
-        """The default, then each gene alone at its further good values, the most promising first."""
+        """The default, then each gene alone at its further good values, the most promising first.
+
+        Genes that are alike change together at first: what suits one step mostly suits the others.
+        """
         default = self.default()
-        depth = max((len(gene.good) for gene in self.genes), default=1)
-        singles = [default | {g.name: g.good[n]} for n in range(1, depth) for g in self.genes if n < len(g.good)]
-        return [default, *singles]
+        groups: dict[str, list[Gene]] = {}
+        for gene in self.genes:
+            groups.setdefault(gene.alike or gene.name, []).append(gene)
+        several = [[gene] for group in groups.values() if len(group) > 1 for gene in group]
+        return [default, *_further(default, list(groups.values())), *_further(default, several)]
 
     def drawn(self, chance: random.Random) -> Genes:
         return {gene.name: chance.choice(gene.values) for gene in self.genes}
@@ -58,3 +67,10 @@ class GenePool:
 
     def legal(self, genes: Mapping[str, Value]) -> Genes:
         return {g.name: genes[g.name] if genes.get(g.name) in g.values else g.good[0] for g in self.genes}
+
+
+def _further(default: Genes, groups: Sequence[Sequence[Gene]]) -> list[Genes]:
+    """Each group alone at its second good values, then each at its third."""
+    depth = max((len(gene.good) for group in groups for gene in group), default=1)
+    changes = [{g.name: g.good[n] for g in group if n < len(g.good)} for n in range(1, depth) for group in groups]
+    return [default | change for change in changes if change]

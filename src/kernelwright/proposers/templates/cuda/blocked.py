@@ -20,15 +20,17 @@ FORMS = {
 }
 CHOICE = """\
 def tile_for(rows, cols, steps):
-    if rows <= 64:
-        return 64, 64
-    return (128, 128) if cols > 64 and steps >= 16 else (128, 64)
+    # The largest that is not mostly empty, with tiles for all multiprocessors or a depth to share.
+    if rows > 64 and cols > 64 and steps >= 16 and 8 * ceil(rows, 128) * ceil(cols, 128) >= kw.device.multiprocessors:
+        return 128, 128
+    return (128, 64) if rows > 64 and ceil(rows, 128) * ceil(cols, 64) >= kw.device.multiprocessors else (64, 64)
 
 
 def streams(tiles, steps, room):
-    # Blocks that share the steps of all tiles; none where tiles come out even or are done in a few steps.
+    # Blocks that share the steps of all tiles; none where tiles come out even or are done in a few steps. One block
+    # adds up a tile, so not too many share it.
     waves = tiles / room if room else 1
-    return 0 if steps < 8 or waves > 0.9 * math.ceil(waves) else min(room, tiles * steps // 4)
+    return 0 if steps < 8 or waves > 0.9 * math.ceil(waves) else min(room, tiles * min(32, steps // 4))
 """
 
 
@@ -72,7 +74,9 @@ def written(method: str, step: MatmulStep, pen: Pen) -> Way:
     threads = f"high_{n} * wide_{n} // (own_high_{n} * own_wide_{n})" + (" * 32" if method == "tf32x3" else "")
     needs = (COPIES, BLOCKED, TENSORS if method == "tf32x3" else FLOATS)
     shared = f"4 * {genes['stages']} * ({left} + {right})"
-    return Way(body, f"streams_{n} or pieces_{n}", threads, shared, f"fit_{n}", needs, (CHOICE,))
+    return Way(
+        body, f"streams_{n} or pieces_{n}", threads, shared, f"fit_{n}", heavy=True, needs=needs, helpers=(CHOICE,)
+    )
 
 
 def _panel(name: str, rows: str, deep: int, width: str, *, along_depth: bool) -> str:

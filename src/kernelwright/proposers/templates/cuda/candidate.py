@@ -88,7 +88,8 @@ def gene_pool(plan: Plan) -> GenePool:
     genes: list[Gene] = []
     for number, step in enumerate(steps_of(plan)):
         pool = renderer(step).gene_pool(step)
-        genes += [Gene(_name(gene.name, number), gene.values, gene.good) for gene in pool.genes]
+        kind = type(step).__name__
+        genes += [Gene(_name(g.name, number), g.values, g.good, f"{kind} {g.name}") for g in pool.genes]
     return GenePool((*genes, *((FOLD,) if _folded(plan) else ()), SHARE, OVERLAP))
 
 
@@ -106,17 +107,22 @@ def describe(plan: Plan, genes: Genes) -> str:
 
 
 def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
-    sizes = Sizes(plan.graph)
+    """Where all products may be small, launches are other ones: small products share them with anything."""
     steps = dict(enumerate(steps_of(plan)))
-    whole = _written(plan, steps, genes)
-    changed = _folded(plan) if genes.get("fold") else {}
-    if small := _small(changed, genes, sizes):
-        whole = _either(small, _written(plan, {**steps, **changed}, genes), whole)
+    products = {number: step for number, step in steps.items() if isinstance(step, MatmulStep)}
+    conditions = [matmul.is_small(step, _own(step, n, genes), Sizes(plan.graph)) for n, step in products.items()]
+    if len(steps) > 1 and products and "False" not in conditions:
+        small = genes | {_name("method", number): "dots" for number in products}
+        one = _written(plan, {**steps, **(_folded(plan) if genes.get("fold") else {})}, small)
+        always = set(conditions) == {"True"}
+        written = one if always else _either(conditions, one, _written(plan, steps, genes))
+    else:
+        written = _written(plan, steps, genes)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
-    body = f"steps_, definitions_ = [], {{}}\n{whole.plan}return kw.plan(*steps_, definitions=definitions_)\n"
+    body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
-        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(whole.needs)}{whole.kernel}",
-        f"{prelude.PLAN}\n\n{_once(whole.helpers)}def plan({names}):\n{indent(body, INDENT)}",
+        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(written.needs)}{written.kernel}",
+        f"{prelude.PLAN}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 
 
@@ -156,20 +162,15 @@ def _folded(plan: Plan) -> dict[int, FoldedProduct | RowProgram | None]:
     return folded(steps_of(plan), plan.buffers)
 
 
-def _small(changed: Mapping[int, FoldedProduct | RowProgram | None], genes: Genes, sizes: Sizes) -> str:
-    """In Python, whether all products that would make their operands themselves are small; nothing if none can be."""
-    products = {n: step.product for n, step in changed.items() if isinstance(step, FoldedProduct)}
-    conditions = [matmul.is_small(step, _own(step, n, genes), sizes) for n, step in products.items()]
-    return "" if "False" in conditions else " and ".join(f"({one})" for one in conditions)
-
-
-def _either(condition: str, one: _Written, other: _Written) -> _Written:
+def _either(conditions: Sequence[str], one: _Written, other: _Written) -> _Written:
+    """The first if all conditions hold, which are Python."""
     return _Written(
         (*one.needs, *other.needs),
         (*one.helpers, *other.helpers),
-        f"#if FOLDED\n{one.kernel}#else\n{other.kernel}#endif\n",
-        f'folded_ = {condition}\ndefinitions_["FOLDED"] = int(folded_)\n'
-        f"if folded_:\n{indent(one.plan, INDENT)}else:\n{indent(other.plan, INDENT)}",
+        f"#if SMALL\n{one.kernel}#else\n{other.kernel}#endif\n",
+        f"small_ = {' and '.join(f'({condition})' for condition in dict.fromkeys(conditions))}\n"
+        'definitions_["SMALL"] = int(small_)\n'
+        f"if small_:\n{indent(one.plan, INDENT)}else:\n{indent(other.plan, INDENT)}",
     )
 
 

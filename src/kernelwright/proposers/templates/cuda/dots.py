@@ -8,6 +8,7 @@ from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 
+PATCHES = ("0", "1x1", "1x2", "2x1", "2x2", "2x4", "4x2", "4x4", "4x8", "8x4", "8x8")
 MOST_TEAM = 8
 LOADS_OF_A_STRIP = 8  # for each warp of a team
 SIDES = """\
@@ -27,10 +28,11 @@ def covers(step: MatmulStep) -> bool:
 
 
 def describe(step: MatmulStep, genes: Genes) -> str:
-    rows, cols, team = (genes[name] or "as many as fit" for name in ("rows", "cols", "team"))
+    patch = str(genes["patch"]) if genes["patch"] != "0" else "as many as fit"
+    team = genes["team"] or f"up to {MOST_TEAM}"
     if step.right_transposed:
-        return f"lanes along the depth for {rows} rows and {cols} columns, {team} warps for each"
-    return f"lanes along the columns for {rows} rows, the depth shared by {team} warps"
+        return f"lanes along the depth, {patch} elements a warp, {team} warps for the depth"
+    return f"lanes along the columns, {patch.split('x')[0]} rows a warp, {team} warps for the depth"
 
 
 def written(step: MatmulStep, pen: Pen, left: str = "") -> Way:
@@ -43,7 +45,8 @@ def written(step: MatmulStep, pen: Pen, left: str = "") -> Way:
     pen.set("vector", f"widest({genes['width']}, {'k' if along_depth else 'n'}_{n})")
     strip = f"(32 * vector_{n})"
     across = f"n_{n}" if along_depth else f"ceil(n_{n}, {strip})"
-    chosen = f"sides(m_{n}, {across}, {genes['rows']}, {genes['cols'] if along_depth else 1})"
+    rows, cols = str(genes["patch"]).split("x") if genes["patch"] != "0" else ("0", "0")
+    chosen = f"sides(m_{n}, {across}, {rows}, {cols if along_depth else 1})"
     pen.setup.append(f"tall_{n}, broad_{n} = {chosen}")
     pen.define(f"TALL_{n}", f"tall_{n}")
     pen.define(f"BROAD_{n}", f"broad_{n}")

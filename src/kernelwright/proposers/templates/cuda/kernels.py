@@ -40,6 +40,7 @@ class Kernel:
     before: str = ""  # what stands before the function
     least_blocks: str = "1"  # on a multiprocessor
     shared: str = "0"  # bytes of dynamic shared memory, in Python
+    heavy: bool = False  # with registers and shared memory that others in its launch would have to pay for
     needs: tuple[str, ...] = ()  # CUDA that kernels have in common, beside the prelude
     helpers: tuple[str, ...] = ()  # functions of the plan, likewise
     when: str = "True"  # whether the sizes at hand need it at all
@@ -67,6 +68,11 @@ class Launch:
     def alone(self) -> bool:
         """Blocks that wait for each other: all of them are resident, and nothing of another launch beside them."""
         return self.cooperative != "False"
+
+    @property
+    def open(self) -> bool:
+        """To other kernels."""
+        return not self.alone and not self.kernels[0].heavy
 
     def needs(self, kernel: Kernel) -> bool:
         """Whether the kernel must wait for this launch, or must not run beside it."""
@@ -140,12 +146,12 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
 
 
 def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
-    """Each kernel in the first launch after all that it needs, unless blocks there wait for each other."""
+    """Each kernel in the first launch after all that it needs, where neither it nor that launch keeps to itself."""
     launches: list[Launch] = []
     for kernel in kernels:
-        alone = kernel.cooperative != "False"
+        apart = kernel.cooperative != "False" or kernel.heavy
         needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
-        free = [n for n in range(needed + 1, len(launches)) if share and not alone and not launches[n].alone]
+        free = [n for n in range(needed + 1, len(launches)) if share and not apart and launches[n].open]
         if free:
             launches[free[0]] = Launch(free[0], (*launches[free[0]].kernels, kernel))
         else:

@@ -20,21 +20,20 @@ FEW = 8  # rows or columns that make a product small whatever its depth: every w
 def gene_pool(step: MatmulStep) -> GenePool:
     return GenePool(
         (
-            Gene("method", ("size", "tiles", "dots", "sgemm", "tf32x3"), ("size", "tf32x3", "dots", "sgemm", "tiles")),
-            Gene("border", (20, 22, 24, 26), (24, 26, 22)),  # small: fewer than 2 ** border multiplications
+            Gene("method", ("size", "tiles", "dots", "sgemm", "tf32x3"), ("size", "sgemm", "tiles")),
+            Gene("border", (20, 22, 24, 26), (24,)),  # small: fewer than 2 ** border multiplications
             # Small products.
-            Gene("rows", (0, 1, 2, 4, 8), (0, 2, 4, 8, 1)),  # elements of a warp; 0: by size
-            Gene("cols", (0, 1, 2, 4, 8), (0, 2, 4, 8, 1)),
-            Gene("team", (0, 1, 2, 4, 8, 16), (0, 4, 8, 16, 1)),  # warps that share the depth; 0: as it is long
+            Gene("patch", dots.PATCHES, ("0", "4x4", "2x2", "4x8", "1x2", "8x4")),  # elements of a warp; 0: by size
+            Gene("team", (0, 1, 2, 4, 8, 16), (0, 16, 4, 2)),  # warps that share the depth; 0: as it is long
             Gene("warps", (1, 2, 4, 8), (1, 4, 2)),  # of a block, at least
             Gene("ahead", (1, 2, 4, 8), (4, 8, 2)),  # steps of the depth that are loaded at once
             Gene("width", (1, 2, 4), (4, 2)),
             # Large ones, and tiles.
             Gene("block", blocked.SHAPES, ("0", "128x64", "128x128", "64x64")),
-            Gene("stages", (2, 3, 4), (3, 4, 2)),
             Gene("depth", (8, 16, 32), (32, 16)),
+            Gene("stages", (2, 3, 4), (3, 4, 2)),
             Gene("split", (0, 1, 2, 4), (1, 0, 2)),  # blocks on each multiprocessor that share the depth
-            Gene("tile", (0, 16, 32, 64, 128), (0, 32, 64)),
+            Gene("tile", (0, 16, 32, 64, 128), (0,)),
         )
     )
 
@@ -94,6 +93,7 @@ def _kernel(pen: Pen, way: Way, before: str, last: str) -> Kernel:
         before=before,
         least_blocks=way.least_blocks,
         shared=way.shared,
+        heavy=way.heavy,
         needs=way.needs,
         helpers=way.helpers,
     )
@@ -136,6 +136,7 @@ def _either(number: int, small: Way, large: Way) -> Way:
         chosen(small.threads, large.threads),
         chosen(small.shared, large.shared),
         chosen(small.least_blocks, large.least_blocks),
+        large.heavy,
         (*small.needs, *large.needs),
         (*small.helpers, *large.helpers),
     )

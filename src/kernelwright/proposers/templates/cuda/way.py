@@ -14,5 +14,6 @@ class Way:
     threads: str
     shared: str = "0"
     least_blocks: str = "1"
+    heavy: bool = False
     needs: tuple[str, ...] = ()  # CUDA beside the prelude
     helpers: tuple[str, ...] = ()  # functions of the plan

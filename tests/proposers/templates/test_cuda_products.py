@@ -1,0 +1,77 @@
+"""How the plan of a CUDA product depends on its sizes: the way to multiply, its launches, and the shares of blocks."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelwright.contracts.cuda.plan import Plan
+from kernelwright.contracts.cuda.source import split
+from kernelwright.contracts.cuda.target import HOPPER
+from kernelwright.judge.gpu.evaluate import evaluate_plans
+from kernelwright.proposers.templates import make
+from kernelwright.proposers.templates.genes import Value
+from kernelwright.tasks.resolve import resolve
+
+
+def plan(task: str, **genes: Value) -> Plan:
+    templates = make(resolve(task, "cuda"), "cuda")
+    pool = templates.renderer.gene_pool(templates.plan)
+    assert set(genes) <= {gene.name for gene in pool.genes}
+    source = templates.renderer.render(templates.plan, pool.legal(pool.default() | genes), templates.signatures)
+    plans = evaluate_plans(split(source).plan, templates.signatures[:1], HOPPER)
+    assert isinstance(plans, tuple), plans
+    return plans[0]
+
+
+def definitions(task: str, **genes: Value) -> dict[str, str]:
+    return dict(plan(task, **genes).definitions)
+
+
+def memory(made: Plan) -> set[str]:
+    return {block.name for block in made.scratch}
+
+
+def linear(rows: int, features: int, units: int) -> str:
+    return f"linear_relu@rows={rows},features={features},units={units}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "small"),
+    [((64, 128, 10), "1"), ((64, 1600, 128), "1"), ((4, 4096, 4096), "1"), ((64, 4096, 4096), "0")],
+)
+def test_the_way_to_multiply_follows_from_the_sizes(sizes: tuple[int, int, int], small: str) -> None:
+    assert definitions(linear(*sizes))["SMALL_0"] == small
+
+
+def test_a_small_product_has_a_warp_for_nearly_every_multiprocessor() -> None:
+    for sizes in ((64, 128, 10), (64, 1600, 128), (7, 9, 500)):
+        (launch,) = plan(linear(*sizes)).launches
+        assert launch.grid[0] * launch.block[0] // 32 >= 0.9 * HOPPER.multiprocessors
+
+
+def test_a_given_way_is_taken_at_any_size() -> None:
+    tiles = definitions(linear(64, 128, 10), method="tf32x3", block="128x64")
+    assert (tiles["HIGH_0"], tiles["WIDE_0"]) == ("128", "64") and "SMALL_0" not in tiles
+
+
+def test_the_steps_of_uneven_tiles_are_dealt_out_to_all_multiprocessors() -> None:
+    """224 tiles would be two rounds, the second of which leaves a third of the multiprocessors idle."""
+    given = linear(256, 4096, 14336)
+    assert plan(given).launches[0].grid[0] == HOPPER.multiprocessors
+    assert plan(given, split=0).launches[0].grid[0] == 224
+
+
+def test_even_tiles_have_a_block_each() -> None:
+    assert plan(linear(4096, 4096, 4096)).launches[0].grid[0] == 1024
+
+
+def test_a_tile_is_not_shared_by_more_blocks_than_one_can_add_up() -> None:
+    launch = plan(linear(128, 65536, 128)).launches[0]
+    assert launch.grid[0] == 4 * 32
+
+
+def test_a_small_gradient_is_one_launch_and_a_large_one_makes_its_operand_once() -> None:
+    small = plan("linear_relu:backward@rows=64,features=128,units=10", joined="last")
+    assert len(small.launches) == 1 and "buffer0" not in memory(small)
+    large = plan("linear_relu:backward@rows=1024,features=1024,units=1024", joined="last")
+    assert len(large.launches) == 3 and "buffer0" in memory(large)
