@@ -107,12 +107,12 @@ class StagePlan(Writer):
             return
         most = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
         most = min(most, 256 // int(genes["dense"]) - WORKING) if genes["dense"] else most
-        add(f"space_{tag} = (min({most}, 32768 // threads_{tag}), 0)")
-        if sums:
-            add(f"space_{tag} = (max(0, space_{tag}[0] - summed_{tag} * {sums} * each_{tag}), 0)")
+        shelf = f"kw.device.shared_per_block - {STATIC_SHARED}" if genes.get("shelf") else "0"
+        taken = f" - summed_{tag} * {sums} * each_{tag}" if sums else ""
+        add(f"space_{tag} = (max(0, min({most}, 32768 // threads_{tag}){taken}), {shelf})")
         if self.parted:
             add(f"space_{tag} = {self._space} if parts_{tag} > 1 else space_{tag}")
-        add(f"kept_{tag} = kept({count}, cols_{tag}, width_{tag}, team_{tag}, parts_{tag}, *space_{tag})")
+        add(f"kept_{tag} = kept({count}, cols_{tag}, width_{tag}, team_{tag}, parts_{tag}, *space_{tag}, teams_{tag})")
         add(f"outside_{tag}, shared_{tag} = kept_{tag} or (0, 0)")
         add(f"left_{tag} = space_{tag}[0] - ({count} - outside_{tag}) * each_{tag}")
         self.define(f"KEEP_{tag}", f"int(bool(kept_{tag}))")
