@@ -56,8 +56,8 @@ def gene_pool(program: RowProgram) -> GenePool:
 def describe(program: RowProgram, genes: Genes) -> str:
     parts = [f"about {genes['elements']} elements a thread and at most {genes['most']} threads a row"]
     parts.append(f"vectors of {genes['width']}")
-    if genes["persist"]:
-        parts.append(f"{genes['persist']} persistent blocks on each multiprocessor")
+    if genes["persist"] or genes.get("ahead"):
+        parts.append(f"{genes['persist'] or 'some'} persistent blocks on each multiprocessor")
     if genes.get("keep"):
         parts.append("rows kept in registers where they fit")
     if genes.get("shelf"):
