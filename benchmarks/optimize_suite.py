@@ -1,7 +1,7 @@
 """Optimizes every task of a suite and keeps what came of it: reports, best sources, certificates.
 
     python benchmarks/optimize_suite.py --device cpu --budget 30evals,4m
-    python benchmarks/optimize_suite.py --device cuda --only rmsnorm rmsnorm:backward
+    python benchmarks/optimize_suite.py --device cuda --baselines eager compile-best --only rmsnorm rmsnorm:backward
 
 Writes benchmarks/results/optimize_DEVICE.json as it goes, and for each best kernel its source and certificates under
 benchmarks/results/optimized/DEVICE. A task that is in the file already is done again and replaced. The judge's key is
@@ -42,7 +42,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kernelwright-suite-") as home:
         for ref in options.only or suite(options.suite):
             begin = time.monotonic()
-            rows[ref] = {**_optimized(ref, Path(home), options), "commit": _commit(), "seconds": 0.0}
+            rows[ref] = {**_optimized(ref, Path(home), options), "commit": _commit(), "budget": options.budget}
             rows[ref]["seconds"] = round(time.monotonic() - begin, 1)
             path.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
             print(ref, _line(rows[ref]), flush=True)
@@ -55,6 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--budget", default="30evals,4m")
     parser.add_argument("--policy", default="islands")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--baselines", nargs="*", default=[], help="Instead of the usual ones.")
     parser.add_argument("--only", nargs="*", help="These tasks instead of the whole suite.")
     return parser.parse_args()
 
@@ -68,6 +69,7 @@ def _optimized(ref: str, home: Path, options: argparse.Namespace) -> dict[str, A
     command = [sys.executable, "-m", "kernelwright.cli.main", "optimize", ref, "--device", options.device]
     command += ["--budget", options.budget, "--policy", options.policy, "--seed", str(options.seed)]
     command += ["--runs", str(home / "runs"), "--json"]
+    command += [word for name in options.baselines for word in ("--baseline", name)]
     environment = {**os.environ, "KERNELWRIGHT_HOME": str(home / "home")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):

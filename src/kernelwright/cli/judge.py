@@ -55,7 +55,9 @@ def judge(
     view: Annotated[View, typer.Option(help="What to show of hidden workloads.")] = View.author,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help="Compare with this only (eager, compile; on a GPU compile-default, too); repeatable."),
+        typer.Option(
+            help="Compare with this only (eager, compile; on a GPU also compile-best, compile-default); repeatable."
+        ),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,

@@ -132,42 +132,42 @@ def test_the_gpu_compiler_takes_it(name: str) -> None:
             assert nvrtc.compile_cuda(sources.kernel, "kernel.cu", options, plan.kernels).cubin
 
 
-def launches(name: str, genes: dict[str, int | float | str | bool], **sizes: int) -> tuple[Plan, ...]:
-    """The plan of a candidate at other sizes."""
+def plan_at(name: str, **sizes: int) -> Plan:
+    """The plan of the expert's choice at other sizes."""
     form = signature(resolve(reference(name)), Workload(tuple(sizes.items())))
-    plans = evaluate_plans(split(candidate(proposer(name), genes).source).plan, (form,), HOPPER)
+    plans = evaluate_plans(split(candidate(proposer(name), {}).source).plan, (form,), HOPPER)
     assert isinstance(plans, tuple), plans
-    return plans
+    return plans[0]
 
 
 def test_a_row_of_four_million_elements_is_split_over_all_multiprocessors() -> None:
-    (plan,) = launches("layernorm", {}, rows=1, cols=LONG)
+    plan = plan_at("layernorm", rows=1, cols=LONG)
     (launch,) = plan.launches
     assert launch.cooperative and launch.grid[0] == HOPPER.multiprocessors and launch.block[0] == 1024
     assert dict(plan.definitions)["KEEP_0_0"] == "1"
 
 
 def test_its_gradient_is_kept_whole_too_and_needs_no_partial_sums() -> None:
-    (plan,) = launches("layernorm:backward", {}, rows=1, cols=LONG)
+    plan = plan_at("layernorm:backward", rows=1, cols=LONG)
     (launch,) = plan.launches
     assert launch.cooperative and launch.grid[0] == HOPPER.multiprocessors and launch.shared > 100_000
     assert sum(memory.bytes for memory in plan.scratch) < 10_000
 
 
 def test_few_such_rows_leave_no_column_sums_in_memory() -> None:
-    (plan,) = launches("layernorm:backward", {}, rows=32, cols=LONG)
+    plan = plan_at("layernorm:backward", rows=32, cols=LONG)
     assert len(plan.launches) == 3 and not any(launch.cooperative for launch in plan.launches)
     assert sum(memory.bytes for memory in plan.scratch) < 1_000_000
 
 
 def test_few_elements_are_one_block_and_many_are_not() -> None:
-    (few,), (many,) = (launches("cross_entropy", {}, rows=rows, classes=10) for rows in (64, 64_000))
+    few, many = (plan_at("cross_entropy", rows=rows, classes=10) for rows in (64, 64_000))
     assert [launch.grid[0] for launch in few.launches] == [1]
     assert [launch.grid[0] > 1 for launch in many.launches] == [True]
 
 
 def test_a_number_over_few_rows_needs_no_launch_of_its_own() -> None:
-    (few,), (many,) = (launches("cross_entropy:backward", {}, rows=rows, classes=10) for rows in (64, 64_000))
+    few, many = (plan_at("cross_entropy:backward", rows=rows, classes=10) for rows in (64, 64_000))
     assert [len(plan.launches) for plan in (few, many)] == [1, 2]
 
 

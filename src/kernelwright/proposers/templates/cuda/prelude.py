@@ -195,10 +195,10 @@ def widest(wanted, size):
     return wanted
 
 
-def kept(arrays, cols, width, threads, parts, registers, shared):
+def kept(arrays, cols, width, team, parts, registers, shared, teams=1):
     # Of arrays with the share of a row that a thread has: how many lie in shared memory, in how many bytes.
-    chunks = ceil(cols, threads * width * parts)
+    chunks = ceil(cols, team * width * parts)
     outside = max(0, arrays - registers // (chunks * width))
-    size = 4 * outside * threads * chunks * width
+    size = 4 * outside * team * teams * chunks * width
     return (outside, size) if registers and size <= shared else None
 """

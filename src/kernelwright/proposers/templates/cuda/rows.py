@@ -47,6 +47,7 @@ def gene_pool(program: RowProgram) -> GenePool:
         if any(i.operation == "load" and i.span == Span.col for i in program.instructions):
             genes.append(Gene("hold", (False, True), (True, False)))
         genes.append(Gene("keep", (0, 32, 64, 96), (64, 96, 0)))
+        genes.append(Gene("shelf", (False, True), (False, True)))
         genes.append(Gene("split", (0, 256, 512, 1024), (1024, 512, 0)))
         genes.append(Gene("crowd", (512, 1024), (1024, 512)))
     return GenePool(tuple(genes))
@@ -55,10 +56,12 @@ def gene_pool(program: RowProgram) -> GenePool:
 def describe(program: RowProgram, genes: Genes) -> str:
     parts = [f"about {genes['elements']} elements a thread and at most {genes['most']} threads a row"]
     parts.append(f"vectors of {genes['width']}")
-    if genes["persist"]:
-        parts.append(f"{genes['persist']} persistent blocks on each multiprocessor")
+    if genes["persist"] or genes.get("ahead"):
+        parts.append(f"{genes['persist'] or 'some'} persistent blocks on each multiprocessor")
     if genes.get("keep"):
         parts.append("rows kept in registers where they fit")
+    if genes.get("shelf"):
+        parts.append("what registers cannot keep of a row in shared memory")
     if genes.get("hold"):
         parts.append("what is the same for every row read early and once")
     if genes.get("split"):

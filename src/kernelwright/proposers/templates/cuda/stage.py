@@ -21,7 +21,7 @@ class StageWriter(Ends):
         with_keep, without = self._body(found) if found.values else "", self._body(NOTHING)
         body = f"#if KEEP_{tag}\n{with_keep}#else\n{without}#endif\n" if with_keep else without
         recount = self.genes.get("recount") if stage.number == 0 else 0
-        dense = f"max(1, {int(self.genes['dense']) * 256} // threads_{tag})"
+        dense = self.dense
         return Kernel(
             f"rows_{tag}",
             tuple(self.parameters.values()),

@@ -12,6 +12,7 @@ COLUMN_REGISTERS = 64
 KEPT_IN_PARTS, COLUMNS_IN_PARTS = {512: 88, 1024: 40}, {512: 32, 1024: 16}
 LONG = 32768  # elements of a row that no block should have to keep alone
 WORKING = 24  # registers that a thread needs besides what it keeps
+AHEAD_PERSIST = 4  # blocks of 256 threads on a multiprocessor, with 64 registers for each thread
 STATIC_SHARED = 4096  # bytes that a block may need besides the rows that it keeps
 
 
@@ -41,8 +42,8 @@ class StagePlan(Writer):
                 add(f"    {line}")
         add(f"teams_{tag} = max(1, 128 // team_{tag}) if team_{tag} <= 32 else 1")
         add(f"groups_{tag} = ceil(rows_{tag}, teams_{tag})")
-        if genes["persist"]:
-            most = f"kw.device.multiprocessors * max(1, {genes['persist']} * 256 // (team_{tag} * teams_{tag}))"
+        if self.persist:
+            most = f"kw.device.multiprocessors * max(1, {self.persist} * 256 // (team_{tag} * teams_{tag}))"
             add(f"groups_{tag} = min(groups_{tag}, {most})")
         if self.parted:
             add(f"groups_{tag} = together_{tag} if parts_{tag} > 1 else groups_{tag}")
@@ -54,6 +55,17 @@ class StagePlan(Writer):
         for name in ("rows", "cols", "width", "team", "parts", "teams", "chunks"):
             self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
         self.define(f"INDEX_{tag}", f"'int' if rows_{tag} * cols_{tag} < 2 ** 31 else 'long long'")
+
+    @property
+    def persist(self) -> int:
+        """Blocks that fetch rows ahead are persistent."""
+        return int(self.genes["persist"]) or (AHEAD_PERSIST if self.genes.get("ahead") else 0)
+
+    @property
+    def dense(self) -> str:
+        """How many blocks must fit on a multiprocessor; those that fetch ahead must not come in waves."""
+        least = max(int(self.genes["dense"]), min(self.persist, AHEAD_PERSIST) if self.genes.get("ahead") else 0)
+        return f"max(1, {least * 256} // threads_{self.tag})"
 
     def owning(self, tag: str) -> str:
         """Whether threads own columns, in Python."""
@@ -107,12 +119,12 @@ class StagePlan(Writer):
             return
         most = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
         most = min(most, 256 // int(genes["dense"]) - WORKING) if genes["dense"] else most
-        add(f"space_{tag} = (min({most}, 32768 // threads_{tag}), 0)")
-        if sums:
-            add(f"space_{tag} = (max(0, space_{tag}[0] - summed_{tag} * {sums} * each_{tag}), 0)")
+        shelf = f"kw.device.shared_per_block - {STATIC_SHARED}" if genes.get("shelf") else "0"
+        taken = f" - summed_{tag} * {sums} * each_{tag}" if sums else ""
+        add(f"space_{tag} = (max(0, min({most}, 32768 // threads_{tag}){taken}), {shelf})")
         if self.parted:
             add(f"space_{tag} = {self._space} if parts_{tag} > 1 else space_{tag}")
-        add(f"kept_{tag} = kept({count}, cols_{tag}, width_{tag}, team_{tag}, parts_{tag}, *space_{tag})")
+        add(f"kept_{tag} = kept({count}, cols_{tag}, width_{tag}, team_{tag}, parts_{tag}, *space_{tag}, teams_{tag})")
         add(f"outside_{tag}, shared_{tag} = kept_{tag} or (0, 0)")
         add(f"left_{tag} = space_{tag}[0] - ({count} - outside_{tag}) * each_{tag}")
         self.define(f"KEEP_{tag}", f"int(bool(kept_{tag}))")
