@@ -107,6 +107,14 @@ def test_one_line_for_an_answer_that_is_none(tmp_path: Path, name: str, content:
     assert said in str(caught.value) and "\n" not in str(caught.value) and str(tmp_path / name) in str(caught.value)
 
 
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    put(secret, "int a;\n")
+    (tmp_path / "0001.answer.cpp").symlink_to(secret)
+    with pytest.raises(Refusal, match="is a link"):
+        proposer(tmp_path).propose(samples.request())
+
+
 def test_a_cuda_answer_needs_its_plan(tmp_path: Path) -> None:
     put(tmp_path / "a.cu", f"__global__ void k() {{}}\n{PLAN}")
     assert PLAN in read_file(tmp_path / "a.cu", "cuda")[1].source

@@ -27,17 +27,25 @@ def test_a_gradient_and_the_sizes_of_a_gpu() -> None:
     assert task.hidden["rows"] == (32, 128)
 
 
-def test_a_size_outside_of_the_tasks_ranges_leaves_those() -> None:
+def test_hidden_sizes_are_around_a_size_that_lies_outside_of_the_tasks_ranges() -> None:
     task = resolve("layernorm3d@batch=1", "cuda")
     assert task.public[0]["batch"] == 1
-    assert task.hidden["batch"] == (2, 4)
+    assert task.hidden["batch"] == (1, 2)
+    small = resolve("softmax@rows=64,cols=100")
+    assert dict(small.hidden) == {"rows": (32, 128), "cols": (50, 200)}
+
+
+def test_sizes_that_no_memory_holds_are_refused_in_a_line() -> None:
+    with pytest.raises(TaskError, match="rows=99999999999"):
+        resolve("softmax@rows=99999999999,cols=9999999999999")
 
 
 @pytest.mark.parametrize(
     ("ref", "told"),
     [
         ("rmsnorm@rows", "'rows' is no size"),
-        ("rmsnorm@rows=3,rows=4", "is no size"),
+        ("rmsnorm@rows=3,rows=4", "the size rows is given twice"),
+        ("rmsnorm@rows=3:backward", "rmsnorm:backward@rows=64"),
         ("rmsnorm@rows=-3", "is no size"),
         ("rmsnorm@", "is no size"),
         ("rmsnorm@depth=3", "has no size 'depth': there is rows, cols"),

@@ -19,5 +19,5 @@ def print_json(model: BaseModel) -> None:
 
 
 def complain(message: str) -> None:
-    one_line = " ".join(message.split())
+    one_line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
     print(f"kernelwright: {one_line}", file=sys.stderr, flush=True)

@@ -93,7 +93,12 @@ class Files:
 
 
 def read_file(path: Path, contract: str, parent: str | None = None) -> tuple[str, Answer]:
-    """What an answer's file holds and the source in it, or one line that says why there is none."""
+    """What an answer's file holds and the source in it, or one line that says why there is none.
+
+    Whoever writes answers may have fewer rights than whoever reads them, so that a link is not followed.
+    """
+    if path.is_symlink():
+        raise Refusal(f"{path}: is a link; put the answer itself there")
     try:
         text = read_candidate(path, contract).source
         if path.suffix == ".md":

@@ -83,12 +83,19 @@ def without_data(task: Task, workload: Workload) -> dict[str, Argument]:
         match declared:
             case TensorInput() | Upstream():
                 shape, dtype = _form(declared, workload)
-                arguments[name] = torch.empty(shape, dtype=dtype, device="meta")
+                arguments[name] = _without_values(task, workload, shape, dtype)
             case Saved():
                 arguments[name] = _saved(name, declared, arguments)
             case _:
                 arguments[name] = declared
     return arguments
+
+
+def _without_values(task: Task, workload: Workload, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    try:
+        return torch.empty(shape, dtype=dtype, device="meta")
+    except RuntimeError as error:
+        raise TaskError(f"{task.name}: no tensor is as large as {workload.shown} asks for") from error
 
 
 def _given(task: Task, arguments: dict[str, Argument]) -> Iterator[TensorSpec | ScalarSpec]:

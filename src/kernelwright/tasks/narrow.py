@@ -8,7 +8,7 @@ from dataclasses import replace
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.model import Task
 
-SPREAD = 2  # hidden sizes lie between half and twice the ones that were named, within the task's own ranges
+SPREAD = 2  # hidden sizes lie between half and twice the ones that were named
 _SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]+)")
 
 
@@ -20,8 +20,10 @@ def parted(ref: str) -> tuple[str, dict[str, int]]:
     found: dict[str, int] = {}
     for part in sizes.split(","):
         match = _SIZE.fullmatch(part.strip())
-        if match is None or match[1] in found:
-            raise TaskError(f"{ref}: {part!r} is no size: write {name}@rows=64,cols=128")
+        if match is None:
+            raise TaskError(f"{ref}: {part!r} is no size: write {name}@rows=64,cols=128 (or {name}:backward@rows=64)")
+        if match[1] in found:
+            raise TaskError(f"{ref}: the size {match[1]} is given twice")
         found[match[1]] = int(match[2])
     return name, found
 
@@ -40,8 +42,8 @@ def narrowed(task: Task, sizes: dict[str, int]) -> Task:
 
 
 def _around(value: int, bounds: tuple[int, int]) -> tuple[int, int]:
-    """Of several values where the task's own range has several: a size that never varied would be no size."""
-    low, high = max(bounds[0], value // SPREAD), min(bounds[1], value * SPREAD)
-    if low > bounds[1] or high < bounds[0]:
-        return bounds
-    return (low, high) if low < high else (low, min(bounds[1], low * SPREAD))
+    """The task's own range limits it where the value lies inside; outside of it, that range says nothing of use."""
+    low, high = max(1, value // SPREAD), value * SPREAD
+    if not bounds[0] <= value <= bounds[1]:
+        return low, high
+    return max(bounds[0], low), min(bounds[1], high)
