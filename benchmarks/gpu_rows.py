@@ -16,12 +16,7 @@ from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.keys import judge_key
 from kernelwright.judge.oracle.client import OpenTask, Posed, close_all
 from kernelwright.judge.statistics import median
-
-OPERATIONS = (
-    *("layernorm3d", "rmsnorm", "cross_entropy", "linear", "linear_relu", "maxpool2d", "conv_relu_pool"),
-    *("unet_linear", "unet_conv2d", "llama_ffw", "resnet_block"),
-)
-ROWS = tuple(f"{name}{direction}" for direction in ("", ":backward") for name in OPERATIONS)
+from kernelwright.tasks.suites import suite
 
 
 def rows(run: Run) -> dict[str, Any]:
@@ -32,7 +27,7 @@ def rows(run: Run) -> dict[str, Any]:
     compiles = run.arguments.compiles
     with _shop(compiles) as shop:
         found: dict[str, Any] = {"compiles": compiles, "rows": run.before.get("rows", []), "left_out": []}
-        for reference in run.arguments.tasks or ROWS:
+        for reference in run.arguments.tasks or suite("robust"):
             try:
                 task = shop.oracle.open(reference)
             except KernelwrightError as error:  # an operation without a gradient, or a name that is not there

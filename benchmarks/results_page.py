@@ -37,7 +37,8 @@ def main() -> None:
 def section(device: str, report: dict[str, Any]) -> list[str]:
     rows = {ref: proven(device, ref) for ref, row in report["tasks"].items() if row["covered"]}
     machine = next((verdict.conditions.device for verdict in rows.values() if verdict), device)
-    parts = [f"\n## {machine}\n\n`{report['command']}`"]
+    others = [f"{ref} with `{row['budget']}`" for ref, row in report["tasks"].items() if _differs(report, row)]
+    parts = [f"\n## {machine}\n\n`{report['command']}`{'; but ' + ', '.join(others) if others else ''}"]
     for title, chosen in (
         ("Memory-bound", [ref for ref in rows if not is_product(ref)]),
         ("Dominated by products", [ref for ref in rows if is_product(ref)]),
@@ -52,6 +53,10 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
         parts += [line(ref, rows[ref], report["tasks"][ref]) for ref in chosen]
     missing = [f"- `{ref}`: {row['why']}" for ref, row in report["tasks"].items() if not row["covered"]]
     return parts + (["\nNot covered by the templates:\n", *missing] if missing else [])
+
+
+def _differs(report: dict[str, Any], row: dict[str, Any]) -> bool:
+    return "budget" in row and row["budget"] not in report["command"]
 
 
 def is_product(ref: str) -> bool:
