@@ -105,14 +105,23 @@ def accepted(verdict: Verdict) -> Verdict:
     return verdict
 
 
+def believed(judge: Judge, candidate: Candidate) -> Verdict:
+    """Accepted, with times that both clocks tell. On a busy host the one outside may need another judging for that."""
+    for _ in range(3):
+        verdict = accepted(judge.judge(TASK, candidate))
+        assert SpeedStatus.investigate not in {result.speed for result in verdict.workloads}
+        if SpeedStatus.clocks_disagree not in {result.speed for result in verdict.workloads}:
+            return verdict
+    pytest.fail("the clocks disagree on an honest kernel time and again")
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_kernel_is_accepted(name: str, judge: Judge) -> None:
-    verdict = accepted(judge.judge(TASK, read_source(KERNELS / name)))
+    verdict = believed(judge, read_source(KERNELS / name))
     assert verdict.conditions.driver and verdict.conditions.device.startswith("cuda: ")
     assert len(verdict.workloads) == 5
     for result in verdict.workloads:
-        assert result.speed not in (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
         assert result.seconds and result.bound and result.seconds > result.bound.impossible_below
         assert result.outside_seconds is not None and result.deterministic is not None
         assert all(use.registers > 0 and use.occupancy > 0 for use in result.kernels) and result.kernels
