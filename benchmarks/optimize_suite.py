@@ -63,9 +63,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--baselines", nargs="*", default=[], help="Instead of the usual ones.")
     parser.add_argument("--only", nargs="*", help="These tasks instead of the whole suite.")
-    parser.add_argument(
-        "--starts", type=Path, help="Begin from the kernels in DIR/TASK."
-    )
+    parser.add_argument("--starts", type=Path, help="Begin from the kernels in DIR/TASK.")
     parser.add_argument("--seconds", type=float, default=math.inf, help="After which no other task is begun.")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
