@@ -1,10 +1,10 @@
 """How many evaluations a policy takes to reach 95% of the best that any policy found, against random sampling.
 
-    python benchmarks/search_policies.py [--seeds 5] [--budget 300evals]      on a toy landscape
-    python benchmarks/search_policies.py --runs DIR [--name templates_cpu]    from the journals of real runs
+    python benchmarks/search_policies.py [--seeds 5] [--budget 300evals]                       on a toy landscape
+    python benchmarks/search_policies.py --task TASK --budget 40evals --name templates_cpu     on real templates
 
-For real runs, make one for each policy and seed first: `kernelwright optimize TASK --policy P --seed S --runs DIR`.
-Writes benchmarks/results/search_policies_NAME.json.
+On real templates every candidate is judged once and remembered, so that all policies and seeds meet the same landscape;
+a final gets the same verdict again. Writes benchmarks/results/search_policies_NAME.json.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import json
 import math
 import sys
 import tempfile
+import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,10 +27,19 @@ sys.path.insert(0, str(ROOT))
 
 from tests.search import toy  # noqa: E402
 
+from kernelwright.contracts import Candidate  # noqa: E402
+from kernelwright.judge.service.client import WarmJudge  # noqa: E402
+from kernelwright.judge.settings import Progress, Settings, quiet  # noqa: E402
+from kernelwright.judge.verdict import Verdict  # noqa: E402
+from kernelwright.search import proposing  # noqa: E402
+from kernelwright.search.driver import Driver  # noqa: E402
 from kernelwright.search.events import Evaluated, Started  # noqa: E402
 from kernelwright.search.journal import read  # noqa: E402
-from kernelwright.search.policies import POLICIES  # noqa: E402
-from kernelwright.search.session import runs_in  # noqa: E402
+from kernelwright.search.judging import Judging, Remote, Terms  # noqa: E402
+from kernelwright.search.policies import POLICIES, policy_named  # noqa: E402
+from kernelwright.search.run import take_up  # noqa: E402
+from kernelwright.search.session import Wishes, begin, runs_in  # noqa: E402
+from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 NEAR = 0.95
 
@@ -91,22 +101,55 @@ def toy_runs(seeds: int, budget: str, root: Path) -> list[Path]:
     return [found for folder in sorted(root.iterdir()) for found in runs_in(folder)]
 
 
+@dataclass
+class Remembered:
+    """A judge that judges each candidate once, quickly."""
+
+    judge_once: Judging
+    settings: Settings
+    known: dict[str, Verdict] = field(default_factory=dict)
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        if candidate.id not in self.known:
+            self.known[candidate.id] = self.judge_once.judge(task, candidate, self.settings, progress, deadline)
+        return self.known[candidate.id]
+
+
+def real_runs(task: str, seeds: int, budget: str, root: Path) -> tuple[list[Path], int]:
+    """The runs, and how many candidates were judged for all of them."""
+    terms = Terms().using(0, ("eager",))
+    folders = []
+    with WarmJudge(terms.quick, own=True) as warm:
+        judge = Remembered(Remote(warm), terms.quick)
+        for policy in POLICIES:
+            for seed in range(seeds):
+                folder = begin(Wishes(task, policy=policy, seed=seed, baselines=("eager",)), (), root, budget)
+                run = take_up(folder, budget, time.time())
+                proposer = proposing.make(run.state.run, resolve(task), folder, quiet, None)
+                Driver(run, proposer, judge, policy_named(policy), terms).go()
+                run.close()
+                folders.append(folder)
+                print(policy, seed, len(judge.known), "judged so far", flush=True)
+    return folders, len(judge.known)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--budget", default="300evals")
-    parser.add_argument("--runs", type=Path, default=None, help="journals of real runs instead of the toy")
-    parser.add_argument("--name", default="")
+    parser.add_argument("--task", default=None, help="real templates instead of the toy")
+    parser.add_argument("--name", default="toy")
     options = parser.parse_args()
-    name = options.name or ("toy" if options.runs is None else "runs")
+    report: dict[str, Any] = {"command": "python benchmarks/search_policies.py " + " ".join(sys.argv[1:]), "near": NEAR}
     with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as folder:
-        if options.runs is None:
-            command = f"python benchmarks/search_policies.py --seeds {options.seeds} --budget {options.budget}"
+        if options.task is None:
             folders = toy_runs(options.seeds, options.budget, Path(folder))
         else:
-            command = f"python benchmarks/search_policies.py --runs DIR --name {name}"
-            folders = runs_in(options.runs)
-        report = {"command": command, "near": NEAR, "tasks": compared([curve(one) for one in folders])}
+            folders, report["judged"] = real_runs(options.task, options.seeds, options.budget, Path(folder))
+        report["tasks"] = compared([curve(one) for one in folders])
+    name = options.name
     (RESULTS / f"search_policies_{name}.json").write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps(report, indent=1))
 

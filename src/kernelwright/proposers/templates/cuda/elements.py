@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from kernelwright.proposers.templates.cuda.expressions import TYPES, expression
 from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
 
+PICKED = 16  # as many elements a thread may have of a row in which one is picked out
+
 
 @dataclass
 class Elements:
@@ -79,11 +81,15 @@ class Elements:
 
 @dataclass
 class SingleElement:
-    """One element of a full value, computed alone: its loads as soon as the place is known, the rest in its turn."""
+    """One element of a full value, computed alone: its loads as soon as the place is known, the rest in its turn.
+
+    What a few lanes keep of the row is asked of the lane that has it.
+    """
 
     program: RowProgram
     gather: int
     pointer: Callable[[str], str]
+    kept: Sequence[int] = ()
     loads: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     _names: dict[int, str] = field(default_factory=dict)
@@ -102,7 +108,11 @@ class SingleElement:
             self._names[place] = f"g{self.gather}_{place}"
             if i.operation == "load":
                 at = f"row * COLS + v{self.index}" if i.span == Span.full else f"v{self.index}"
-                self.loads.append(f"const float {self._names[place]} = {self.pointer(i.tensor)}[{at}];")
+                source = f"{self.pointer(i.tensor)}[{at}]"
+                if place in self.kept:
+                    near = f"picked<WIDTH, CHUNKS, TEAM < 32 ? TEAM : 32, WHOLE>(k{place}, v{self.index})"
+                    source = f"TEAM <= 32 && PARTS == 1 && CHUNKS * WIDTH <= {PICKED} ? {near} : {source}"
+                self.loads.append(f"const float {self._names[place]} = {source};")
             else:
                 text = expression(i.operation, [self._value(operand) for operand in i.operands], i.dtype)
                 self.steps.append(f"const {TYPES[i.dtype]} {self._names[place]} = {text};")

@@ -191,7 +191,7 @@ class StageWriter(Ends):
         """Values of the row that are known after so many passes; loads at an index as soon as the index is."""
         lines = []
         gathers = [p for p in sorted(needed) if self.instruction(p).operation == "gather"]
-        at = {p: SingleElement(self.program, p, self.pointer) for p in gathers}
+        at = {p: SingleElement(self.program, p, self.pointer, keep.fetched) for p in gathers}
         for place in sorted(needed):
             i = self.instruction(place)
             if i.span != Span.row or i.phase != phase or over_rows(i):
@@ -223,7 +223,7 @@ class StageWriter(Ends):
         elif i.operation == "load":
             text = f"r{place}" if place in keep.rows else self._row_load(place)
         elif i.operation == "gather":
-            one = SingleElement(self.program, place, self.pointer)
+            one = SingleElement(self.program, place, self.pointer, keep.fetched)
             steps, text = one.steps, one.result
         else:
             text = expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
