@@ -30,7 +30,9 @@ from kernelwright.judge.gpu.health import can_confine
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.layout import Access, lay_out
 from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import Inspection
+from kernelwright.judge.verdict import Profile
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 T = TypeVar("T")
@@ -181,6 +183,16 @@ class Bench:
         built = made.built[0]
         inspectors = Inspectors(self.helpers, 0, 0, nullcontext)
         return with_descriptors(oracle, lambda fds: inspectors.inspect(built.program, [built.cubin], fds, oracle.word))
+
+    def profile(self, candidate: Path, size: tuple[int, int]) -> tuple[Profile, GpuBuilt]:
+        made = build_cuda(read_cuda_candidate(candidate), (signature(*size),), self.target, self.pool)
+        assert not isinstance(made, GpuBuildFailure), made
+        oracle, built = self.oracle(size), made.built[0]
+        oracle.load()
+        profiler = Profiler(self.helpers, 0)
+        told = with_descriptors(oracle, lambda fds: profiler.profile(built, fds, oracle.word))
+        assert oracle.complaint() is None
+        return told, built
 
     def close(self) -> None:
         self.pool.close()

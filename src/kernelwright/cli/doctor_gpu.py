@@ -1,4 +1,4 @@
-"""What `doctor` says of GPUs: the device and its state, the compiler, the headers, the sanitizer, the sandbox."""
+"""What `doctor` says of GPUs: the device and its state, the compiler, the headers, sanitizer, sandbox and profiler."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import cached_peaks
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu import nvrtc
+from kernelwright.judge.gpu.client import Faulted
 from kernelwright.judge.gpu.driver import INSTALL
 from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, ncu
 from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu.profiler import why_not
 from kernelwright.judge.gpu.sanitize import sanitizer
 
 TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
@@ -32,7 +35,7 @@ def examine_gpus() -> tuple[list[Finding], bool]:
     findings = [entry for gpu in gpus for entry in (_gpu(gpu), _state(gpu), _peaks(gpu))]
     findings += [*building, _sanitizer()]
     if building[0].ok:
-        findings += [_confinement(gpu) for gpu in gpus[:1]]
+        findings += [entry for gpu in gpus[:1] for entry in (_confinement(gpu), _counters(gpu))]
     ready = building[0].ok and all(_shares_memory(gpu) for gpu in gpus)
     return findings, ready
 
@@ -108,3 +111,18 @@ def _confinement(gpu: Gpu) -> Finding:
         return Finding(what="GPU sandbox", found="launchers are confined", ok=True)
     fix = "CUDA does not work in the sandbox here; device code alone runs beside our launcher, and verdicts say so"
     return Finding(what="GPU sandbox", found="launchers are not confined", ok=False, fix=fix)
+
+
+def _counters(gpu: Gpu) -> Finding:
+    """Profiles are advice: without them everything is judged all the same."""
+    try:
+        missing = why_not(helper_kernels(architecture(gpu.capability)), gpu.index)
+    except (Faulted, CannotDecide) as error:
+        missing = str(error)
+    if not missing:
+        return Finding(what="Nsight Compute", found=f"{ncu()}; the GPU's counters may be read", ok=True)
+    if missing == NOT_PERMITTED:
+        missing, _, fix = NOT_PERMITTED.partition(": ")
+    else:
+        fix = TOOLKIT if missing == NOT_INSTALLED else ""
+    return Finding(what="Nsight Compute", found=f"no profiles: {missing}", ok=False, fix=fix)

@@ -61,6 +61,9 @@ def judge(
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="On a GPU: profile accepted candidates with Nsight Compute (ncu).")
+    ] = False,
     require_sandbox: Annotated[
         sandbox.Level | None, typer.Option(help="Refuse to run where the sandbox is weaker than this.")
     ] = None,
@@ -84,6 +87,7 @@ def judge(
         effort=Effort() if trials is None else Effort(trials, trials),
         public_only=public_only,
         safety=safety,
+        profile=profile,
         certify=True,
         device=where,
     )

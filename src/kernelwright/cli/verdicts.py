@@ -6,6 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kernelwright.insight.bottleneck import profiled
+from kernelwright.insight.counters import lines
 from kernelwright.judge.verdict import (
     AuthorVerdict,
     IntervalValue,
@@ -102,6 +104,7 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
     for line in _kernel_lines(results):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
+    _profile(console, results)
     noisy = [r.aa for r in results if r.speed is SpeedStatus.noisy and r.aa is not None]
     if noisy:
         low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
@@ -112,6 +115,19 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
         )
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
+
+
+def _profile(console: Console, results: tuple[WorkloadResult, ...]) -> None:
+    for result in results:
+        if result.profile is None:
+            continue
+        if result.profile.missing:
+            console.print(f"  [dim]no profile: {escape(result.profile.missing)}[/]", soft_wrap=True)
+            continue
+        found = profiled(result.profile.launches, result.bound.moved_bytes if result.bound else None)
+        console.print(f"  profile of {escape(result.label)}: {escape(found.sentence) if found else ''}", soft_wrap=True)
+        for line in lines(result.profile.launches):
+            console.print(f"    [dim]{escape(line)}[/]", soft_wrap=True)
 
 
 def _kernel_lines(results: tuple[WorkloadResult, ...]) -> list[str]:

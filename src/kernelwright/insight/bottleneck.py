@@ -1,16 +1,27 @@
 """What holds a kernel back, from its time and what the workload needs at least: launching, moving, computing, waiting.
 
-A pure function of numbers, so that prompts, reports and tests say the same of the same kernel.
+Where there are counters of a GPU they tell more of each launch: which unit is busy, or what warps wait for. All are
+pure functions of numbers, so that prompts, reports and tests say the same of the same kernel.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from kernelwright.judge.verdict import LaunchProfile
+from kernelwright.judge.words import byte_count
 
 NEAR = 0.9  # of the bound's speed: little is left to gain
 LAUNCHING = 0.4  # of the time: what the kernel does hardly matters any more
 BUSY = 0.6  # of a peak: the unit is what limits
+LARGEST = 0.8  # of the time in one launch: there is no need to look at the others
+MORE = 1.3  # times the bytes that must be moved: worth a word
+SPILLED = 0.05  # of the bytes from and to DRAM
+CONFLICTS = 0.2  # of what shared memory did
+TAIL = 1.3  # times as many waves as a grid of the same work needs
 
 
 class Limit(StrEnum):
@@ -76,3 +87,92 @@ def bottleneck(seconds: float, moved: int, operations: int, peaks: Peaks, bound:
     else:
         limit = Limit.waiting
     return Bottleneck(limit, bandwidth, rate, of_bandwidth, of_operations, of_bound, launching)
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """What the counters say of a call, which is mostly that of its longest launch."""
+
+    limit: Limit
+    sentence: str
+
+
+# Units, busiest first among those that are busy; `of_sm` is the busiest of a multiprocessor's parts, whichever it is.
+_UNITS = {
+    "of_dram": (Limit.moving, "DRAM is busy ({}): move fewer bytes, or none twice."),
+    "of_l2": (Limit.moving, "The L2 is busy ({}): read less from it (larger tiles, shared memory, wider loads)."),
+    "of_tensor": (Limit.computing, "Tensor cores are busy ({}): only fewer or cheaper products can help."),
+    "of_float32": (Limit.computing, "The float32 units are busy ({}): fewer operations, or another unit."),
+}
+_PARTS = "A part of the multiprocessors is busy ({}), and neither float32 nor tensor units: count other instructions."
+_STALLS = {
+    "long_scoreboard": "for loads from global or local memory: have more of them in flight, or begin them earlier",
+    "short_scoreboard": "for shared memory or special functions: fewer or wider accesses",
+    "mio_throttle": "for room in the queue of shared memory and special functions: fewer or wider accesses",
+    "lg_throttle": "for room in the queue of global memory: wider loads and stores, fewer of them",
+    "tex_throttle": "for room in the queue of the texture unit: fewer such accesses",
+    "barrier": "at barriers: fewer of them, smaller blocks, or work between arriving and waiting",
+    "membar": "for memory fences: fewer of them, or narrower ones",
+    "math_pipe_throttle": "for a busy arithmetic unit: spread the work over units",
+    "wait": "for fixed latencies of instructions before: more independent work in each thread, or more warps",
+    "gmma": "for warpgroup products: more of them in flight",
+    "no_instruction": "for instructions: the code is too long for its cache, or jumps too much",
+    "imc_miss": "for constants that are not in their cache",
+    "branch_resolving": "for branches",
+    "drain": "for stores at their end: wider stores, or fewer",
+    "sleeping": "because they sleep: spinning on a flag",
+    "not_selected": "only for their turn: there are more than enough warps",
+}
+
+
+def profiled(launches: Sequence[LaunchProfile], moved: int | None = None) -> Profiled | None:
+    """`moved` is what must be moved at least. None where the counters do not tell."""
+    if not launches:
+        return None
+    times = [one.seconds or 0.0 for one in launches]
+    index = max(range(len(launches)), key=times.__getitem__)
+    limit, told = _limit(launches[index])
+    if not told:
+        return None
+    share = times[index] / math.fsum(times) if math.fsum(times) else 0.0
+    whose = f"Launch {index + 1} takes {share:.0%} of the time" if len(launches) > 1 and share else ""
+    if whose and share < LARGEST:
+        whose += "; look at the others, too"
+    parts = [f"{whose}." if whose else "", told, *_remarks(launches[index]), _traffic(launches, moved)]
+    return Profiled(limit, " ".join(part for part in parts if part))
+
+
+def _limit(one: LaunchProfile) -> tuple[Limit, str]:
+    busy = {name: share for name in _UNITS if (share := getattr(one, name)) is not None and share >= BUSY}
+    if busy:
+        name = max(busy, key=busy.__getitem__)
+        limit, told = _UNITS[name]
+        return limit, told.format(f"{busy[name]:.0%} of its peak")
+    if one.of_sm is not None and one.of_sm >= BUSY:
+        return Limit.computing, _PARTS.format(f"{one.of_sm:.0%} of its peak")
+    if not one.stalls:
+        return Limit.waiting, ""
+    first = one.stalls[0]
+    why = _STALLS.get(first.reason, f"for {first.reason}")
+    return Limit.waiting, f"No unit is busy; {first.share:.0%} of all waiting of warps is {why}."
+
+
+def _remarks(one: LaunchProfile) -> list[str]:
+    found = []
+    if one.waves is not None and 0 < one.waves < 1 / MORE:
+        found.append(f"The grid fills {one.waves:.0%} of the GPU: use more blocks, or smaller ones.")
+    elif one.waves is not None and one.waves > 1 and math.ceil(one.waves) / one.waves >= TAIL:
+        found.append(f"The last of {math.ceil(one.waves)} waves is mostly empty: another grid would fill it.")
+    dram = (one.dram_read_bytes or 0.0) + (one.dram_written_bytes or 0.0)
+    if one.local_bytes and one.local_bytes > SPILLED * dram:
+        found.append(f"{byte_count(one.local_bytes)} go through local memory: registers spill, or arrays are indexed.")
+    if one.bank_conflicts is not None and one.bank_conflicts >= CONFLICTS:
+        found.append(f"{one.bank_conflicts:.0%} of what shared memory does are bank conflicts: pad or swizzle.")
+    return found
+
+
+def _traffic(launches: Sequence[LaunchProfile], moved: int | None) -> str:
+    dram = math.fsum((one.dram_read_bytes or 0.0) + (one.dram_written_bytes or 0.0) for one in launches)
+    if not moved or dram < MORE * moved:
+        return ""
+    return f"From and to DRAM go {byte_count(dram)}, {dram / moved:.1f} times what must be moved."

@@ -18,7 +18,7 @@ from kernelwright.judge.nothing import empty_trial
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.runner import start_runner
 from kernelwright.judge.safety import inspect, sanitizers_available
-from kernelwright.judge.verdict import Conditions, WorkloadResult
+from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 from kernelwright.judge.warden import Subject
 from kernelwright.version import __version__
 
@@ -119,6 +119,9 @@ class CpuJob:
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         return result
+
+    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
+        return Profile(missing="kernels are profiled on GPUs alone")
 
     def close(self) -> None:
         """Every runner has ended with its workload."""

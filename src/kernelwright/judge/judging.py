@@ -16,6 +16,7 @@ from functools import partial
 from typing import Literal
 
 from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
 from kernelwright.judge.oracle.client import OpenTask, Posed, Witness, close_all
@@ -24,6 +25,7 @@ from kernelwright.judge.verdict import (
     JudgeEvidence,
     Outcome,
     ProcessEvidence,
+    Profile,
     Reason,
     Stage,
     Verdict,
@@ -37,9 +39,10 @@ HIDDEN_PER_JUDGING = 3
 
 @dataclass(frozen=True)
 class Step:
-    """A runner of its own, on one workload, to look for faults of memory or for wrong results and the time."""
+    """A runner of its own, on one workload, to look for faults of memory, for wrong results and the time, or for what
+    costs the time."""
 
-    purpose: Literal["sanitized", "timed"]
+    purpose: Literal["sanitized", "timed", "profiled"]
     posed: Posed
 
     @property
@@ -86,6 +89,8 @@ class Judging:
             fault = self._take(step, job, progress)
             if fault is not None:
                 return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
+        if self.settings.profile:
+            self._profile(job, progress)
         return self._verdict(Outcome.accepted)
 
     @contextmanager
@@ -203,6 +208,31 @@ class Judging:
                     fault = rejected.fault
         self.results.append(_unmeasured(posed))
         return self._reject(step, fault)
+
+    def _profile(self, job: Job, progress: Progress) -> None:
+        """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""
+        step = Step("profiled", self.task.public[0])
+        progress("profile")
+        with self._timed("profile"):
+            try:
+                told = self._profiled(step, job)
+            except (KernelwrightError, OSError) as error:
+                told = Profile(missing=str(error))
+        workload = step.posed.workload
+        self.results = [
+            result.model_copy(update={"profile": told})
+            if (result.label, result.hidden) == (workload.label, workload.hidden)
+            else result
+            for result in self.results
+        ]
+
+    def _profiled(self, step: Step, job: Job) -> Profile:
+        _, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
+        try:
+            self._begin(step)
+            return job.profile(step.posed, descriptors)
+        finally:
+            close_all(descriptors)
 
     def _trials(self, measurement: Measurement, progress: Progress) -> WorkloadResult:
         oracle = self.workshop.oracle

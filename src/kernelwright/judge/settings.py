@@ -40,6 +40,7 @@ class Settings:
     effort: Effort = field(default_factory=Effort)
     public_only: bool = False
     safety: bool = True
+    profile: bool = False  # advice for authors, where the device has a profiler; a verdict never depends on it
     certify: bool = False
     key: bytes | None = None
     retrial: Retrial | None = None

@@ -173,8 +173,55 @@ class KernelUse(Value):
     occupancy: float
 
 
+class Stall(Value):
+    """Why warps could not go on, and its share of all their waiting."""
+
+    reason: str
+    share: float
+
+
+class LaunchProfile(Value):
+    """One launch by the GPU's counters: alone, with cold caches. None: this GPU or profiler does not count it.
+
+    Shares are from 0 to 1: `of_…` of a unit's peak, `issuing` of the cycles, `bank_conflicts` of what shared memory
+    did. `waves` is how often the grid fills the GPU; `local_bytes` is what spilled registers and local arrays moved.
+    """
+
+    kernel: str
+    seconds: float | None = None
+    dram_read_bytes: float | None = None
+    dram_written_bytes: float | None = None
+    of_dram: float | None = None
+    l2_hits: float | None = None
+    of_l2: float | None = None
+    of_sm: float | None = None
+    of_float32: float | None = None
+    of_tensor: float | None = None
+    occupancy: float | None = None
+    eligible_warps: float | None = None
+    issuing: float | None = None
+    registers: float | None = None
+    waves: float | None = None
+    bank_conflicts: float | None = None
+    local_bytes: float | None = None
+    stalls: tuple[Stall, ...] = ()
+
+
+class Profile(Value):
+    """What a profiler saw of one call of an accepted candidate. Advice: no verdict depends on it.
+
+    `missing` says why there is nothing to see.
+    """
+
+    launches: tuple[LaunchProfile, ...] = ()
+    missing: str = ""
+
+
 class WorkloadResult(Value):
-    """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it."""
+    """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it.
+
+    `profile` is taken if asked for, of one public workload.
+    """
 
     label: str
     sizes: dict[str, int]
@@ -187,6 +234,7 @@ class WorkloadResult(Value):
     baselines: tuple[BaselineTime, ...] = ()
     bound: BoundValue | None = None
     kernels: tuple[KernelUse, ...] = ()
+    profile: Profile | None = None
     aa: IntervalValue | None = None
     prepare_seconds: float | None = None
     deterministic: bool | None = None

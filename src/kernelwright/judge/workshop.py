@@ -9,7 +9,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge.baselines import Baselines
 from kernelwright.judge.measure import Clock, Fault, Runner
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
-from kernelwright.judge.verdict import Conditions, WorkloadResult
+from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
 
 class Job(Protocol):
@@ -36,6 +36,9 @@ class Job(Protocol):
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         """Adds what only the device knows of the trials that have just ended."""
+
+    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
+        """One call under the device's profiler, on values that the oracle loads. Nothing that it meets is a fault."""
 
     def close(self) -> None: ...
 

@@ -35,9 +35,11 @@ class Terms:
     attempts: int = 3
     deadline: float = 600.0
 
-    def using(self, threads: int, baselines: tuple[str, ...], device: Device = CPU) -> Terms:
+    def using(self, threads: int, baselines: tuple[str, ...], device: Device = CPU, *, profile: bool = False) -> Terms:
+        """With `profile` both kinds of judging ask for it: the later verdict takes the earlier one's place in prompts,
+        and the judge profiles a candidate once."""
         quick, final = (
-            replace(settings, threads=threads, baselines=baselines, device=device)
+            replace(settings, threads=threads, baselines=baselines, device=device, profile=profile)
             for settings in (self.quick, self.final)
         )
         return replace(self, quick=quick, final=final)

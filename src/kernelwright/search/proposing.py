@@ -24,6 +24,8 @@ REQUESTS = "requests"
 LOCKSTEP = {"templates": True, "files": False, "llm": True}
 # How often in a row a candidate is repaired, by those that can read why it was rejected.
 REPAIRS = {"templates": 0, "files": 3, "llm": 3}
+# Who reads what a profiler says of a kernel on a GPU.
+PROFILED = {"templates": False, "files": True, "llm": True}
 LLM = "llm"
 
 

@@ -177,7 +177,8 @@ def carry_on(
         run.watch(view)
         device = device_named(started.device)
         require(device)
-        chosen = (terms or Terms()).using(started.threads, started.baselines, device)
+        profile = device.kind == "cuda" and proposing.PROFILED[started.proposer]
+        chosen = (terms or Terms()).using(started.threads, started.baselines, device, profile=profile)
         with _models(started, limit, run.state.spent.usd, recorded) as models:
             task = resolve(started.task, started.device)
             proposer = proposing.make(started, task, folder, view.progress, models)

@@ -16,7 +16,17 @@ from pydantic import BaseModel, ValidationError
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.settings import Progress, Settings
-from kernelwright.judge.verdict import AuthorVerdict, MismatchEvidence, Outcome, Reason, Stage, Verdict, WorkloadResult
+from kernelwright.judge.verdict import (
+    AuthorVerdict,
+    LaunchProfile,
+    MismatchEvidence,
+    Outcome,
+    Profile,
+    Reason,
+    Stage,
+    Verdict,
+    WorkloadResult,
+)
 from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.llm.view import VERIFIERS, PromptView, ShownKernel
 from kernelwright.proposers.llm.view import Stage as Asked
@@ -85,7 +95,14 @@ class SecretiveJudge(toy.ToyJudge):
     ) -> Verdict:
         verdict = super().judge(task, candidate, settings, progress, deadline)
         workloads = tuple(
-            one.model_copy(update={"label": f"secret workload n={SECRET}", "sizes": {"n": SECRET}, "seconds": 31.4159})
+            one.model_copy(
+                update={
+                    "label": f"secret workload n={SECRET}",
+                    "sizes": {"n": SECRET},
+                    "seconds": 31.4159,
+                    "profile": Profile(launches=(LaunchProfile(kernel="secret workload", seconds=31.4159),)),
+                }
+            )
             if one.hidden
             else one
             for one in verdict.workloads

@@ -12,7 +12,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
-from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.program import FunctionUse
@@ -24,6 +24,7 @@ from kernelwright.judge.statistics import median
 from kernelwright.judge.verdict import (
     KernelUse,
     ProcessEvidence,
+    Profile,
     Reason,
     SanitizerEvidence,
     SpeedStatus,
@@ -109,6 +110,19 @@ class GpuJob:
         if result.seconds is not None and result.seconds < allowed.impossible_below:
             return SpeedStatus.investigate
         return result.speed
+
+    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
+        shop, built = self._shop, self._built[posed]
+        known = shop.profiler.known(built)
+        if known is not None:
+            return known
+        try:
+            with shop.working():
+                shop.oracle.load()
+                return shop.profiler.profile(built, descriptors, fresh_word())
+        except Faulted as fault:  # launches that run side by side may wait for each other for ever under a profiler
+            shop.recover()
+            return Profile(missing=f"the call ended under the profiler: {fault.message}")
 
     def close(self) -> None:
         if self._launcher is not None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
 
 from kernelwright.judge.gpu.client import Faulted
+from kernelwright.judge.gpu.tools import tool
 
 MOST_FINDINGS = 20
 
@@ -45,14 +43,9 @@ class Inspection:
     failed: str = ""
 
 
-@cache
 def sanitizer() -> str | None:
-    """The path of compute-sanitizer, which comes with the CUDA toolkit."""
-    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH")]
-    folders = [f"{home}/bin" for home in homes if home]
-    return shutil.which(
-        "compute-sanitizer", path=os.pathsep.join([os.environ["PATH"], *folders, "/usr/local/cuda/bin"])
-    )
+    """The path of compute-sanitizer."""
+    return tool("compute-sanitizer")
 
 
 _HEADS = (

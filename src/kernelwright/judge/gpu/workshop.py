@@ -24,6 +24,7 @@ from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
 from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
@@ -59,6 +60,7 @@ class GpuWorkshop:
         self.builders = BuilderPool(self.target.architecture, spare)
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
         self.inspectors = Inspectors(self.helpers, index, inspectors, self.working)
+        self.profiler = Profiler(self.helpers, index)
         self._confine: bool | None = None
         self._known: tuple[Timing, GpuPeaks] | None = None
         self._limits: dict[tuple[str, str, bool], Limits] = {}

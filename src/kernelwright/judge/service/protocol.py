@@ -33,6 +33,7 @@ class Wanted(Word):
     effort: Effort
     public_only: bool
     safety: bool
+    profile: bool = False
     device: Device = CPU
 
     @classmethod
@@ -43,6 +44,7 @@ class Wanted(Word):
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            profile=settings.profile,
             device=settings.device,
         )
 
@@ -53,6 +55,7 @@ class Wanted(Word):
             effort=self.effort,
             public_only=self.public_only,
             safety=self.safety,
+            profile=self.profile,
             certify=True,
             device=self.device,
         )

@@ -13,7 +13,8 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kernelwright.judge.words import duration
+from kernelwright.insight.counters import symbol
+from kernelwright.judge.words import byte_count, duration
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.view import PromptView
 
@@ -46,13 +47,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _bytes(count: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count} bytes"
-
-
 def _rate(value: float) -> str:
     for unit, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
         if value >= scale:
@@ -74,7 +68,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.filters.update(
-        fenced=fenced, one_line=_one_line, bytes=_bytes, rate=_rate, percent=_percent, duration=duration
+        fenced=fenced,
+        one_line=_one_line,
+        symbol=symbol,
+        bytes=byte_count,
+        rate=_rate,
+        percent=_percent,
+        duration=duration,
     )
     return made
 

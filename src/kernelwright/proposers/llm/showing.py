@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.brief import brief
-from kernelwright.insight.bottleneck import Bottleneck, Peaks, bottleneck
+from kernelwright.insight.bottleneck import Bottleneck, Peaks, bottleneck, profiled
+from kernelwright.insight.counters import lines
 from kernelwright.judge.emulate.model import Check, CheckOutcome
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult
 from kernelwright.judge.words import SENTENCES, evidence_lines
@@ -102,6 +103,9 @@ def _timing(
         return None
     bound = result.bound.seconds if result.bound else bounds.get(result.label)
     found = _bottleneck(result, task, device, bound)
+    launches = result.profile.launches if result.profile else ()
+    needed = _needed(result, task)
+    counted = profiled(launches, needed.moved_bytes if needed else None)
     return ShownTiming(
         label=result.label,
         seconds=result.seconds,
@@ -119,11 +123,17 @@ def _timing(
         limit=found.limit.value if found else "",
         advice=found.sentence if found else "",
         kernels=result.kernels,
+        counters=lines(launches),
+        counted=counted.sentence if counted else "",
     )
 
 
+def _needed(result: WorkloadResult, task: ShownTask) -> ShownWorkload | None:
+    return next((one for one in task.workloads if one.label == result.label), None)
+
+
 def _bottleneck(result: WorkloadResult, task: ShownTask, device: ShownDevice, bound: float | None) -> Bottleneck | None:
-    needed = next((one for one in task.workloads if one.label == result.label), None)
+    needed = _needed(result, task)
     if needed is None or not result.seconds:
         return None
     peaks = Peaks(device.bandwidth, device.operations, device.launch)

@@ -92,6 +92,8 @@ class ShownTiming(Shown):
     limit: str
     advice: str
     kernels: tuple[KernelUse, ...] = ()
+    counters: tuple[str, ...] = ()  # a table of what a profiler saw, and what it says
+    counted: str = ""
 
 
 class ShownKernel(Shown):

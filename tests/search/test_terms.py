@@ -1,0 +1,21 @@
+"""Who is profiled in a search: candidates of proposers that read it, whenever judged, as any verdict may be shown."""
+
+from __future__ import annotations
+
+from kernelwright.devices.names import Device
+from kernelwright.judge.service.protocol import Wanted
+from kernelwright.search import proposing
+from kernelwright.search.judging import Terms
+
+
+def test_every_proposer_is_known_to_read_profiles_or_not() -> None:
+    assert proposing.PROFILED.keys() == proposing.PROPOSERS.keys()
+    assert not proposing.PROFILED["templates"] and proposing.PROFILED["llm"] and proposing.PROFILED["files"]
+
+
+def test_both_kinds_of_judging_ask_for_it_and_a_warm_oracle_is_told() -> None:
+    plain = Terms().using(0, ("eager",), Device("cuda"))
+    asked = Terms().using(0, ("eager",), Device("cuda"), profile=True)
+    assert not plain.quick.profile and not plain.final.profile
+    for settings in (asked.quick, asked.final):
+        assert Wanted.of(settings).settings().profile
