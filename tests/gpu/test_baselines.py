@@ -6,10 +6,18 @@ from functools import partial
 
 import pytest
 
+from kernelwright.devices.names import Device
+from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.clocks import disagreement
+from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle.client import OpenTask, Posed
+from kernelwright.judge.settings import Settings
+from kernelwright.judge.verdict import Outcome
+from kernelwright.proposers.model import Operator, Request
+from kernelwright.proposers.templates import make
 from kernelwright.tasks.model import Workload
+from kernelwright.tasks.resolve import resolve
 from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
 
 SIZE = (1024, 4096)
@@ -36,3 +44,16 @@ def test_a_baseline_is_right_and_both_clocks_agree(name: str, bench: Bench) -> N
     candidate = bench.judge(KERNELS / "rmsnorm_vector", [SIZE], trials=20)
     mine = sorted(timing.device for timing in timings)[10]
     assert mine > 0.8 * candidate.seconds(SIZE)
+
+
+@pytest.mark.gpu
+@pytest.mark.compile
+def test_the_best_compile_of_a_backward_is_right() -> None:
+    """Compiled as a whole and as training does it; whichever is faster, its results are the oracle's."""
+    settings = Settings(("compile-best",), effort=Effort(6, 6), safety=False, public_only=True, device=Device("cuda"))
+    task = "linear:backward@rows=64,features=128,units=10"
+    candidate = make(resolve(task, "cuda"), "cuda").propose(Request(Operator.fresh, 1, 0))[0].candidate
+    with Judge(settings) as judge:
+        verdict = judge.judge(task, candidate)
+    assert verdict.verdict is Outcome.accepted, verdict.evidence
+    assert [entry.baseline for entry in verdict.workloads[0].baselines] == ["compile-best"]

@@ -10,7 +10,9 @@ import torch
 from kernelwright.tasks import Family, TaskError, integers, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.drawing import draw_inputs, run_reference, signature
+from kernelwright.tasks.hidden import small_workloads
 from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.resolve import resolve
 
 from .samples import small_task
 
@@ -153,3 +155,18 @@ def test_torch_compile_makes_one_graph_of_a_backward() -> None:
     compiled = torch.compile(backward.reference, dynamic=False, fullgraph=True)(*inputs.values())
     for result, expected in zip(compiled, run_reference(backward, inputs).values(), strict=True):
         torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "cross_entropy", "linear_relu", "maxpool2d"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_backward_in_two_goes_is_the_same(name: str, compiled: bool) -> None:
+    task = resolve(f"{name}:backward")
+    generator = torch.Generator().manual_seed(1)
+    arguments = list(draw_inputs(task, small_workloads(task, 1)[0], Family.NORMAL, generator).values())
+    assert task.pullback is not None
+    forward = torch.compile(task.pullback.forward, backend="aot_eager") if compiled else task.pullback.forward
+    found, again = (task.pullback.begin(forward, arguments)() for _ in range(2))
+    expected = task.reference(*arguments)
+    for one, other, exact in zip(found, again, expected, strict=True):
+        torch.testing.assert_close(one, exact)
+        torch.testing.assert_close(other, exact)

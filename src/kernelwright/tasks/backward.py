@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,7 +56,29 @@ def _derived(task: Task, between: Differentiable) -> Task:
         saved={},
         vjp=None,
         direction="backward",
+        pullback=TwoGoes(task.reference, between, len(names), len(task.saved)),
     )
+
+
+@dataclass(frozen=True)
+class TwoGoes:
+    """The forward, which keeps whatever it likes for later, and then the gradients: for a baseline alone, since a
+    candidate is given no more than the signature says."""
+
+    forward: Callable[..., Any]
+    between: Differentiable
+    forward_count: int
+    saved_count: int
+
+    def begin(self, forward: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], tuple[torch.Tensor, ...]]:
+        complete = list(arguments[: self.forward_count])
+        leaves = [complete[place].detach().requires_grad_() for place in self.between.arguments]
+        for place, leaf in zip(self.between.arguments, leaves, strict=True):
+            complete[place] = leaf
+        with torch.enable_grad():
+            outputs = _chosen(forward(*complete), self.between)
+        upstream = tuple(arguments[self.forward_count + self.saved_count :])
+        return lambda: torch.autograd.grad(outputs, leaves, upstream)
 
 
 def _vjp(
@@ -71,14 +93,17 @@ def _vjp(
             complete = list(arguments[:forward_count])
             for place, primal in zip(between.arguments, primals, strict=True):
                 complete[place] = primal
-            returned = forward(*complete)
-            outputs = returned if isinstance(returned, tuple | list) else (returned,)
-            return tuple(outputs[place] for place in between.outputs)
+            return _chosen(forward(*complete), between)
 
         return _pull_back(varying, [arguments[place] for place in between.arguments], upstream)
 
     vjp.__wrapped__ = forward  # type: ignore[attr-defined]  # whoever shows the source shows the author's
     return vjp
+
+
+def _chosen(returned: Any, between: Differentiable) -> tuple[torch.Tensor, ...]:
+    outputs = returned if isinstance(returned, tuple | list) else (returned,)
+    return tuple(outputs[place] for place in between.outputs)
 
 
 def _pull_back(

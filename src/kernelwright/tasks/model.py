@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from kernelwright.tasks.comparators import Close, Comparator, Exact
 from kernelwright.tasks.dims import Dim, Sizes, TaskError, described, evaluate
@@ -22,6 +22,7 @@ __all__ = [
     "Dim",
     "Input",
     "Precision",
+    "Pullback",
     "Saved",
     "Scalar",
     "ScalarSpec",
@@ -120,6 +121,16 @@ class Signature:
         return tuple(t for t in self.tensors if t.role == "output")
 
 
+class Pullback(Protocol):
+    """A backward in two goes, as training has it."""
+
+    @property
+    def forward(self) -> Callable[..., Any]: ...
+
+    def begin(self, forward: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
+        """Calls `forward`, the task's or one that was compiled from it, and returns what is left to do."""
+
+
 @dataclass(frozen=True)
 class Task:
     """What must be computed. See docs/tasks.md for how to write one.
@@ -146,6 +157,7 @@ class Task:
     cuda: Workloads | None = None
     direction: str = "forward"
     origin: str = ""
+    pullback: Pullback | None = None  # of a derived backward
 
     def __post_init__(self) -> None:
         check_structure(self)
