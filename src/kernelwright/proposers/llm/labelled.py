@@ -12,6 +12,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Reason
 from kernelwright.proposers.llm.planting import MUTATORS, planted
 from kernelwright.proposers.llm.view import VERIFIERS, Stage
+from kernelwright.tasks.resolve import builtin_names
 
 # Which verifier should have foreseen a rejection. What is not here says nothing about any of them.
 FORESEEN = {
@@ -44,7 +45,8 @@ def honest(task: str, candidate: Candidate, origin: str) -> Labelled:
 
 
 def from_pairs(folder: Path) -> list[Labelled]:
-    """Folders with exploit.cpp, twin.cpp and about.toml, as tests/exploits has them."""
+    """Folders with exploit.cpp, twin.cpp and about.toml, as tests/exploits has them; a task of their own is a file in
+    the folder `small` beside them."""
     found: list[Labelled] = []
     twins: set[str] = set()
     abouts = sorted(folder.glob("*/about.toml"))
@@ -53,11 +55,13 @@ def from_pairs(folder: Path) -> list[Labelled]:
     for path in abouts:
         about = tomllib.loads(path.read_text(encoding="utf-8"))
         exploit = read_source(path.parent / "exploit.cpp", "cpp")
-        found.append(Labelled(about["task"], exploit, _exploit_labels(about), f"exploit {path.parent.name}"))
+        own = folder / "small" / f"{about['task']}.py"
+        task = about["task"] if about["task"] in builtin_names() or not own.is_file() else str(own)
+        found.append(Labelled(task, exploit, _exploit_labels(about), f"exploit {path.parent.name}"))
         twin = read_source((path.parent / about.get("twin", "twin.cpp")).resolve(), "cpp")
         if twin.id not in twins:
             twins.add(twin.id)
-            found.append(honest(about["task"], twin, f"twin of {path.parent.name}"))
+            found.append(honest(task, twin, f"twin of {path.parent.name}"))
     return found
 
 
