@@ -73,6 +73,12 @@ def test_a_search_says_what_it_found_and_where(place: Path) -> None:
     assert (place / "rmsnorm-1" / "best" / "kernel.cpp").exists()
 
 
+def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: Path) -> None:
+    code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
+    assert code == 1 and "1 evaluations, " in said and "0001  accepted" in said
+    assert "the fastest is 0001" in said and "nothing was left for its final" in said
+
+
 def test_json_has_nothing_else_on_standard_output(place: Path) -> None:
     result = runner.invoke(app, ["optimize", "rmsnorm", "--budget", "20evals", "--json"])
     report = json.loads(result.stdout)

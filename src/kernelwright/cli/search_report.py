@@ -129,7 +129,7 @@ def _no_best(out: Console, state: State) -> None:
     out.print("  [yellow]no best[/]: no candidate was right, safe and measured on every workload", soft_wrap=True)
     if state.leader is not None:
         entry = state.entries[state.leader]
-        why = f"; its final: {entry.why}" if entry.why else ""
+        why = f"; its final: {entry.why}" if entry.contests else "; nothing was left for its final"
         out.print(
             f"  the fastest is {entry.number:04d}, about {entry.provisional:.2f}× by medians, which claims nothing"
             f"{escape(why)}",
