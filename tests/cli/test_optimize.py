@@ -102,6 +102,14 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
     assert "stopped: budget" in run("runs", "list")[1]
 
 
+def test_a_best_that_is_slower_than_the_baseline_is_said_to_be(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.cpp").write_text(toy.source_of((0, 7, 0, 7, 0, 7, 0, 6)))
+    code, said = run("optimize", "rmsnorm", "--budget", "2evals", "--start", str(tmp_path / "mine.cpp"))
+    assert code == 0 and "best 0001  0." in said and "the best baseline is still faster" in said
+    assert "- **the best baseline is still faster" in (place / "rmsnorm-1" / "summary.md").read_text()
+    assert "still faster" not in run("optimize", "rmsnorm", "--budget", "60evals")[1]
+
+
 def test_runs_are_listed_and_shown(place: Path) -> None:
     assert "no runs in" in run("runs", "list")[1]
     run("optimize", "rmsnorm", "--budget", "10evals")

@@ -15,7 +15,7 @@ from kernelwright.judge.words import duration
 from kernelwright.search.directory import BEST
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
-from kernelwright.search.summary import gain_over_start, lineage, money, reviewed, suspects, why_stopped
+from kernelwright.search.summary import gain_over_start, lineage, money, no_gain, reviewed, suspects, why_stopped
 
 SCHEMA_VERSION = 1
 
@@ -138,7 +138,13 @@ def _no_best(out: Console, state: State) -> None:
 
 
 def _show_best(out: Console, best: BestReport, folder: Path) -> None:
-    out.print(f"  [bold green]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)")
+    slower = no_gain(best.score, best.verdict)
+    colour = "yellow" if slower else "green"
+    out.print(
+        f"  [bold {colour}]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)"
+    )
+    if slower:
+        out.print(f"  [yellow]{slower}[/]", soft_wrap=True)
     if best.verdict is not None:
         out.print(_table(best.verdict.workloads))
     if best.gain_over_start:
