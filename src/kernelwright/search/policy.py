@@ -62,11 +62,23 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.budget, state.over
     if _only_finals(state):
         return StopReason.budget, str(limit)
+    silence = _silence(state)
+    if silence:
+        return StopReason.unanswered, silence
     if state.evaluated - state.moved_at >= run.plateau and not _unswept(state):
         return StopReason.plateau, f"{run.plateau} evaluations in a row brought nothing faster"
     if state.barren >= BARREN and not state.queue and not state.asking and _unswept(state) is None:
         return StopReason.exhausted, f"{state.barren} answers in a row brought nothing new"
     return None
+
+
+def _silence(state: State) -> str:
+    """Why it is no use to ask models again. Those that did answer are asked until nothing new comes any more."""
+    if state.run.ensemble is None or state.queue or _unswept(state) is not None:
+        return ""
+    if state.reach.answered and state.barren < BARREN:
+        return ""
+    return state.reach.silence(member.name for member in state.run.ensemble.members)
 
 
 def _only_finals(state: State) -> bool:
