@@ -12,6 +12,7 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import duration
+from kernelwright.search.actions import StopReason
 from kernelwright.search.directory import BEST
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
@@ -129,7 +130,9 @@ def _no_best(out: Console, state: State) -> None:
     out.print("  [yellow]no best[/]: no candidate was right, safe and measured on every workload", soft_wrap=True)
     if state.leader is not None:
         entry = state.entries[state.leader]
-        why = f"; its final: {entry.why}" if entry.contests else "; nothing was left for its final"
+        spent = state.stopped is not None and state.stopped.reason is StopReason.budget
+        none = "nothing was left for its final" if spent else "it has not had its final"
+        why = f"; its final: {entry.why}" if entry.contests else f"; {none}"
         out.print(
             f"  the fastest is {entry.number:04d}, about {entry.provisional:.2f}× by medians, which claims nothing"
             f"{escape(why)}",
