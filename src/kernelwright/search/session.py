@@ -93,6 +93,7 @@ def begin(
     policy_named(wishes.policy)
     proposing.known(wishes.proposer)
     given = [Proposal(_read(path, contract), "start", note="what the search began with") for path in starts]
+    recorded.check(asks_models=wishes.proposer == proposing.LLM)
     reference = portable(wishes.task)
     task = resolve(reference, str(wishes.device))
     started = Started(
@@ -168,6 +169,7 @@ def carry_on(
     from kernelwright.tasks.resolve import resolve
 
     limit = budgets.parse(budget)
+    recorded.check(asks_models=look(folder).run.proposer == proposing.LLM)
     run = take_up(folder, budget, time.time())
     try:
         started = run.state.run
