@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.search import toy
+from tests.tasks.samples import GOOD_FILE
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
@@ -15,6 +17,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search import proposing, session
+from kernelwright.search.run import look
 
 app = assembled(COMMANDS)
 
@@ -100,6 +103,37 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
     code, said = run("optimize", "--resume", "rmsnorm-1")
     assert code == 0 and "the budget is used up" in said
     assert "stopped: budget" in run("runs", "list")[1]
+
+
+def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path, tmp_path: Path) -> None:
+    task = tmp_path / "double.py"
+    task.write_text(GOOD_FILE)
+    assert run("optimize", str(task), "--budget", "10evals")[0] == 0
+    before = look(place / "double-1")
+    task.write_text(GOOD_FILE.replace("2 * x", "3 * x"))
+    code, said = run("optimize", "--resume", "double-1", "--budget", "20evals")
+    assert code == 2 and said.startswith(f"{task}: the task has changed since the run began; put it back")
+    assert look(place / "double-1") == before
+    task.write_text(GOOD_FILE)
+    assert run("optimize", "--resume", "double-1", "--budget", "20evals")[0] == 0
+
+
+def test_a_task_that_changes_while_a_run_goes_on_ends_it(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = tmp_path / "double.py"
+    task.write_text(GOOD_FILE)
+
+    class Editing(Judge):
+        def judge(self, *arguments: Any) -> Verdict:
+            if len(self.calls) == 3:
+                task.write_text(GOOD_FILE.replace("2 * x", "3 * x"))
+            return super().judge(*arguments)
+
+    monkeypatch.setattr(session, "WarmJudge", Editing)
+    code, said = run("optimize", str(task), "--budget", "10evals")
+    assert code == 2 and "the task has changed since the run began" in said
+    assert look(place / "double-1").evaluated == 3  # what was judged meanwhile does not count
 
 
 def test_a_best_that_is_slower_than_the_baseline_is_said_to_be(place: Path, tmp_path: Path) -> None:
