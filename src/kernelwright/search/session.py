@@ -22,11 +22,12 @@ from kernelwright.proposers.llm.proposer import GENERATION, MEASURED, LlmPropose
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
+from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, llm_proposer, open_models
 from kernelwright.search.budget import Budget
 from kernelwright.search.directory import Directory
-from kernelwright.search.driver import Driver
-from kernelwright.search.events import Event, Started
+from kernelwright.search.driver import BY_HAND, Driver
+from kernelwright.search.events import Event, Started, Stopped
 from kernelwright.search.journal import read
 from kernelwright.search.judging import Remote, Terms
 from kernelwright.search.policies import policy_named
@@ -174,6 +175,9 @@ def carry_on(
     run = take_up(folder, budget, time.time())
     try:
         return _driven(run, about, view, own_oracle=own_oracle, terms=terms or Terms(), recorded=recorded)
+    except KeyboardInterrupt as interrupt:  # before there was a driver to stop
+        run.append(Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or BY_HAND))
+        return run.state
     finally:
         run.close()
 
