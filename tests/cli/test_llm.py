@@ -100,8 +100,12 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
     about = ["--run", "rmsnorm-1", "--number", str(best), "--json"]
     shown = json.loads(run("prompt", "rmsnorm", "--stage", "verify-cheating", *about)[1])
     assert (shown["system"], shown["user"]) in sent
-    for stage, said in (("evolve", "# The parent"), ("repair", "Repair it."), ("diagnose-bottleneck", "`limit`")):
+    for stage, said in (("evolve", "# The parent"), ("diagnose-bottleneck", "`limit`")):
         assert said in json.loads(run("prompt", "rmsnorm", "--stage", stage, *about)[1])["user"]
+    for stage, said in (("repair", "Repair it."), ("diagnose-error", "its result is wrong")):
+        code, told = run("prompt", "rmsnorm", "--stage", stage, *about)
+        assert code == 2 and f"{stage} is about a failure, and candidate {best} was accepted" in told
+        assert said in json.loads(run("prompt", "rmsnorm", "--stage", stage, "--run", "rmsnorm-1", "--json")[1])["user"]
 
 
 @pytest.mark.parametrize(
@@ -141,5 +145,13 @@ def test_a_prompt_about_a_source(tmp_path: Path) -> None:
     source.write_text("// nothing yet\nvoid kernel() {}\n")
     code, said = run("prompt", "softmax", "--stage", "verify-numerics", "--source", str(source))
     assert code == 0 and "void kernel() {}" in said and "`passes`" in said
+    for stage in ("repair", "diagnose-error"):
+        code, said = run("prompt", "softmax", "--stage", stage, "--source", str(source))
+        assert code == 2 and said == (
+            f"{stage} is about a failure, and nobody has judged a --source: "
+            "name a candidate that was rejected, with --run and --number"
+        )
+        code, said = run("prompt", "softmax", "--stage", stage)
+        assert code == 2 and said.startswith(f"{stage} is about a failure: name a candidate that was rejected")
     code, said = run("prompt", "softmax", "--stage", "evolve")
     assert code == 2 and "name one with --source, or with --run and --number" in said
