@@ -16,6 +16,7 @@ import kernelwright
 from kernelwright.api import write_task
 from kernelwright.search import proposing, session
 from kernelwright.tasks import TaskError
+from kernelwright.tasks.faults import shown
 from kernelwright.tasks.resolve import resolve
 from tests.cli.test_optimize import Judge
 from tests.search import toy
@@ -92,6 +93,28 @@ def test_one_line_for_what_cannot_be_taken(
     with pytest.raises(TaskError) as caught:
         write_task(function, example, tmp_path)
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def halved(x: torch.Tensor) -> torch.Tensor:
+    while x.norm() > 1:
+        x = x / 2
+    return x
+
+
+@pytest.mark.parametrize("function", [branching, halved])
+def test_control_flow_that_depends_on_values_is_named_and_the_rest_is_the_cause(
+    tmp_path: Path, function: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TaskError) as caught:
+        write_task(function, (torch.randn(4, 4),), tmp_path)
+    line = function.__code__.co_firstlineno + 1
+    assert str(caught.value) == (
+        f"torch.export cannot write {function.__name__} down: a branch, a loop or a size in it depends on the values "
+        f"of a tensor ({shown(__file__)}:{line}): write a task file"
+    )
+    assert "data-dependent" in str(caught.value.__cause__)
+    assert "def forward(" in "".join(caught.value.__cause__.__notes__)
+    assert "def forward(" not in capfd.readouterr().err
 
 
 def test_a_whole_search_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,23 @@ def test_a_run_says_what_it_may_cost_and_what_it_did(place: Path) -> None:
     assert (place / "runs" / "rmsnorm-1" / "candidates").is_dir()
 
 
+def test_a_replay_that_has_nothing_is_refused_before_the_task_is_read(place: Path) -> None:
+    (place / "empty").mkdir()
+    models = ["--proposer", "llm", "--models", "ollama:m"]
+    code, said = run("optimize", "no-such-task", *models, "--replay", str(place / "empty"))
+    assert code == 2 and said == f"{place / 'empty'}: has no recordings in it; a run with --record makes some"
+
+
+def test_a_run_whose_models_cannot_be_reached_ends_early_and_says_why(place: Path) -> None:
+    models = ["--models", "http://127.0.0.1:9/v1#one", "--models", "http://127.0.0.1:9/v1#two"]
+    code, said = run("optimize", "rmsnorm", "--proposer", "llm", *models, "--budget", "30evals,30m")
+    assert code == 1 and "no model answers (" in said and "http://127.0.0.1:9/v1: no connection" in said
+    report = json.loads(run("runs", "show", "rmsnorm-1", "--json")[1])
+    assert report["stopped"] == "unanswered" and report["calls"] <= 16
+    assert run("optimize", "--resume", "rmsnorm-1")[0] == 1  # it asks again
+    assert json.loads(run("runs", "show", "rmsnorm-1", "--json")[1])["calls"] > report["calls"]
+
+
 def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt, "shown_task", lambda *_: samples.ground().task)
     monkeypatch.setattr(prompt, "shown_device", lambda *_: samples.ground().device)
@@ -83,8 +100,12 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
     about = ["--run", "rmsnorm-1", "--number", str(best), "--json"]
     shown = json.loads(run("prompt", "rmsnorm", "--stage", "verify-cheating", *about)[1])
     assert (shown["system"], shown["user"]) in sent
-    for stage, said in (("evolve", "# The parent"), ("repair", "Repair it."), ("diagnose-bottleneck", "`limit`")):
+    for stage, said in (("evolve", "# The parent"), ("diagnose-bottleneck", "`limit`")):
         assert said in json.loads(run("prompt", "rmsnorm", "--stage", stage, *about)[1])["user"]
+    for stage, said in (("repair", "Repair it."), ("diagnose-error", "its result is wrong")):
+        code, told = run("prompt", "rmsnorm", "--stage", stage, *about)
+        assert code == 2 and f"{stage} is about a failure, and candidate {best} was accepted" in told
+        assert said in json.loads(run("prompt", "rmsnorm", "--stage", stage, "--run", "rmsnorm-1", "--json")[1])["user"]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +117,17 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
         (["--proposer", "templates", "--models", "ollama:m"], "asks no models"),
         (["--proposer", "llm", "--models", "ollama:m", "--generation", "2"], "--measure is more than --generation"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"], "is not a folder of recordings"),
+        (["--proposer", "llm", "--models", "ollama:m", "--replay", "EMPTY"], "has no recordings in it"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", ".", "--record", "x"], "leave out one of them"),
+        (["--replay", "nowhere"], "are for --proposer llm"),
         (["--proposer", "llm", "--ensemble", "nowhere.toml"], "nowhere.toml: No such file"),
         (["--budget", "5usdollars"], "cannot read '5usdollars'"),
     ],
 )
 def test_one_line_for_bad_input(place: Path, arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    code, text = run("optimize", "rmsnorm", *arguments)
+    (place / "empty").mkdir()
+    code, text = run("optimize", "rmsnorm", *(str(place / "empty") if one == "EMPTY" else one for one in arguments))
     assert code == 2 and said in text and len(text.strip().splitlines()) == 1
     assert not (place / "runs").exists() or not list((place / "runs").iterdir())
 
@@ -121,5 +145,13 @@ def test_a_prompt_about_a_source(tmp_path: Path) -> None:
     source.write_text("// nothing yet\nvoid kernel() {}\n")
     code, said = run("prompt", "softmax", "--stage", "verify-numerics", "--source", str(source))
     assert code == 0 and "void kernel() {}" in said and "`passes`" in said
+    for stage in ("repair", "diagnose-error"):
+        code, said = run("prompt", "softmax", "--stage", stage, "--source", str(source))
+        assert code == 2 and said == (
+            f"{stage} is about a failure, and nobody has judged a --source: "
+            "name a candidate that was rejected, with --run and --number"
+        )
+        code, said = run("prompt", "softmax", "--stage", stage)
+        assert code == 2 and said.startswith(f"{stage} is about a failure: name a candidate that was rejected")
     code, said = run("prompt", "softmax", "--stage", "evolve")
     assert code == 2 and "name one with --source, or with --run and --number" in said

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.search import toy
+from tests.tasks.samples import GOOD_FILE
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
@@ -15,6 +17,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search import proposing, session
+from kernelwright.search.run import look
 
 app = assembled(COMMANDS)
 
@@ -73,6 +76,12 @@ def test_a_search_says_what_it_found_and_where(place: Path) -> None:
     assert (place / "rmsnorm-1" / "best" / "kernel.cpp").exists()
 
 
+def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: Path) -> None:
+    code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
+    assert code == 1 and "1 evaluations, " in said and "0001  accepted" in said
+    assert "the fastest is 0001" in said and "nothing was left for its final" in said
+
+
 def test_json_has_nothing_else_on_standard_output(place: Path) -> None:
     result = runner.invoke(app, ["optimize", "rmsnorm", "--budget", "20evals", "--json"])
     report = json.loads(result.stdout)
@@ -94,6 +103,45 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
     code, said = run("optimize", "--resume", "rmsnorm-1")
     assert code == 0 and "the budget is used up" in said
     assert "stopped: budget" in run("runs", "list")[1]
+
+
+def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path, tmp_path: Path) -> None:
+    task = tmp_path / "double.py"
+    task.write_text(GOOD_FILE)
+    assert run("optimize", str(task), "--budget", "10evals")[0] == 0
+    before = look(place / "double-1")
+    task.write_text(GOOD_FILE.replace("2 * x", "3 * x"))
+    code, said = run("optimize", "--resume", "double-1", "--budget", "20evals")
+    assert code == 2 and said.startswith(f"{task}: the task has changed since the run began; put it back")
+    assert look(place / "double-1") == before
+    task.write_text(GOOD_FILE)
+    assert run("optimize", "--resume", "double-1", "--budget", "20evals")[0] == 0
+
+
+def test_a_task_that_changes_while_a_run_goes_on_ends_it(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = tmp_path / "double.py"
+    task.write_text(GOOD_FILE)
+
+    class Editing(Judge):
+        def judge(self, *arguments: Any) -> Verdict:
+            if len(self.calls) == 3:
+                task.write_text(GOOD_FILE.replace("2 * x", "3 * x"))
+            return super().judge(*arguments)
+
+    monkeypatch.setattr(session, "WarmJudge", Editing)
+    code, said = run("optimize", str(task), "--budget", "10evals")
+    assert code == 2 and "the task has changed since the run began" in said
+    assert look(place / "double-1").evaluated == 3  # what was judged meanwhile does not count
+
+
+def test_a_best_that_is_slower_than_the_baseline_is_said_to_be(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.cpp").write_text(toy.source_of((0, 7, 0, 7, 0, 7, 0, 6)))
+    code, said = run("optimize", "rmsnorm", "--budget", "2evals", "--start", str(tmp_path / "mine.cpp"))
+    assert code == 0 and "best 0001  0." in said and "the best baseline is still faster" in said
+    assert "- **the best baseline is still faster" in (place / "rmsnorm-1" / "summary.md").read_text()
+    assert "still faster" not in run("optimize", "rmsnorm", "--budget", "60evals")[1]
 
 
 def test_runs_are_listed_and_shown(place: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,6 +48,28 @@ def test_all_of_an_append_or_nothing(folder: Path) -> None:
     with pytest.raises(AttributeError):
         writer.append([Continued(at=2.0, budget="6evals"), "no event"])  # type: ignore[list-item]
     assert len(list(writer.events())) == 2
+    writer.close()
+
+
+def test_an_interrupt_in_an_append_leaves_a_journal_that_can_be_written(folder: Path) -> None:
+    class Interrupted:
+        def __init__(self, inner: sqlite3.Connection) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def executemany(self, statement: str, rows: list[Any]) -> None:
+            self.inner.executemany(statement, rows)
+            raise KeyboardInterrupt
+
+    writer = Journal(folder)
+    database, writer._database = writer._database, Interrupted(writer._database)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        writer.append([Continued(at=2.0, budget="6evals")])
+    writer._database = database
+    writer.append([Continued(at=3.0, budget="7evals")])
+    assert [event.at for event in writer.events()] == [1000.0, 1.0, 3.0]
     writer.close()
 
 

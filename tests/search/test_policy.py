@@ -135,6 +135,14 @@ def test_the_end_of_a_budget_is_kept_for_finals() -> None:
     assert Evaluate(number=2) in decide(state_with(1.0, budget="40evals", waiting=3), Greedy())
 
 
+def test_nothing_is_kept_for_finals_while_nobody_is_there_to_have_one() -> None:
+    (ask,) = decide(state_with(budget="1evals"), Greedy())
+    assert isinstance(ask, Ask)
+    assert Evaluate(number=1) in decide(state_with(waiting=1, budget="1evals,40s"), Greedy())
+    (stop,) = decide(state_with(1.5, waiting=1, budget="1evals"), Greedy())
+    assert stop == Stop(reason=StopReason.budget, detail="1 evaluations")
+
+
 def test_tunables_of_the_fastest_are_swept_once() -> None:
     source = f"// tunable: BLOCK = 1, 2\n{toy.source_of(genes(1))}"
     event = proposed(1, genes(1), 1000.0)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from kernelwright.judge.service.client import portable
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.hidden import hidden_workloads
-from kernelwright.tasks.narrow import parted
 from kernelwright.tasks.resolve import resolve
 
 
@@ -55,14 +51,3 @@ def test_sizes_that_no_memory_holds_are_refused_in_a_line() -> None:
 def test_what_is_wrong_is_said_in_a_line(ref: str, told: str) -> None:
     with pytest.raises(TaskError, match=told):
         resolve(ref)
-
-
-def test_a_folder_may_have_the_sign_in_its_name() -> None:
-    assert parted("/tmp/a@b/task.py") == ("/tmp/a@b/task.py", {})
-
-
-def test_another_process_finds_a_file_with_its_sizes() -> None:
-    here = Path.cwd()
-    assert portable("my.py@n=3") == f"{here}/my.py@n=3"
-    assert portable("my.py:backward@n=3") == f"{here}/my.py:backward@n=3"
-    assert portable("rmsnorm@rows=3") == "rmsnorm@rows=3"

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from kernelwright.cli.output import print_json
+from kernelwright.cli.output import print_json, print_text
 from kernelwright.contracts import contract_named
 from kernelwright.contracts.brief import Brief, brief
 
@@ -34,4 +34,4 @@ def contract(
     if json:
         print_json(ContractReport(brief=told))
     else:
-        print(told.skeleton if skeleton else told.text(), end="")
+        print_text(told.skeleton if skeleton else told.text())

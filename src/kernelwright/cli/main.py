@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -54,7 +55,7 @@ def needed(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
-    """Ctrl-C ends a command like any other reason why there is no verdict: one line, exit code 3."""
+    """Ctrl-C and SIGTERM end a command like any other reason why there is no verdict: one line, exit code 3."""
 
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -64,6 +65,11 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
             raise CannotDecide("interrupted; nothing is left running, and finished builds stay cached") from None
 
     return run
+
+
+def _terminated(number: int, frame: object) -> None:
+    """What a scheduler or a shutdown asks for is what Ctrl-C asks for: stop, say where things stand, lose nothing."""
+    raise KeyboardInterrupt("by SIGTERM")
 
 
 def _show_version(wanted: bool) -> None:
@@ -85,6 +91,7 @@ def main() -> None:
     if sys.platform != "linux":
         complain(f"Kernelwright runs on Linux; this is {sys.platform}. A Linux machine or container will do.")
         raise SystemExit(2)
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         assembled(needed(sys.argv[1:]))()
     except KernelwrightError as error:

@@ -18,6 +18,15 @@ def print_json(model: BaseModel) -> None:
     print(model.model_dump_json(indent=2), flush=True)
 
 
+def print_text(text: str) -> None:
+    """Text of a user's or a model's: to the letter in a pipe, and nothing that a terminal would obey on a terminal."""
+    print(harmless(text) if sys.stdout.isatty() else text, end="", flush=True)
+
+
 def complain(message: str) -> None:
-    one_line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(message.split()))
-    print(f"kernelwright: {one_line}", file=sys.stderr, flush=True)
+    print(f"kernelwright: {harmless(' '.join(message.split()))}", file=sys.stderr, flush=True)
+
+
+def harmless(text: str) -> str:
+    """With every letter that is not printed, but for the ends of lines and tabs, written out as in a string."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)

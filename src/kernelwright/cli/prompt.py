@@ -9,7 +9,7 @@ import typer
 from pydantic import BaseModel
 
 from kernelwright.cli.optimize import Root
-from kernelwright.cli.output import print_json
+from kernelwright.cli.output import print_json, print_text
 from kernelwright.contracts import read_source
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
@@ -23,9 +23,12 @@ from kernelwright.search.lessons import lessons
 from kernelwright.search.policy import inspired, request_seed
 from kernelwright.search.run import look
 from kernelwright.search.session import DEFAULT_ROOT, find, placed
-from kernelwright.search.state import Entry, State
+from kernelwright.search.state import Entry, Standing, State
+from kernelwright.search.subject import subject
 
 SCHEMA_VERSION = 1
+ABOUT_A_FAILURE = (Stage.repair, Stage.diagnose_error)
+NAME_A_FAILURE = "name a candidate that was rejected, with --run and --number"
 
 
 class PromptReport(BaseModel):
@@ -41,7 +44,10 @@ def prompt(
     task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
     stage: Annotated[Stage, typer.Option(help="What the model is asked for.")] = Stage.translate,
     run: Annotated[str | None, typer.Option(help="Take kernels and errors from this run.")] = None,
-    number: Annotated[int | None, typer.Option(help="The candidate of the run that it is about.")] = None,
+    number: Annotated[
+        int | None,
+        typer.Option(help="The candidate of the run that it is about; by default the fastest, or the last rejected."),
+    ] = None,
     source: Annotated[Path | None, typer.Option(help="The kernel that it is about, where there is no run.")] = None,
     contract: Annotated[str | None, typer.Option(help="The form that candidates take: cpp, cuda.")] = None,
     device: Annotated[str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N.")] = None,
@@ -51,15 +57,16 @@ def prompt(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Print what would be sent to a model: nothing more, nothing less, and nothing is sent."""
-    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
-
     state = look(find(run, runs)) if run is not None else None
     if state is not None and contract is None:
         contract, device = state.run.contract, device or state.run.device
     form, where = placed(contract, device)
-    resolved = resolve(task, where.kind)
+    about = subject(task, where.kind)
+    resolved = about.task
     if state is not None and resolved.name != state.run.task_name:
         raise KernelwrightError(f"the run is about {state.run.task_name}, not {resolved.name}")
+    if state is not None:
+        about.require_same(state.run)
     told = shown_task(resolved, form, resolved.name)
     bounds = state.run.bounds if state is not None else {}
     ground = Ground(form, told, shown_device(device_named(str(where)), resolved.dtypes[0]), bounds)
@@ -68,7 +75,7 @@ def prompt(
     if json:
         print_json(PromptReport(stage=stage.value, sha256=made.sha256, system=made.system, user=made.user))
     else:
-        print(page(made), end="")
+        print_text(page(made))
 
 
 def _view(
@@ -81,6 +88,8 @@ def _view(
     seed: int,
 ) -> PromptView:
     if source is not None:
+        if stage in ABOUT_A_FAILURE:
+            raise KernelwrightError(f"{stage} is about a failure, and nobody has judged a --source: {NAME_A_FAILURE}")
         subject = shown_source(read_source(source, ground.contract))
         view = ground.about(stage, subject)
         return view.model_copy(update={"parents": (subject,), "variety": seed})
@@ -109,12 +118,26 @@ def _view(
 
 
 def _entry(state: State | None, number: int | None, stage: Stage) -> Entry:
+    if state is None and stage in ABOUT_A_FAILURE:
+        raise KernelwrightError(f"{stage} is about a failure: {NAME_A_FAILURE}")
     if state is None:
         raise KernelwrightError(f"{stage} is about a kernel: name one with --source, or with --run and --number")
-    chosen = number if number is not None else state.leader
+    wanted = "rejected" if stage in ABOUT_A_FAILURE else "accepted"
+    chosen = number if number is not None else _by_default(state, stage)
     if chosen is None or chosen not in state.entries:
-        raise KernelwrightError(f"the run has no candidate {'that was accepted' if chosen is None else chosen}")
+        raise KernelwrightError(f"the run has no candidate {f'that was {wanted}' if chosen is None else chosen}")
     entry = state.entries[chosen]
     if entry.verdict is None:
         raise KernelwrightError(f"candidate {chosen} has no verdict yet")
+    if stage in ABOUT_A_FAILURE and entry.standing is not Standing.rejected:
+        raise KernelwrightError(
+            f"{stage} is about a failure, and candidate {chosen} was {entry.standing}: {NAME_A_FAILURE}"
+        )
     return entry
+
+
+def _by_default(state: State, stage: Stage) -> int | None:
+    if stage not in ABOUT_A_FAILURE:
+        return state.leader
+    rejected = (number for number, entry in state.entries.items() if entry.standing is Standing.rejected)
+    return max(rejected, default=None)

@@ -12,10 +12,11 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import duration
+from kernelwright.search.actions import StopReason
 from kernelwright.search.directory import BEST
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
-from kernelwright.search.summary import gain_over_start, lineage, money, reviewed, suspects, why_stopped
+from kernelwright.search.summary import gain_over_start, lineage, money, no_gain, reviewed, suspects, why_stopped
 
 SCHEMA_VERSION = 1
 
@@ -129,7 +130,9 @@ def _no_best(out: Console, state: State) -> None:
     out.print("  [yellow]no best[/]: no candidate was right, safe and measured on every workload", soft_wrap=True)
     if state.leader is not None:
         entry = state.entries[state.leader]
-        why = f"; its final: {entry.why}" if entry.why else ""
+        spent = state.stopped is not None and state.stopped.reason is StopReason.budget
+        none = "nothing was left for its final" if spent else "it has not had its final"
+        why = f"; its final: {entry.why}" if entry.contests else f"; {none}"
         out.print(
             f"  the fastest is {entry.number:04d}, about {entry.provisional:.2f}× by medians, which claims nothing"
             f"{escape(why)}",
@@ -138,7 +141,13 @@ def _no_best(out: Console, state: State) -> None:
 
 
 def _show_best(out: Console, best: BestReport, folder: Path) -> None:
-    out.print(f"  [bold green]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)")
+    slower = no_gain(best.score, best.verdict)
+    colour = "yellow" if slower else "green"
+    out.print(
+        f"  [bold {colour}]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)"
+    )
+    if slower:
+        out.print(f"  [yellow]{slower}[/]", soft_wrap=True)
     if best.verdict is not None:
         out.print(_table(best.verdict.workloads))
     if best.gain_over_start:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.lint import lint_tasks
-from kernelwright.cli.output import console, print_json
+from kernelwright.cli.output import console, harmless, print_json
 from kernelwright.tasks.catalogue import catalogue, of_suite
 from kernelwright.tasks.describe import TaskInfo, describe
 
@@ -78,7 +78,7 @@ def show_task(
 
 
 def _show(out: Console, info: TaskInfo) -> None:
-    out.print(f"[bold]{escape(info.name)}[/]  [dim]{info.direction}[/]\n{escape(info.doc.strip())}\n")
+    out.print(f"[bold]{escape(info.name)}[/]  [dim]{info.direction}[/]\n{escape(harmless(info.doc.strip()))}\n")
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for title in ("argument", "role", "shape", "dtype", "drawn"):
         table.add_column(title)

@@ -26,6 +26,8 @@ def failure_of(error: Exception, member: Member) -> Failure:
     said = str(error)
     after = getattr(error, "retry_after", None)
     match error:
+        case errors.ModelConnectionError(phase="pool" | "connect"):  # a timeout here is not one of the model's
+            return Failure(FailureKind.unavailable, f"{member.address}: no connection: {said}", again=True)
         case errors.ModelQuotaExceededError():
             return Failure(FailureKind.rate_limited, f"the account's quota is used up: {said}")
         case errors.ModelRateLimitError():
@@ -33,8 +35,7 @@ def failure_of(error: Exception, member: Member) -> Failure:
         case errors.ModelTimeoutError() | errors.ModelRequestTimeout():
             return Failure(FailureKind.timed_out, f"no answer within {member.timeout:g} s", again=True, sent=True)
         case errors.ModelConnectionError():
-            sent = error.phase not in ("pool", "connect")
-            return Failure(FailureKind.unavailable, f"{member.address}: {said}", again=True, sent=sent)
+            return Failure(FailureKind.unavailable, f"{member.address}: {said}", again=True, sent=True)
         case errors.ModelUnavailableError() | errors.ModelServerError():
             return Failure(FailureKind.unavailable, said, again=True, retry_after=after)
         case errors.ModelAuthenticationError():  # what the provider says may quote a part of the key

@@ -55,8 +55,7 @@ class Replayer:
     """Answers from recordings alone. It needs no key, no client library and no network."""
 
     def __init__(self, folder: Path) -> None:
-        if not folder.is_dir():
-            raise EnsembleError(f"{folder}: is not a folder of recordings")
+        require_recordings(folder)
         self._folder = folder
 
     def send(self, member: Member, request: Request) -> Brought:
@@ -73,6 +72,13 @@ class Replayer:
 
     def close(self) -> None:
         pass
+
+
+def require_recordings(folder: Path) -> None:
+    if not folder.is_dir():
+        raise EnsembleError(f"{folder}: is not a folder of recordings")
+    if not any(folder.glob("*.json")):
+        raise EnsembleError(f"{folder}: has no recordings in it; a run with --record makes some")
 
 
 def _path(folder: Path, request: Request) -> Path:

@@ -12,12 +12,13 @@ from kernelwright.proposers.model import Operator
 
 
 class StopReason(StrEnum):
-    """Why a run ended. `exhausted`: its proposer had nothing left that was not tried."""
+    """Why a run ended. `exhausted`: its proposer had nothing left to try. `unanswered`: no model answers."""
 
     budget = "budget"
     at_the_bound = "at_the_bound"
     plateau = "plateau"
     exhausted = "exhausted"
+    unanswered = "unanswered"
     interrupted = "interrupted"
 
 

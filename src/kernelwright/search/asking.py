@@ -12,6 +12,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, Estimate
 from kernelwright.llm.purse import Purse
+from kernelwright.llm.recording import require_recordings
 from kernelwright.llm.replaying import SeedReplayer
 from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.llm.asking import Ground
@@ -40,13 +41,20 @@ class Recorded:
     record: Path | None = None
     replay: Path | None = None
 
+    def check(self, *, asks_models: bool) -> None:
+        """What is not there is said at once, before a task is read or a run is made."""
+        if not asks_models and (self.record or self.replay):
+            raise KernelwrightError("--record and --replay are for --proposer llm: others ask no models")
+        if self.replay is not None and self.record is not None:
+            raise KernelwrightError("--replay asks nobody, so that there is nothing to --record: leave out one of them")
+        if self.replay is not None:
+            require_recordings(self.replay)
+
 
 def open_models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> Ensemble:
     """The run's ensemble, or one line that says what is missing: a key, a package, a price."""
     if run.ensemble is None:
         raise KernelwrightError("the proposer llm needs models: name some with --models or --ensemble")
-    if recorded.replay is not None and recorded.record is not None:
-        raise KernelwrightError("--replay asks nobody, so that there is nothing to --record: leave out one of them")
     if recorded.replay is not None:
         return Ensemble(run.ensemble, SeedReplayer(recorded.replay), Purse(None), patient=False)
     return open_ensemble(run.ensemble, limit_usd=budget.usd, record=recorded.record, spent=spent)

@@ -27,6 +27,7 @@ from kernelwright.search.score import provisional
 from kernelwright.search.state import State
 from kernelwright.search.take import refusal, refused, sweep, take
 
+BY_HAND = "by hand"
 PATIENCE = 1.0  # seconds between looks at the budget while only the proposer is at work
 
 
@@ -60,8 +61,8 @@ class Driver:
         try:
             while self.state.stopped is None:
                 self._step()
-        except KeyboardInterrupt:
-            self._stop(StopReason.interrupted, "by hand")
+        except KeyboardInterrupt as interrupt:
+            self._stop(StopReason.interrupted, str(interrupt) or BY_HAND)
         finally:
             with self._run.lock:
                 self._over = True

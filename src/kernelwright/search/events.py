@@ -31,6 +31,7 @@ class Started(Happened):
     kind: Literal["started"] = "started"
     task: str  # as the judge finds it
     task_name: str
+    task_digest: str = ""  # of the task's files; empty in journals of before it was kept
     contract: str
     device: str
     proposer: str

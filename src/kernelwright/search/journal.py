@@ -59,9 +59,10 @@ class Journal:
             self._database.executemany("INSERT INTO events (version, kind, body) VALUES (?, ?, ?)", rows)
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
+            raise JournalError(f"{self.folder / NAME}: cannot be written ({error})") from error
+        finally:  # an interrupt, too, must leave a journal that can be written to
             if self._database.in_transaction:
                 self._database.execute("ROLLBACK")
-            raise JournalError(f"{self.folder / NAME}: cannot be written ({error})") from error
         self._syncing.wanted.set()
 
     def events(self) -> Iterator[Event]:

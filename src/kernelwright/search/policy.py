@@ -60,15 +60,35 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.budget, limit.exceeded(spent) or ""
     if state.over and not state.queue:
         return StopReason.budget, state.over
-    reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
-    timed = replace(limit, evaluations=None)
-    if limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING:
+    if _only_finals(state):
         return StopReason.budget, str(limit)
+    silence = _silence(state)
+    if silence:
+        return StopReason.unanswered, silence
     if state.evaluated - state.moved_at >= run.plateau and not _unswept(state):
         return StopReason.plateau, f"{run.plateau} evaluations in a row brought nothing faster"
     if state.barren >= BARREN and not state.queue and not state.asking and _unswept(state) is None:
         return StopReason.exhausted, f"{state.barren} answers in a row brought nothing new"
     return None
+
+
+def _silence(state: State) -> str:
+    """Why it is no use to ask models again. Those that did answer are asked until nothing new comes any more."""
+    if state.run.ensemble is None or state.queue or _unswept(state) is not None:
+        return ""
+    if state.reach.answered and state.barren < BARREN:
+        return ""
+    return state.reach.silence(member.name for member in state.run.ensemble.members)
+
+
+def _only_finals(state: State) -> bool:
+    """Whether what is left of the budget is kept for finals. While nobody is there to have one, nothing is."""
+    if not state.ranking:
+        return False
+    spent, limit = state.spent, state.budget
+    reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
+    timed = replace(limit, evaluations=None)
+    return limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING
 
 
 def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action | None:

@@ -25,6 +25,11 @@ def score(verdict: Verdict) -> float | None:
     return _mean(best.speedup.low for result in verdict.workloads if (best := result.best_baseline))
 
 
+def most(verdict: Verdict | AuthorVerdict) -> float | None:
+    """As `score`, by the upper ends: what the speedup may be at most."""
+    return _mean(best.speedup.high for result in verdict.workloads if (best := result.best_baseline))
+
+
 def provisional(verdict: Verdict | AuthorVerdict) -> float | None:
     """By which parents and finalists are chosen, where a machine is too noisy for claims: medians, public workloads.
 

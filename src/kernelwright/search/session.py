@@ -15,24 +15,27 @@ from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.devices.names import CPU, Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.baselines import BASELINES
-from kernelwright.judge.service.client import WarmJudge, portable
+from kernelwright.judge.service.client import WarmJudge
 from kernelwright.llm.config import read_config
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED, LlmProposer
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
+from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, llm_proposer, open_models
 from kernelwright.search.budget import Budget
 from kernelwright.search.directory import Directory
-from kernelwright.search.driver import Driver
-from kernelwright.search.events import Event, Started
+from kernelwright.search.driver import BY_HAND, Driver
+from kernelwright.search.events import Event, Started, Stopped
 from kernelwright.search.journal import read
 from kernelwright.search.judging import Remote, Terms
 from kernelwright.search.policies import policy_named
-from kernelwright.search.run import create, look, take_up
+from kernelwright.search.run import Run, create, look, take_up
 from kernelwright.search.state import State
+from kernelwright.search.subject import Subject, Watchful, subject, subject_of
 from kernelwright.tasks.model import Task
+from kernelwright.tasks.naming import portable
 
 DEFAULT_BUDGET = "200evals,30m"
 DEFAULT_PLATEAU = 80
@@ -84,8 +87,6 @@ def begin(
     recorded: Recorded = NOT_RECORDED,
 ) -> Path:
     """A new run, once everything in the wishes has been found to be there."""
-    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
-
     contract, kind = wishes.contract, contract_named(wishes.contract).device
     if kind != wishes.device.kind:
         raise KernelwrightError(f"a {contract} candidate runs on {kind}, not on {wishes.device}")
@@ -93,12 +94,15 @@ def begin(
     policy_named(wishes.policy)
     proposing.known(wishes.proposer)
     given = [Proposal(_read(path, contract), "start", note="what the search began with") for path in starts]
+    recorded.check(asks_models=wishes.proposer == proposing.LLM)
     reference = portable(wishes.task)
-    task = resolve(reference, str(wishes.device))
+    found = subject(reference, str(wishes.device))
+    task = found.task
     started = Started(
         at=time.time(),
         task=reference,
         task_name=task.name,
+        task_digest=found.digest,
         contract=contract,
         device=str(wishes.device),
         proposer=wishes.proposer,
@@ -142,8 +146,6 @@ def _models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> I
 
 def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
     """What a generation may cost, in words, before anything is spent; None where no models are asked."""
-    from kernelwright.tasks.resolve import resolve
-
     started = look(folder).run
     limit = budgets.parse(budget)
     if recorded.replay is not None:
@@ -151,7 +153,7 @@ def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> s
     with _models(started, limit, 0.0, recorded) as models:
         if models is None:
             return None
-        proposer = llm_proposer(started, resolve(started.task, started.device), models)
+        proposer = llm_proposer(started, subject_of(started).task, models)
         return in_words(estimate(started, proposer), started, limit)
 
 
@@ -165,39 +167,46 @@ def carry_on(
     recorded: Recorded = NOT_RECORDED,
 ) -> State:
     """Begins a run that was just made, or goes on with one from before, until it stops."""
-    from kernelwright.tasks.resolve import resolve
-
-    limit = budgets.parse(budget)
+    budgets.parse(budget)  # what cannot be read must not get into a journal
+    started = look(folder).run
+    recorded.check(asks_models=started.proposer == proposing.LLM)
+    require(device_named(started.device))
+    about = subject_of(started)
     run = take_up(folder, budget, time.time())
     try:
-        started = run.state.run
-        directory = Directory(folder)
-        directory.restore(run.state)
-        run.watch(directory)
-        run.watch(view)
-        device = device_named(started.device)
-        require(device)
-        profile = device.kind == "cuda" and proposing.PROFILED[started.proposer]
-        chosen = (terms or Terms()).using(started.threads, started.baselines, device, profile=profile)
-        with _models(started, limit, run.state.spent.usd, recorded) as models:
-            task = resolve(started.task, started.device)
-            proposer = proposing.make(started, task, folder, view.progress, models)
-            if models is not None:
-                keep_account(run, models, read(folder))
-            with WarmJudge(chosen.quick, own=own_oracle) as judge:
-                view.progress("opening the task")
-                judge.open(started.task, view.progress)
-                policy = policy_named(started.policy)
-                driver = Driver(run, proposer, Remote(judge), policy, chosen, progress=view.progress)
-                driver.reviewer = proposer if isinstance(proposer, LlmProposer) else None
-                try:
-                    return driver.go()
-                finally:
-                    if models is not None:
-                        models.close()
-                        driver.settle(SETTLED_SECONDS)
+        return _driven(run, about, view, own_oracle=own_oracle, terms=terms or Terms(), recorded=recorded)
+    except KeyboardInterrupt as interrupt:  # before there was a driver to stop
+        run.append(Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or BY_HAND))
+        return run.state
     finally:
         run.close()
+
+
+def _driven(run: Run, about: Subject, view: View, *, own_oracle: bool, terms: Terms, recorded: Recorded) -> State:
+    started = run.state.run
+    directory = Directory(run.folder)
+    directory.restore(run.state)
+    run.watch(directory)
+    run.watch(view)
+    device = device_named(started.device)
+    profile = device.kind == "cuda" and proposing.PROFILED[started.proposer]
+    chosen = terms.using(started.threads, started.baselines, device, profile=profile)
+    with _models(started, run.state.budget, run.state.spent.usd, recorded) as models:
+        proposer = proposing.make(started, about.task, run.folder, view.progress, models)
+        if models is not None:
+            keep_account(run, models, read(run.folder))
+        with WarmJudge(chosen.quick, own=own_oracle) as judge:
+            view.progress("opening the task")
+            judge.open(started.task, view.progress)
+            policy = policy_named(started.policy)
+            driver = Driver(run, proposer, Watchful(Remote(judge), about), policy, chosen, progress=view.progress)
+            driver.reviewer = proposer if isinstance(proposer, LlmProposer) else None
+            try:
+                return driver.go()
+            finally:
+                if models is not None:
+                    models.close()
+                    driver.settle(SETTLED_SECONDS)
 
 
 def find(given: str, root: Path) -> Path:

@@ -32,6 +32,7 @@ from kernelwright.search.events import (
     Started,
     Stopped,
 )
+from kernelwright.search.reach import Reach
 
 RANKED = 64  # how many of the fastest are kept in order
 IMPROVEMENT = 1.01  # by how much the fastest must be beaten for a search to count as moving
@@ -102,6 +103,7 @@ class State:
     calls: int = 0
     tokens: int = 0
     unpriced: int = 0  # calls whose price nobody knows
+    reach: Reach = field(default_factory=Reach)
 
     @property
     def run(self) -> Started:
@@ -141,6 +143,7 @@ class State:
                 self.budget = budgets.parse(event.budget) if event.budget else Budget()
                 self.stopped = None
                 self.over = ""
+                self.reach = Reach()
                 self.sessions += 1
             case Planned():
                 self._planned(event)
@@ -261,6 +264,7 @@ class State:
         self.calls += 1
         self.tokens += call.usage.input_tokens + call.usage.output_tokens
         self.unpriced += call.usd is None
+        self.reach = self.reach.after(call)
         self.spent = replace(self.spent, usd=self.spent.usd + (call.usd or 0.0))
 
     def _done(self, name: str) -> None:

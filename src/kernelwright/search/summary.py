@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kernelwright.judge.verdict import SpeedStatus
+from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict
 from kernelwright.search.actions import StopReason
-from kernelwright.search.score import fraction_of_bound, ratio
+from kernelwright.search.score import fraction_of_bound, most, ratio
 from kernelwright.search.state import Entry, Standing, State
 
 STOPPED = {
@@ -14,6 +14,7 @@ STOPPED = {
     StopReason.at_the_bound: "it is at the bound",
     StopReason.plateau: "nothing got faster any more",
     StopReason.exhausted: "nothing is left to propose",
+    StopReason.unanswered: "no model answers",
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10
@@ -52,6 +53,16 @@ def gain_over_start(state: State) -> str | None:
         if found is not None:
             lines.append(f"{found.low:.2f}× over {start.proposal.candidate.name} [{found.low:.2f}, {found.high:.2f}]")
     return "; ".join(lines) or None
+
+
+def no_gain(score: float | None, verdict: Verdict | AuthorVerdict | None) -> str | None:
+    """What to say of a best that is not shown to beat the baseline: the best of slow ones is best, too."""
+    if score is None or verdict is None or score >= 1:
+        return None
+    found = most(verdict)
+    if found is None or found < 1:
+        return "the best baseline is still faster: keep it, and take this for the fastest that was found"
+    return "it is not shown to be faster than the best baseline: the intervals reach below 1"
 
 
 def money(state: State) -> str:
@@ -114,6 +125,9 @@ def _best(state: State) -> list[str]:
     entry = state.entries[state.best]
     assert entry.verdict is not None
     lines = [f"- best: {entry.number:04d} ({entry.proposal.candidate.id}), score {entry.score:.3f}: {entry.why}"]
+    slower = no_gain(entry.score, entry.verdict)
+    if slower:
+        lines.append(f"- **{slower}**")
     reached = fraction_of_bound(entry.verdict, state.run.bounds)
     if reached is not None:
         lines.append(f"- bound: {reached:.0%} of its speed on the workload that is furthest from it")

@@ -6,12 +6,18 @@ what it computes, parameters become inputs, and every size that may vary becomes
 
 from __future__ import annotations
 
+import io
 import re
+import sys
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.faults import shown, summary
 from kernelwright.tasks.inputs import DTYPES, FLOATS
 
 if TYPE_CHECKING:
@@ -87,11 +93,31 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
             return self.inner(*(next(waiting) if isinstance(v, torch.Tensor) else v for v in example))
 
     varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
+    said = io.StringIO()
     try:
-        return torch.export.export(Wrapped(), tensors, dynamic_shapes=(varying,))
+        with redirect_stderr(said):  # it prints the graph of what it could not finish
+            exported = torch.export.export(Wrapped(), tensors, dynamic_shapes=(varying,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
-        first = " ".join(str(error).split())[:200]
-        raise TaskError(f"torch.export cannot write {_name(function)} down ({first}): write a task file") from None
+        if said.getvalue():
+            error.add_note(said.getvalue())
+        raise TaskError(
+            f"torch.export cannot write {_name(function)} down: {_cause(error)}: write a task file"
+        ) from error
+    sys.stderr.write(said.getvalue())
+    return exported
+
+
+def _cause(error: Exception) -> str:
+    """In a few words and with the user's own line; the error itself has the rest."""
+    import torch
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    said = summary(error)
+    if isinstance(error, GuardOnDataDependentSymNode):
+        said = "a branch, a loop or a size in it depends on the values of a tensor"
+    others = (str(Path(torch.__file__).parent), __file__)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
+    return f"{said} ({shown(frames[-1].filename)}:{frames[-1].lineno})" if frames else said
 
 
 def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.describe import TaskInfo, describe
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.resolve import BACKWARD, builtin_names, declared
+from kernelwright.tasks.naming import BACKWARD
+from kernelwright.tasks.resolve import builtin_names, declared
 from kernelwright.tasks.suites import suite
 
 PACKAGE = Path(__file__).parent

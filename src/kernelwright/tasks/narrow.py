@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.model import Task
 
 SPREAD = 2  # hidden sizes lie between half and twice the ones that were named
-_SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]+)")
 
 
-def parted(ref: str) -> tuple[str, dict[str, int]]:
-    """A reference without its sizes, and the sizes; none of them where it names none."""
-    name, at, sizes = ref.rpartition("@")
-    if not at or "/" in sizes:  # a folder may be called anything
-        return ref, {}
-    found: dict[str, int] = {}
-    for part in sizes.split(","):
-        match = _SIZE.fullmatch(part.strip())
-        if match is None:
-            raise TaskError(f"{ref}: {part!r} is no size: write {name}@rows=64,cols=128 (or {name}:backward@rows=64)")
-        if match[1] in found:
-            raise TaskError(f"{ref}: the size {match[1]} is given twice")
-        found[match[1]] = int(match[2])
-    return name, found
-
-
-def narrowed(task: Task, sizes: dict[str, int]) -> Task:
+def narrowed(task: Task, sizes: Mapping[str, int]) -> Task:
     """With one public workload, and hidden ones around it. A size that is not named is the first workload's."""
     unknown = sorted(set(sizes) - set(task.hidden))
     if unknown:

@@ -13,12 +13,12 @@ from pathlib import Path
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import load_task
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.narrow import narrowed, parted
+from kernelwright.tasks.naming import TaskName, parse
+from kernelwright.tasks.narrow import narrowed
 
 BUILTIN = Path(__file__).parent / "builtin"
-BACKWARD = "backward"
 
-Resolver = Callable[[str], Task | None]
+Resolver = Callable[[TaskName], Task | None]
 
 
 def resolve(ref: str, device: str = "cpu") -> Task:
@@ -28,16 +28,16 @@ def resolve(ref: str, device: str = "cpu") -> Task:
     It has the workloads for `device`: "cpu", "cuda" or "cuda:1". It is tried out on those of a CPU in any case: where
     others are declared they are too large for that, and only their shapes are followed.
     """
-    name, sizes = parted(ref)
-    task, direction = _named(name)
+    named = parse(ref)
+    task = _find(named)
 
     from kernelwright.tasks.validate import validate, validate_sizes
 
     validate(task)
-    if direction == BACKWARD:
+    if named.backward:
         task = _gradient(task)
         validate(task)
-    placed = narrowed(task.on(device), sizes)
+    placed = narrowed(task.on(device), named.sizes)
     if placed is not task:
         validate_sizes(placed)
     return placed
@@ -45,18 +45,9 @@ def resolve(ref: str, device: str = "cpu") -> Task:
 
 def declared(ref: str) -> Task:
     """As `resolve`, but without trying the task out: for showing what is known to be right."""
-    name, sizes = parted(ref)
-    task, direction = _named(name)
-    return narrowed(_gradient(task) if direction == BACKWARD else task, sizes)
-
-
-def _named(ref: str) -> tuple[Task, str]:
-    name, _, direction = ref.rpartition(":")
-    if not name or not direction.isidentifier():
-        name, direction = ref, ""
-    if direction not in ("", BACKWARD):
-        raise TaskError(f"{ref}: a task has no {direction!r}: leave it out, or write {name}:{BACKWARD}")
-    return _find(name), direction
+    named = parse(ref)
+    task = _find(named)
+    return narrowed(_gradient(task) if named.backward else task, named.sizes)
 
 
 def _gradient(task: Task) -> Task:
@@ -69,22 +60,23 @@ def builtin_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in BUILTIN.glob("*.py") if not path.stem.startswith("_")))
 
 
-def _find(name: str) -> Task:
+def _find(named: TaskName) -> Task:
     for resolver in RESOLVERS:
-        task = resolver(name)
+        task = resolver(named)
         if task is not None:
             return task
+    name = named.name
     close = difflib.get_close_matches(name, builtin_names(), n=3)
     meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(builtin_names())}"
     raise TaskError(f"{name!r} is no built-in task: {meant} (a file of yours is written ./{name or 'task'}.py)")
 
 
-def _builtin(name: str) -> Task | None:
-    return load_task(BUILTIN / f"{name}.py") if name in builtin_names() else None
+def _builtin(named: TaskName) -> Task | None:
+    return load_task(BUILTIN / f"{named.name}.py") if named.name in builtin_names() else None
 
 
-def _file(name: str) -> Task | None:
-    return load_task(Path(name)) if "/" in name or name.endswith(".py") else None
+def _file(named: TaskName) -> Task | None:
+    return load_task(Path(named.name)) if named.is_file else None
 
 
 RESOLVERS: tuple[Resolver, ...] = (_builtin, _file)

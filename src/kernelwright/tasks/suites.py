@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.resolve import BACKWARD
+from kernelwright.tasks.naming import BACKWARD
 
 
 def _both(*names: str) -> tuple[str, ...]:

@@ -166,11 +166,15 @@ def test_arguments_that_do_not_fit_are_named(checker: Checker, double: str) -> N
     assert "the plan gives 4 arguments and the kernel takes 3" in lines(found)
 
 
-def test_a_name_whose_header_is_missing_is_unknown(checker: Checker, double: str) -> None:
-    body = "  if (i < n) out[i] = x[i] < INFINITY ? 2 * x[i] : 0.f;"
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [("INFINITY", "math.h"), ("CUDART_INF_F", "math_constants.h"), ("INT_MAX", "cooperative_groups.h")],
+)
+def test_a_name_whose_header_is_missing_is_unknown(checker: Checker, double: str, name: str, header: str) -> None:
+    body = f"  if (i < n) out[i] = x[i] < {name} ? 2 * x[i] : 0.f;"
     found = checker.check(double, doubling(body))
-    assert isinstance(found.evidence, BuildEvidence) and "INFINITY" in " ".join(found.evidence.lines)
-    assert checker.check(double, doubling(body, before="#include <math.h>")).outcome is CheckOutcome.right
+    assert isinstance(found.evidence, BuildEvidence) and name in " ".join(found.evidence.lines)
+    assert checker.check(double, doubling(body, before=f"#include <{header}>")).outcome is CheckOutcome.right
 
 
 def test_a_wrong_kernel_is_wrong(checker: Checker, double: str) -> None:

@@ -6,6 +6,7 @@ import re
 
 from kernelwright.contracts.cuda.plan import Plan, TensorMap
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.emulate.headers import included
 from kernelwright.judge.emulate.ptx import without_known_ptx
 
 KNOWN_HEADERS = frozenset(
@@ -15,12 +16,6 @@ KNOWN_HEADERS = frozenset(
         *("assert.h", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib"),
         *("float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h"),
     }
-)
-# What a header alone brings with it: without the header the GPU's compiler does not know the name.
-MACROS = (
-    (("math.h", "cmath"), ("INFINITY", "NAN", "HUGE_VALF", "M_PI")),
-    (("float.h", "cfloat"), ("FLT_MAX", "FLT_MIN", "FLT_EPSILON", "DBL_MAX", "DBL_MIN", "DBL_EPSILON")),
-    (("limits.h", "climits"), ("INT_MAX", "INT_MIN", "UINT_MAX", "LLONG_MAX", "LLONG_MIN", "ULLONG_MAX")),
 )
 MOST_MEMORY = 1 << 30
 _UNKNOWN = (
@@ -46,14 +41,8 @@ def without_comments(source: str) -> str:
 
 
 def without_includes(source: str) -> str:
-    """Every header that the emulator knows is there already."""
-    return _INCLUDE.sub("", source)
-
-
-def unknown_macros(source: str) -> tuple[str, ...]:
-    """Names that our own headers brought in and the source has not asked for."""
-    included = set(_INCLUDE.findall(source))
-    return tuple(name for headers, names in MACROS if not included & set(headers) for name in names)
+    """Every header that the emulator knows is there already, but for its constants."""
+    return _INCLUDE.sub(lambda match: included(match[1]), source)
 
 
 def refuse_source(source: str) -> None:

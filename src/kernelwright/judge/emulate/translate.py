@@ -11,11 +11,11 @@ from kernelwright.contracts.cpp import LINK, WARNINGS
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import KERNEL_NAME
 from kernelwright.contracts.cuda.target import Target
+from kernelwright.judge.emulate.headers import constants, taken_back
 from kernelwright.judge.emulate.ptx import without_known_ptx
 from kernelwright.judge.emulate.refuse import (
     refuse_plan,
     refuse_source,
-    unknown_macros,
     without_comments,
     without_includes,
 )
@@ -63,13 +63,13 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
     program = resolve(plan, signature, {name: name for name in plan.kernels})
     if isinstance(program, GpuBuildFailure):
         return program
-    absent = "".join(f"#undef {name}\n" for name in unknown_macros(without_comments(kernel)))
-    return source, _glue(program, plan, signature, target, absent)
+    return source, _glue(program, plan, signature, target)
 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:
     headers = tuple((path.name, path.read_text()) for path in sorted(HEADERS.glob("*.h")))
-    files = ((KERNEL_NAME, source), ("glue.cpp", glue), ("abi.h", (CPP_HEADERS / "abi.h").read_text()), *headers)
+    abi = ("abi.h", (CPP_HEADERS / "abi.h").read_text())
+    files = ((KERNEL_NAME, source), ("glue.cpp", glue), abi, *headers, *constants())
     arguments = (
         *(
             f"-std={plan.options.std}",
@@ -85,13 +85,13 @@ def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildP
     return BuildPlan(files, arguments)
 
 
-def _glue(program: Program, plan: Plan, signature: Signature, target: Target, absent: str) -> str:
+def _glue(program: Program, plan: Plan, signature: Signature, target: Target) -> str:
     """The kernels have internal linkage, so that shared variables of templates may lie in a section of their own."""
     definitions = "".join(f"#define {name} {value}\n" for name, value in plan.definitions)
     steps = "\n".join(_step(step, program, target) for step in program.steps)
     return (
         f"#define KW_ARCHITECTURE {_architecture(target)}\n"
-        f'#include "abi.h"\n#include "emulator.h"\n{absent}{definitions}'
+        f'#include "abi.h"\n#include "emulator.h"\n{taken_back()}{definitions}'
         f'namespace {{\n#include "{KERNEL_NAME}"\n\n'
         f"void kw_launches(const kw_argument* a) {{\n  (void)a;\n{_memory(program, signature)}{steps}}}\n}}\n"
         'extern "C" __attribute__((visibility("default"))) void kw_run(const kw_argument* a) {\n'

@@ -21,7 +21,7 @@ from kernelwright.judge.service import address, protocol
 from kernelwright.judge.service.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
-from kernelwright.tasks.narrow import parted
+from kernelwright.tasks.naming import portable
 
 STOP_SECONDS = 60.0
 
@@ -92,16 +92,6 @@ class WarmJudge:
     def _again(self) -> None:
         self._channel.close()
         self._channel = _find_or_start(self._where)
-
-
-def portable(task: str) -> str:
-    """A task's name as another process understands it, which may be in another directory."""
-    whole, _ = parted(task)
-    name, colon, direction = whole.rpartition(":")
-    if not colon:
-        name, direction = whole, ""
-    is_file = "/" in name or name.endswith(".py")
-    return f"{Path(name).absolute() if is_file else name}{colon}{direction}{task.removeprefix(whole)}"
 
 
 def _ask(channel: Channel, request: Request, progress: Progress, until: float | None = None) -> Reply:

@@ -4,6 +4,8 @@
 #define SCHAR_MAX 127
 #define SCHAR_MIN (-128)
 #define UCHAR_MAX 255
+#define CHAR_MAX SCHAR_MAX
+#define CHAR_MIN SCHAR_MIN
 #define SHRT_MAX 32767
 #define SHRT_MIN (-32768)
 #define USHRT_MAX 65535

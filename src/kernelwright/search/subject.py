@@ -1,0 +1,73 @@
+"""The task that a run is about, and whether its files are still what they were when the run began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.verdict import Verdict
+from kernelwright.search.events import Started
+from kernelwright.search.judging import Judging
+from kernelwright.tasks.model import Task
+from kernelwright.tasks.sources import Sources, digest, sources_of, unchanged
+
+
+class TaskChangedError(KernelwrightError):
+    """The old verdicts of a run and any new one would be on two tasks."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    task: Task
+    sources: Sources
+
+    @property
+    def digest(self) -> str:
+        return digest(self.sources)
+
+    def require_unchanged(self) -> None:
+        if not unchanged(self.sources):
+            raise _changed(self.task)
+
+    def require_same(self, run: Started) -> None:
+        """As when the run began. A run of before digests were kept is taken at its word."""
+        if run.task_digest and run.task_digest != self.digest:
+            raise _changed(self.task)
+
+
+def subject(reference: str, device: str) -> Subject:
+    from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
+
+    task = resolve(reference, device)
+    return Subject(task, sources_of(task.origin))
+
+
+def subject_of(run: Started) -> Subject:
+    found = subject(run.task, run.device)
+    found.require_same(run)
+    return found
+
+
+@dataclass(frozen=True)
+class Watchful:
+    """A judge whose verdict does not count when the task was edited meanwhile: it reads the files as they are."""
+
+    inner: Judging
+    subject: Subject
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        self.subject.require_unchanged()
+        verdict = self.inner.judge(task, candidate, settings, progress, deadline)
+        self.subject.require_unchanged()
+        return verdict
+
+
+def _changed(task: Task) -> TaskChangedError:
+    return TaskChangedError(
+        f"{task.origin}: the task has changed since the run began; put it back as it was and go on with --resume, or "
+        "begin another run"
+    )
