@@ -146,7 +146,11 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         # Whoever runs the tests in the background may have it ignored, which children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    time.sleep(4)
+    assert process.stderr is not None
+    said = [process.stderr.readline()]
+    while not any(line.endswith("  building\n") for line in said[:-1]):  # until the candidate runs
+        said.append(process.stderr.readline())
+        assert said[-1], said
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 3

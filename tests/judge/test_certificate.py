@@ -172,7 +172,7 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield from _leaves(child, (*path, key))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_an_altered_certificate_is_refused(case: Case, data: st.DataObject) -> None:
     """Whichever value is changed, to whatever."""
@@ -214,14 +214,14 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(raw=st.one_of(st.binary(), json_values.map(lambda value: json.dumps(value).encode())))
 def test_no_input_does_more_than_be_refused(raw: bytes) -> None:
     with pytest.raises(CertificateError):
         certificate.parse(raw, "fuzz")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(body=json_values, judge=st.one_of(st.text(), st.binary(min_size=32, max_size=32).map(bytes.hex)), sign=st.text())
 def test_nothing_of_the_right_shape_but_unsigned_is_taken(body: Any, judge: str, sign: str) -> None:
     inner = {**body, "judge": judge} if isinstance(body, dict) else {"judge": judge}

@@ -83,7 +83,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -160,9 +160,12 @@ def test_a_judge_of_another_version_is_replaced(task: Path, monkeypatch: pytest.
 def test_callers_are_served_in_turn(task: Path) -> None:
     """Three candidates each, sent at the same time: nobody waits for all of the other's."""
     order: list[str] = []
+    both = threading.Barrier(2, timeout=60)
 
     def call(name: str) -> None:
         with WarmJudge(QUICK) as judge:
+            judge.open(str(task))
+            both.wait()
             for number in range(3):
                 judge.judge(str(task), source(f"2 * x.data[i] + 0 * {number}"))
                 order.append(name)
@@ -210,8 +213,9 @@ def test_it_ends_when_told_and_leaves_nothing(task: Path) -> None:
 def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_all()
     monkeypatch.setenv(IDLE_VARIABLE, "1")
-    judged(task, source())
-    pid = the_one()
+    with WarmJudge(QUICK) as judge:
+        judge.judge(str(task), source())
+        pid = the_one()  # which stays as long as somebody is connected
     assert until(lambda: not client._exists(pid))
     assert address.addresses() == []
 
