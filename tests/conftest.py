@@ -6,9 +6,13 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from kernelwright.judge.emulate.check import Checker
 
 # How long an example takes says something about the machine and nothing about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,6 +22,15 @@ settings.load_profile("untimed")
 _HOME = Path(tempfile.mkdtemp(prefix="kernelwright-tests-"))
 os.environ["KERNELWRIGHT_HOME"] = str(_HOME)
 os.environ["KERNELWRIGHT_OWN_ORACLE"] = "1"  # but for the tests of the warm one
+
+
+@pytest.fixture(scope="session")
+def checker() -> Iterator[Checker]:
+    """One for all that is run on the emulator, because an oracle takes seconds to start."""
+    from kernelwright.judge.emulate.check import Checker
+
+    with Checker(small=1) as one:
+        yield one
 
 
 @pytest.fixture(scope="session", autouse=True)

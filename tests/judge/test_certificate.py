@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -60,10 +60,14 @@ class Case:
 def case(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Case]:
     task = tmp_path_factory.mktemp("task") / "twice.py"
     task.write_text(TASK)
-    with Judge(Settings(baselines=("eager",), effort=Effort(8, 8), certify=True)) as judge:
+    compared = Settings(baselines=("eager",), effort=Effort(8, 8), certify=True)
+    with Judge(compared) as judge:
         names = [
-            judge.judge(str(task), Candidate("cpp", source, f"{name}.cpp")).certificate
-            for name, source in (("honest", HONEST), ("rare", RARELY_WRONG))
+            judge.judge(str(task), Candidate("cpp", source, f"{name}.cpp"), settings=settings).certificate
+            for name, source, settings in (
+                ("honest", HONEST, compared),
+                ("rare", RARELY_WRONG, replace(compared, baselines=())),  # there is no baseline to start in a replay
+            )
         ]
         opened = judge.open(str(task))
     files = [certificate.find(name or "") for name in names]
@@ -129,7 +133,7 @@ def test_an_edited_task_is_refused(case: Case, tmp_path: Path) -> None:
     other = tmp_path / "twice.py"
     other.write_text(TASK.replace("x * 2", "x * 3"))
     with pytest.raises(CertificateError, match="not the task of the certificate"):
-        replay(case.accepted, str(other))
+        replay(case.rejected, str(other))
     moved = tmp_path / "moved" / "twice.py"
     moved.parent.mkdir()
     moved.write_text(TASK)

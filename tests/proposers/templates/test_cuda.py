@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,12 +63,6 @@ CHOICES = (
     ("maxpool2d:backward", {"pair": 1, "lines": 8}),
     ("conv:backward", {"shares": 1, "blocks2": 1, "group": 2}),
 )
-
-
-@pytest.fixture(scope="module")
-def checker() -> Iterator[Checker]:
-    with Checker(small=1) as one:
-        yield one
 
 
 def reference(name: str) -> str:
