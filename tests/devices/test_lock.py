@@ -96,13 +96,14 @@ def test_who_takes_it_again_and_again_starves_nobody(tmp_path: Path) -> None:
     """Counted in turns of the other, because seconds depend on the machine."""
     turns = tmp_path / "turns"
     turns.touch()
-    process = started(GREEDY, str(turns))
-    waits = []
-    for _ in range(5):
-        before = turns.stat().st_size
-        assert getting("measuring", "test-turns").wait(LONG_ENOUGH)
-        waits.append(turns.stat().st_size - before)
-    assert process.poll() is None and max(waits) < 30
-    process.kill()
-    process.wait()
+    with started(GREEDY, str(turns)) as process:
+        try:
+            waits = []
+            for _ in range(5):
+                before = turns.stat().st_size
+                assert getting("measuring", "test-turns").wait(LONG_ENOUGH)
+                waits.append(turns.stat().st_size - before)
+            assert process.poll() is None and max(waits) < 30
+        finally:
+            process.kill()
     lock.lock_path("test-turns").unlink()
