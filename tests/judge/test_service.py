@@ -202,6 +202,17 @@ def test_its_socket_and_directory_are_private(task: Path) -> None:
     assert where.folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
+    gpu = Device("cuda", 1)
+    assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
+    judged(task, source())
+    assert statuses()[0].device == "cpu"
+    wanted = Wanted.of(replace(QUICK, device=gpu))
+    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
+        judge._wanted = wanted
+        judge.open(str(task))
+
+
 def test_it_ends_when_told_and_leaves_nothing(task: Path) -> None:
     judged(task, source())
     pid = the_one()
@@ -218,17 +229,6 @@ def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         pid = the_one()  # which stays as long as somebody is connected
     assert until(lambda: not client._exists(pid))
     assert address.addresses() == []
-
-
-def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
-    gpu = Device("cuda", 1)
-    assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
-    judged(task, source())
-    assert statuses()[0].device == "cpu"
-    wanted = Wanted.of(replace(QUICK, device=gpu))
-    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
-        judge._wanted = wanted
-        judge.open(str(task))
 
 
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
