@@ -6,13 +6,43 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from kernelwright.judge.controller import Judge
+    from kernelwright.judge.emulate.check import Checker
+
+# How long an example takes says something about the machine and nothing about the code.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 # A new cache and a new key for every run of the tests.
 _HOME = Path(tempfile.mkdtemp(prefix="kernelwright-tests-"))
 os.environ["KERNELWRIGHT_HOME"] = str(_HOME)
 os.environ["KERNELWRIGHT_OWN_ORACLE"] = "1"  # but for the tests of the warm one
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[Judge]:
+    """One for all that do nothing to the judge itself, because oracles and baselines take seconds to start."""
+    from kernelwright.judge.controller import Judge
+    from kernelwright.judge.measure import Effort
+    from kernelwright.judge.settings import Settings
+
+    with Judge(Settings(baselines=("eager",), effort=Effort(least=6, most=6))) as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def checker() -> Iterator[Checker]:
+    """One for all that is run on the emulator."""
+    from kernelwright.judge.emulate.check import Checker
+
+    with Checker(small=1) as one:
+        yield one
 
 
 @pytest.fixture(scope="session", autouse=True)

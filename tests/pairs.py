@@ -16,7 +16,10 @@ from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"
 UNDECIDED_GAIN = 1.5
-NEEDS_FULL_SIZE = ("shapes_", "assume_", "phase_family", "race_")  # they look at sizes or sample, or must overlap
+NEEDS_FULL_SIZE = ("assume_", "race_")  # they sample, or must overlap
+EFFORT = Effort(least=6, most=6)
+RIGHT = Settings(baselines=(), effort=EFFORT)
+FAST = Settings(baselines=("eager",), effort=EFFORT, public_only=True)
 
 
 @dataclass(frozen=True)
@@ -59,8 +62,8 @@ class Bench:
     it is compared with its twin by speed, on the public workloads, which are long enough to rank.
     """
 
-    def __init__(self, right: Judge, fast: Judge) -> None:
-        self._right, self._fast = right, fast
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
         self._known: dict[tuple[str, str, bool], Verdict] = {}
 
     def verdict(self, pair: Pair, path: Path) -> Verdict:
@@ -69,18 +72,15 @@ class Bench:
         task = pair.task if by_speed else _sized(pair)
         key = (task, candidate.id, by_speed)
         if key not in self._known:
-            self._known[key] = (self._fast if by_speed else self._right).judge(task, candidate)
+            self._known[key] = self._judge.judge(task, candidate, settings=FAST if by_speed else RIGHT)
         return self._known[key]
 
 
 @contextmanager
 def exploit_bench() -> Iterator[Callable[[], Bench]]:
-    """Two judges, and a way to make benches that remember nothing of each other."""
-    effort = Effort(least=6, most=6)
-    right = Settings(baselines=(), effort=effort)
-    fast = Settings(baselines=("eager",), effort=effort, public_only=True)
-    with Judge(right) as first, Judge(fast) as second:
-        yield lambda: Bench(first, second)
+    """A judge, and a way to make benches that remember nothing of each other."""
+    with Judge(RIGHT) as judge:
+        yield lambda: Bench(judge)
 
 
 def _sized(pair: Pair) -> str:

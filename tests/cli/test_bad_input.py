@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kernelwright.devices import nvidia
+from kernelwright.judge.service.client import stop_all
 
 GOOD = Path(__file__).parents[2] / "examples" / "rmsnorm.cpp"
 CUDA = Path(__file__).parents[1] / "kernels_cuda" / "rmsnorm_vector"
@@ -33,6 +35,13 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
     assert len(lines) == 1, result.stderr
     assert "Traceback" not in result.stderr
     return lines[0]
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[dict[str, str]]:
+    """For commands that need an oracle and may share one, as a user's do."""
+    yield {"KERNELWRIGHT_OWN_ORACLE": "0"}
+    stop_all()
 
 
 @pytest.fixture
@@ -88,21 +97,21 @@ def test_an_unknown_task_suggests_one() -> None:
     assert "rmsnorm" in one_line(result)
 
 
-def test_a_task_with_a_syntax_error_names_file_and_line(task_file) -> None:  # type: ignore[no-untyped-def]
+def test_a_task_with_a_syntax_error_names_file_and_line(task_file, warm: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
     path = task_file("import torch\n\ndef reference(x:\n")
-    result = run("judge", path, str(GOOD))
+    result = run("judge", path, str(GOOD), **warm)
     assert result.returncode == 2
     assert "my_task.py" in one_line(result) and "3" in one_line(result)
 
 
-def test_a_reference_that_raises_names_its_line(task_file) -> None:  # type: ignore[no-untyped-def]
+def test_a_reference_that_raises_names_its_line(task_file, warm: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
     path = task_file(
         "from kernelwright.tasks import Task, tensor\n"
         "def reference(x):\n"
         "    raise ValueError('no such luck')\n"
         "task = Task(reference, inputs={'x': tensor('n')}, public=[{'n': 8}], hidden={'n': (4, 64)})\n"
     )
-    result = run("judge", path, str(GOOD))
+    result = run("judge", path, str(GOOD), **warm)
     assert result.returncode == 2
     assert "no such luck" in one_line(result) and "my_task.py" in one_line(result)
 
@@ -146,7 +155,11 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         # Whoever runs the tests in the background may have it ignored, which children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    time.sleep(4)
+    assert process.stderr is not None
+    said = [process.stderr.readline()]
+    while not any(line.endswith("  building\n") for line in said[:-1]):  # until the candidate runs
+        said.append(process.stderr.readline())
+        assert said[-1], said
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=120)
     assert process.returncode == 3

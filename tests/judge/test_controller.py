@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Effort
-from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import (
     BuildEvidence,
     MismatchEvidence,
@@ -69,12 +66,6 @@ void kernel(kw::Tensor<const float, 2> x, kw::Tensor<float, 2> out) {
 }
 """
 HONEST = "for (long i = 0; i < n; ++i) out.data[i] = 2 * x.data[i];"
-
-
-@pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
-    with Judge(Settings(baselines=("eager",), effort=Effort(least=6, most=6))) as one:
-        yield one
 
 
 @pytest.fixture(scope="module")

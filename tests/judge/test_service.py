@@ -83,7 +83,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -160,9 +160,12 @@ def test_a_judge_of_another_version_is_replaced(task: Path, monkeypatch: pytest.
 def test_callers_are_served_in_turn(task: Path) -> None:
     """Three candidates each, sent at the same time: nobody waits for all of the other's."""
     order: list[str] = []
+    both = threading.Barrier(2, timeout=60)
 
     def call(name: str) -> None:
         with WarmJudge(QUICK) as judge:
+            judge.open(str(task))
+            both.wait()
             for number in range(3):
                 judge.judge(str(task), source(f"2 * x.data[i] + 0 * {number}"))
                 order.append(name)
@@ -199,6 +202,17 @@ def test_its_socket_and_directory_are_private(task: Path) -> None:
     assert where.folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
+    gpu = Device("cuda", 1)
+    assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
+    judged(task, source())
+    assert statuses()[0].device == "cpu"
+    wanted = Wanted.of(replace(QUICK, device=gpu))
+    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
+        judge._wanted = wanted
+        judge.open(str(task))
+
+
 def test_it_ends_when_told_and_leaves_nothing(task: Path) -> None:
     judged(task, source())
     pid = the_one()
@@ -210,21 +224,11 @@ def test_it_ends_when_told_and_leaves_nothing(task: Path) -> None:
 def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_all()
     monkeypatch.setenv(IDLE_VARIABLE, "1")
-    judged(task, source())
-    pid = the_one()
+    with WarmJudge(QUICK) as judge:
+        judge.judge(str(task), source())
+        pid = the_one()  # which stays as long as somebody is connected
     assert until(lambda: not client._exists(pid))
     assert address.addresses() == []
-
-
-def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
-    gpu = Device("cuda", 1)
-    assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
-    judged(task, source())
-    assert statuses()[0].device == "cpu"
-    wanted = Wanted.of(replace(QUICK, device=gpu))
-    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
-        judge._wanted = wanted
-        judge.open(str(task))
 
 
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")

@@ -93,10 +93,10 @@ def test_the_interval_holds_the_true_median_about_as_often_as_it_says(count: int
 def test_many_times_take_no_time() -> None:
     chance = random.Random(1)
     baseline = [chance.uniform(1, 2) for _ in range(40)]
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(20):
         speedup(baseline, baseline[::-1])
-    assert (time.perf_counter() - start) / 20 < 0.01
+    assert (time.process_time() - start) / 20 < 0.01
     speedup([chance.uniform(1, 2) for _ in range(5000)], [1.0] * 5000)
 
 

@@ -103,7 +103,7 @@ def test_gradients_of_eager_pass(name: str) -> None:
             assert not trial.right(value * 1.001, result)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 5), st.integers(1, 200), st.sampled_from(FAMILIES), st.integers(0, 99))
 def test_any_shape_has_bounds_around_the_reference(rows: int, cols: int, family: Family, seed: int) -> None:
     trial = Trial(make(lambda x: (x * x).sum(0) / x.exp().sum(), (rows, cols)), family, seed)
@@ -445,7 +445,7 @@ def test_close_is_the_default_for_floats_only() -> None:
 # --- the scale of a row -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 40), st.integers(1, 300), st.integers(1, 64), st.floats(1e-3, 1e3))
 def test_a_row_of_equal_values_has_that_scale(rows: int, cols: int, least: int, value: float) -> None:
     values = torch.full((rows, cols), value)

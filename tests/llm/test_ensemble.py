@@ -162,16 +162,16 @@ def test_a_wrong_type_twice_is_malformed() -> None:
 
 
 def test_together_up_to_the_limit_and_in_order() -> None:
-    with (
-        serving(Good(lambda seen: seen.prompt, delay=0.1)) as server,
-        opened(scripted_member(server.url, concurrency=4)) as ensemble,
-    ):
-        began = time.monotonic()
+    four = threading.Barrier(4, timeout=60)  # nobody is answered before four have asked
+
+    def script(seen: Seen) -> Behaviour:
+        four.wait()
+        return Good(seen.prompt, delay=0.05)
+
+    with serving(script) as server, opened(scripted_member(server.url, concurrency=4)) as ensemble:
         outcomes = ensemble.ask_all([asking(str(number)) for number in range(8)])
-        seconds = time.monotonic() - began
     assert [outcome.text for outcome in outcomes if isinstance(outcome, Reply)] == [str(n) for n in range(8)]
     assert server.most_at_once == 4
-    assert 0.2 <= seconds < 0.6
 
 
 def test_one_failure_leaves_the_others() -> None:
@@ -268,10 +268,10 @@ def test_no_key_is_taken_from_the_environment_unasked(monkeypatch: pytest.Monkey
 
 
 def test_closing_ends_what_is_under_way() -> None:
-    with serving([Good(delay=5), Status(429, retry_after=60)]) as server:
+    with serving([Good(delay=60), Status(429, retry_after=60)]) as server:
         ensemble = opened(scripted_member(server.url, timeout=60.0))
         threading.Timer(0.2, ensemble.close).start()
         began = time.monotonic()
         outcomes = ensemble.ask_all([asking(seed=seed) for seed in range(3)])
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     assert all(isinstance(outcome, CallFailed) for outcome in outcomes)

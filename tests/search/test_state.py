@@ -60,7 +60,7 @@ def test_any_prefix_replayed_is_the_state_that_was_live(history: tuple[Event, ..
 
 
 @given(cut=st.integers(0, 200))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_journal_cut_anywhere_and_written_in_two_parts_reads_the_same(
     history: tuple[Event, ...], tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:

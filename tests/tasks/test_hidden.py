@@ -33,7 +33,7 @@ def test_the_key_and_the_name_decide_and_nothing_else() -> None:
     assert not set(hidden_workloads(row_task(name="other"), KEY)) & set(pool)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.binary(min_size=1, max_size=40))
 def test_any_key_gives_sixteen_different_fitting_awkward_workloads(key: bytes) -> None:
     task = row_task()
@@ -58,7 +58,7 @@ def test_every_kind_of_awkward_size_occurs() -> None:
 ranges = st.tuples(st.integers(1, 300), st.integers(0, 300)).map(lambda p: (p[0], p[0] + p[1]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(ranges, ranges, st.integers(1, 300), st.integers(1, 300), st.integers(1, 8))
 def test_the_rules_hold_for_any_range(
     rows: tuple[int, int], cols: tuple[int, int], public_rows: int, public_cols: int, count: int

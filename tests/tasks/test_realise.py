@@ -86,7 +86,7 @@ def test_integers_use_sizes_and_exclude_the_high_bound() -> None:
     assert x.unique().tolist() == [0, 1, 2, 3, 4]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(-50, 50), st.integers(1, 30), st.integers(0, 1000))
 def test_integers_lie_between_any_bounds(low: int, span: int, seed: int) -> None:
     x = drawn(integers(low, low + span), shape=(64,), seed=seed)

@@ -1,13 +1,10 @@
-"""One checker for all tests, and small tasks for it."""
+"""Small tasks for the checker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from kernelwright.judge.emulate.check import Checker
 
 RMSNORM = '''
 """Root-mean-square normalisation at sizes that an emulator does quickly."""
@@ -29,12 +26,6 @@ def reference(x):
 
 task = Task(reference, inputs={"x": tensor("n")}, public=[{"n": 300}], hidden={"n": (100, 900)})
 '''
-
-
-@pytest.fixture(scope="session")
-def checker() -> Iterator[Checker]:
-    with Checker(small=1) as one:
-        yield one
 
 
 @pytest.fixture(scope="session")

@@ -142,9 +142,9 @@ def test_a_replay_on_another_machine_takes_the_same_answers(tmp_path: Path) -> N
 def test_money_is_kept_before_a_call(tmp_path: Path) -> None:
     with serving(well) as server:
         config = EnsembleConfig(members=(member(server, max_output_tokens=2000),))  # type: ignore[arg-type]
-        with opened(*config.members, limit_usd=0.4) as models:
-            state = drive(begin(tmp_path), models, "500evals,0.4usd")
-    assert state.spent.usd <= 0.4 and state.stopped is not None and state.stopped.reason == "budget"
+        with opened(*config.members, limit_usd=0.2) as models:
+            state = drive(begin(tmp_path), models, "500evals,0.2usd")
+    assert state.spent.usd <= 0.2 and state.stopped is not None and state.stopped.reason == "budget"
 
 
 def test_a_hostile_opinion_is_only_an_opinion(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +30,12 @@ TASKS = Path(__file__).parent / "cuda_tasks"
 FORWARD = tuple(sorted(path.stem for path in TASKS.glob("*.py")))
 BACKWARD = tuple(f"{name}:backward" for name in FORWARD if name not in ("argmax",))
 LONG = 64 * 256 * 256
+# One of every pattern; `make test-all` has them all.
 QUICK = ("layernorm", "cross_entropy", "linear_relu:backward", "conv_relu_pool")
+COMPILED = (
+    *("argmax", "column_sum", "conv", "conv_relu_pool", "layernorm", "linear_relu", "maxpool2d", "pointwise"),
+    *("cross_entropy:backward", "linear_relu:backward", "maxpool2d_overlapping:backward", "rmsnorm:backward"),
+)
 # Ways to multiply where an operand does not lie along the depth.
 GRADIENTS: tuple[dict[str, int | str], ...] = (
     {"method": "dots", "patch": "4x4", "team": 16, "ahead": 1},
@@ -66,12 +71,6 @@ CHOICES = (
 )
 
 
-@pytest.fixture(scope="module")
-def checker() -> Iterator[Checker]:
-    with Checker(small=1) as one:
-        yield one
-
-
 def reference(name: str) -> str:
     stem, _, direction = name.partition(":")
     return f"{TASKS / stem}.py{':' + direction if direction else ''}"
@@ -87,9 +86,11 @@ def candidate(templates: TemplateProposer, genes: dict[str, int | float | str | 
     return Candidate("cuda", templates.renderer.render(templates.plan, chosen, templates.signatures), "templates")
 
 
-@pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in (*FORWARD, *BACKWARD)]
-)
+def quick(names: tuple[str, ...]) -> list[Any]:
+    return [n if n in names else pytest.param(n, marks=pytest.mark.slow) for n in (*FORWARD, *BACKWARD)]
+
+
+@pytest.mark.parametrize("name", quick(QUICK))
 def test_the_expert_choice_is_right(checker: Checker, name: str) -> None:
     found = checker.check(reference(name), candidate(proposer(name), {}))
     assert found.outcome is CheckOutcome.right, found
@@ -116,7 +117,7 @@ def test_threads_may_own_columns(checker: Checker, name: str, monkeypatch: pytes
 
 
 @pytest.mark.skipif(bool(nvrtc.available()), reason="NVRTC is missing")
-@pytest.mark.parametrize("name", (*FORWARD, *BACKWARD))
+@pytest.mark.parametrize("name", quick(COMPILED))
 def test_the_gpu_compiler_takes_it(name: str) -> None:
     """The expert's choice and one by chance, for every public workload."""
     templates = proposer(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator, Request
-from kernelwright.proposers.templates import CannotExpressError, make
+from kernelwright.proposers.templates import CannotExpressError, TemplateProposer, make
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
 from kernelwright.tasks.resolve import resolve
@@ -36,13 +37,19 @@ BUILTIN = {
 }
 
 
+@cache
+def read(ref: str) -> TemplateProposer:
+    """Tracing a reference takes half a second."""
+    return make(resolve(ref), "cpp")
+
+
 @pytest.mark.parametrize(("ref", "pattern"), BUILTIN.items())
 def test_every_builtin_reference_is_recognised(ref: str, pattern: str) -> None:
-    assert make(resolve(ref), "cpp").pattern == pattern
+    assert read(ref).pattern == pattern
 
 
 def program(ref: str) -> RowProgram:
-    (step,) = make(resolve(ref), "cpp").plan.steps
+    (step,) = read(ref).plan.steps
     assert isinstance(step, RowProgram)
     return step
 
@@ -67,7 +74,7 @@ def test_scalars_reach_the_kernel_as_arguments() -> None:
 
 
 def test_bias_and_activation_become_the_last_step_of_the_product() -> None:
-    (step,) = make(resolve("linear_relu"), "cpp").plan.steps
+    (step,) = read("linear_relu").plan.steps
     assert isinstance(step, MatmulStep) and step.right_transposed and step.last is not None
     assert step.output == "out"
 

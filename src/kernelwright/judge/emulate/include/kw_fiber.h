@@ -18,6 +18,9 @@
 
 // Ours is never interrupted, and never counted as a step of a candidate's thread.
 #define KW_OURS __attribute__((noinline, no_sanitize_coverage))
+// What touches no memory of a candidate needs no sanitizer, without which it compiles and runs much faster.
+#define KW_UNWATCHED no_sanitize_coverage, no_sanitize("address", "undefined")
+#define KW_SCHEDULER __attribute__((noinline, KW_UNWATCHED))
 
 namespace kw {
 
@@ -58,7 +61,7 @@ constexpr unsigned kRedZone = 1024;  // at the end of a stack, where the sanitiz
 
 [[noreturn]] void report(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-KW_OURS static char* map_stacks() {
+KW_SCHEDULER static char* map_stacks() {
   void* got = mmap(nullptr, kStack * kStacksAtOnce, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) report("there is no room for more threads at the same time");
 #if KW_ASAN
@@ -89,7 +92,7 @@ __asm__(
     "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n"
     ".size kw_switch,.-kw_switch\n");
 
-KW_OURS static void begin_context(Fiber& fiber) {
+KW_SCHEDULER static void begin_context(Fiber& fiber) {
   auto* top = reinterpret_cast<unsigned long long*>(fiber.stack + kStack) - 9;
   *top = 0;                                                   // nobody to return to; the stack is aligned as by a call
   *--top = reinterpret_cast<unsigned long long>(&fiber_main);
@@ -99,7 +102,7 @@ KW_OURS static void begin_context(Fiber& fiber) {
 __attribute__((always_inline)) static inline void to_fiber(Main& main, Fiber& fiber) { kw_switch(&main.context, fiber.context); }
 __attribute__((always_inline)) static inline void to_main(Main& main, Fiber& fiber) { kw_switch(&fiber.context, main.context); }
 #else
-KW_OURS static void begin_context(Fiber& fiber) {
+KW_SCHEDULER static void begin_context(Fiber& fiber) {
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = fiber.stack + kRedZone;
   fiber.context.uc_stack.ss_size = kStack - kRedZone;
@@ -110,7 +113,7 @@ __attribute__((always_inline)) static inline void to_fiber(Main& main, Fiber& fi
 __attribute__((always_inline)) static inline void to_main(Main& main, Fiber& fiber) { swapcontext(&fiber.context, &main.context); }
 #endif
 
-KW_OURS static void begin_fiber(Fiber& fiber) {
+KW_SCHEDULER static void begin_fiber(Fiber& fiber) {
 #if KW_ASAN  // what the thread before on this stack left poisoned
   ASAN_UNPOISON_MEMORY_REGION(fiber.stack + kRedZone, kStack - kRedZone);
 #endif

@@ -101,7 +101,7 @@ struct Globals {
   unsigned long long* kept;
 };
 
-KW_OURS static int find_globals(dl_phdr_info* info, size_t, void* raw) {
+KW_SCHEDULER static int find_globals(dl_phdr_info* info, size_t, void* raw) {
   auto* found = static_cast<Globals*>(raw);
   auto here = reinterpret_cast<ElfW(Addr)>(&machine);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
@@ -120,7 +120,7 @@ KW_OURS static int find_globals(dl_phdr_info* info, size_t, void* raw) {
   return 0;
 }
 
-KW_OURS static void fresh_globals() {
+KW_SCHEDULER static void fresh_globals() {
   static Globals globals;
   if (!globals.kept) {
     dl_iterate_phdr(find_globals, &globals);

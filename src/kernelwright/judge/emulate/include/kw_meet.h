@@ -7,7 +7,7 @@ static inline unsigned lanes_in(const Block& block, unsigned first, unsigned cou
   return found;
 }
 
-KW_OURS static unsigned long long combined(Meeting meeting, unsigned long long a, unsigned long long b, bool is_signed) {
+KW_SCHEDULER static unsigned long long combined(Meeting meeting, unsigned long long a, unsigned long long b, bool is_signed) {
   auto less = [&] { return is_signed ? static_cast<long long>(a) < static_cast<long long>(b) : a < b; };
   switch (meeting) {
     case Meeting::add: return a + b;
@@ -20,7 +20,7 @@ KW_OURS static unsigned long long combined(Meeting meeting, unsigned long long a
 }
 
 // What every lane of `group` gets for what it gave. A lane that is not there has nothing but garbage to give.
-KW_OURS static void exchange(Fiber* lanes, unsigned group) {
+KW_SCHEDULER static void exchange(Fiber* lanes, unsigned group) {
   unsigned long long given[kWarp];
   unsigned votes = 0;
   for (unsigned i = 0; i < kWarp; ++i) {
@@ -52,7 +52,7 @@ KW_OURS static void exchange(Fiber* lanes, unsigned group) {
   }
 }
 
-KW_OURS static bool release_warp(Block& block, unsigned first, unsigned count) {
+KW_SCHEDULER static bool release_warp(Block& block, unsigned first, unsigned count) {
   unsigned waiting = lanes_in(block, first, count, State::warp), there = ~lanes_in(block, first, count, State::done);
   if (count < kWarp) there &= (1u << count) - 1;
   bool released = false;
@@ -76,13 +76,13 @@ KW_OURS static bool release_warp(Block& block, unsigned first, unsigned count) {
   return released;
 }
 
-KW_OURS static bool all_wait(const Block& block, State state) {
+KW_SCHEDULER static bool all_wait(const Block& block, State state) {
   for (unsigned i = 0; i < machine.threads; ++i)
     if (block.fibers[i].state != state && block.fibers[i].state != State::done) return false;
   return block.left != 0;
 }
 
-KW_OURS static bool release_block(Block& block) {
+KW_SCHEDULER static bool release_block(Block& block) {
   if (!all_wait(block, State::block)) return false;
   const Fiber* one = nullptr;
   unsigned long long count = 0, all = 1;
@@ -105,12 +105,12 @@ KW_OURS static bool release_block(Block& block) {
   return true;
 }
 
-KW_OURS static void set_ready(Block& block) {
+KW_SCHEDULER static void set_ready(Block& block) {
   for (unsigned i = 0; i < machine.threads; ++i)
     if (block.fibers[i].state != State::done) block.fibers[i].state = State::ready;
 }
 
-KW_OURS static bool release_clusters() {
+KW_SCHEDULER static bool release_clusters() {
   bool released = false;
   for (unsigned i = 0; i < machine.live_count; ++i) {
     unsigned cluster = machine.live[i]->cluster, there = 0;
@@ -128,13 +128,13 @@ KW_OURS static bool release_clusters() {
   return released;
 }
 
-KW_OURS static bool clusters_ended() {
+KW_SCHEDULER static bool clusters_ended() {
   for (unsigned i = 0; i < machine.live_count; ++i)
     if (machine.live[i]->left) return false;
   return machine.live_count % machine.cluster_size == 0;
 }
 
-KW_OURS static bool release_grid() {
+KW_SCHEDULER static bool release_grid() {
   if (machine.live_count == 0 || machine.admitted < machine.blocks) return false;
   for (unsigned i = 0; i < machine.live_count; ++i)
     if (!all_wait(*machine.live[i], State::grid)) return false;
@@ -142,14 +142,14 @@ KW_OURS static bool release_grid() {
   return true;
 }
 
-KW_OURS static bool anybody_spins() {
+KW_SCHEDULER static bool anybody_spins() {
   for (unsigned i = 0; i < machine.live_count; ++i)
     for (unsigned j = 0; j < machine.threads; ++j)
       if (machine.live[i]->fibers[j].state == State::ready) return true;
   return false;
 }
 
-[[noreturn]] KW_OURS static void report_standstill() {
+[[noreturn]] KW_SCHEDULER static void report_standstill() {
   static const char* const names[] = {"", "for lanes of its warp", "at __syncthreads", "for its cluster", "for the grid", ""};
   for (unsigned i = 0; i < machine.live_count; ++i) {
     const Block& block = *machine.live[i];

@@ -66,7 +66,7 @@ static Machine machine;
 static Fiber* current;
 static int budget;
 
-KW_OURS void report(const char* format, ...) {
+KW_SCHEDULER void report(const char* format, ...) {
   char text[512];
   va_list values;
   va_start(values, format);
@@ -80,7 +80,7 @@ KW_OURS void report(const char* format, ...) {
   _exit(97);
 }
 
-KW_OURS static void leave(bool for_good) {
+KW_SCHEDULER static void leave(bool for_good) {
   Fiber& fiber = *current;
 #if KW_ASAN
   __sanitizer_start_switch_fiber(for_good ? nullptr : &fiber.fake, machine.main.stack, machine.main.bytes);
@@ -93,13 +93,13 @@ KW_OURS static void leave(bool for_good) {
 #endif
 }
 
-KW_OURS static void wait(State state, int line) {
+KW_SCHEDULER static void wait(State state, int line) {
   current->line = line;
   current->state = state;
   leave(false);
 }
 
-KW_OURS void fiber_main() {
+KW_SCHEDULER void fiber_main() {
 #if KW_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &machine.main.stack, &machine.main.bytes);
 #endif
@@ -110,7 +110,7 @@ KW_OURS void fiber_main() {
   abort();
 }
 
-static inline unsigned chance(unsigned below) {
+__attribute__((KW_UNWATCHED)) static inline unsigned chance(unsigned below) {
   machine.chance ^= machine.chance << 13;
   machine.chance ^= machine.chance >> 7;
   machine.chance ^= machine.chance << 17;
@@ -119,14 +119,14 @@ static inline unsigned chance(unsigned below) {
 
 // In what order threads and warps take their turns: upwards, downwards, and from then on at random.
 enum class Order { up, down, random };
-static inline Order order() {
+__attribute__((KW_UNWATCHED)) static inline Order order() {
   return machine.calls == 0 ? Order::up : machine.calls == 1 ? Order::down : Order::random;
 }
-static inline unsigned turn(unsigned k, unsigned count, unsigned start) {
+__attribute__((KW_UNWATCHED)) static inline unsigned turn(unsigned k, unsigned count, unsigned start) {
   return order() == Order::up ? k : order() == Order::down ? count - 1 - k : (start + k) % count;
 }
 
-KW_OURS static void resume(Fiber& fiber) {
+KW_SCHEDULER static void resume(Fiber& fiber) {
   threadIdx = fiber.thread;
   budget = fiber.spun ? kSpinningTurn : kTurn;
   if (order() == Order::random) budget = 1 + static_cast<int>(chance(kLongestTurnByChance));
@@ -143,17 +143,17 @@ KW_OURS static void resume(Fiber& fiber) {
 }
 
 // Word by word and not by memcpy, which would find the sanitizer's red zones between the variables.
-__attribute__((noinline, no_sanitize_coverage, no_sanitize("address", "undefined"))) static void copy_words(
+KW_SCHEDULER static void copy_words(
     volatile unsigned long long* to, const volatile unsigned long long* from, unsigned long bytes) {
   for (unsigned long i = 0; i < bytes / 8; ++i) to[i] = from ? from[i] : ~0ull;
   auto* last_to = reinterpret_cast<volatile char*>(to);
   auto* last_from = reinterpret_cast<const volatile char*>(from);
   for (unsigned long i = bytes & ~7ul; i < bytes; ++i) last_to[i] = from ? last_from[i] : char(-1);
 }
-static unsigned long static_bytes() { return static_cast<unsigned long>(__stop_kw_shared - __start_kw_shared); }
-static unsigned long dynamic_bytes() { return (machine.geometry.shared + 7ul) & ~7ul; }
+__attribute__((KW_UNWATCHED)) static unsigned long static_bytes() { return static_cast<unsigned long>(__stop_kw_shared - __start_kw_shared); }
+__attribute__((KW_UNWATCHED)) static unsigned long dynamic_bytes() { return (machine.geometry.shared + 7ul) & ~7ul; }
 
-KW_OURS static void enter(Block& block) {
+KW_SCHEDULER static void enter(Block& block) {
   auto* fixed = reinterpret_cast<unsigned long long*>(__start_kw_shared);
   auto* dynamic = reinterpret_cast<unsigned long long*>(dynamic_shared);
   if (machine.inside != &block) {
@@ -173,7 +173,7 @@ KW_OURS static void enter(Block& block) {
 #include "kw_meet.h"
 
 // The lanes of one warp, until none of them can go on by itself. Says whether one ended or came to wait.
-KW_OURS static bool run_warp(Block& block, unsigned first) {
+KW_SCHEDULER static bool run_warp(Block& block, unsigned first) {
   unsigned count = machine.threads - first < kWarp ? machine.threads - first : kWarp;
   bool moved = false;
   do {
@@ -188,7 +188,7 @@ KW_OURS static bool run_warp(Block& block, unsigned first) {
   return moved;
 }
 
-KW_OURS static bool run_block(Block& block) {
+KW_SCHEDULER static bool run_block(Block& block) {
   enter(block);
   bool progress = false;
   for (;;) {
@@ -201,7 +201,7 @@ KW_OURS static bool run_block(Block& block) {
   }
 }
 
-KW_OURS static Block* new_block() {
+KW_SCHEDULER static Block* new_block() {
   if (Block* found = machine.free_blocks) {
     machine.free_blocks = found->next_free;
     return found;
@@ -223,7 +223,7 @@ KW_OURS static Block* new_block() {
 }
 
 // The next block of the grid becomes live; clusters come one after another, so that theirs are neighbours.
-KW_OURS static bool admit() {
+KW_SCHEDULER static bool admit() {
   if (machine.admitted == machine.blocks || machine.live_count >= machine.capacity) return false;
   const Geometry& g = machine.geometry;
   unsigned long long number = machine.admitted++;
@@ -246,7 +246,7 @@ KW_OURS static bool admit() {
   return true;
 }
 
-KW_OURS static void retire_ended() {
+KW_SCHEDULER static void retire_ended() {
   unsigned kept = 0;
   for (unsigned i = 0; i < machine.live_count; ++i) {
     Block* block = machine.live[i];
@@ -262,7 +262,7 @@ KW_OURS static void retire_ended() {
   machine.live_count = kept;
 }
 
-KW_OURS static void run_grid() {
+KW_SCHEDULER static void run_grid() {
   unsigned stalled = 0;  // rounds in which nobody ended or came to wait
   while (machine.retired < machine.blocks) {
     bool progress = machine.live_count == 0 && admit();
@@ -279,7 +279,7 @@ KW_OURS static void run_grid() {
   }
 }
 
-KW_OURS static void free_blocks() {
+KW_SCHEDULER static void free_blocks() {
   while (Block* block = machine.free_blocks) {
     machine.free_blocks = block->next_free;
     for (unsigned i = 0; i < machine.threads; ++i) machine.free_stacks[machine.stacks_free++] = block->fibers[i].stack;
@@ -293,7 +293,7 @@ KW_OURS static void free_blocks() {
 }  // namespace kw
 
 // Called by the compiler's instrumentation at every basic block of the candidate.
-extern "C" __attribute__((visibility("hidden"))) KW_OURS void __sanitizer_cov_trace_pc() {
+extern "C" __attribute__((visibility("hidden"))) KW_SCHEDULER void __sanitizer_cov_trace_pc() {
   if (--kw::budget > 0 || !kw::current) return;
   kw::leave(false);
 }
