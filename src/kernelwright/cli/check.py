@@ -13,6 +13,7 @@ from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import MAX_LINES
 from kernelwright.contracts.cuda.source import read_cuda_candidate
+from kernelwright.contracts.tunables import render
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
 from kernelwright.judge.words import SENTENCES, evidence_lines
@@ -32,7 +33,7 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
-    candidates = [read_cuda_candidate(path) for path in sources]
+    candidates = [render(read_cuda_candidate(path)) for path in sources]
     results = []
     with Checker(most_elements=largest) as checker, Progress(quiet=json) as progress:
         progress.start(task)

@@ -14,6 +14,7 @@ from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import show
 from kernelwright.contracts import contract_named, read_source
 from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.tunables import render
 from kernelwright.devices.names import Device, Kind, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import sandbox
@@ -76,7 +77,7 @@ def judge(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
-    candidates = [read_source(path, contract) for path in sources]
+    candidates = [render(read_source(path, contract)) for path in sources]
     where = _device(candidates, device)
     require(where, at_a_glance=not own_oracle)
     if require_sandbox is not None:

@@ -10,11 +10,11 @@ import random
 from dataclasses import replace
 from typing import Protocol
 
+from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.score import fraction_of_bound
 from kernelwright.search.state import Entry, Standing, State
-from kernelwright.search.tunables import TunableError, declared
 
 BATCH = 4  # proposals asked for at a time
 BARREN = 6  # answers without anything new after which nothing is left

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pydantic import ValidationError
 
 from kernelwright.contracts.candidate import MAX_BYTES
+from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
@@ -15,7 +16,6 @@ from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
 from kernelwright.search.policy import SWEPT
 from kernelwright.search.state import Entry, State
-from kernelwright.search.tunables import TunableError, render, variants
 
 MOST_VARIANTS = 12
 NAME_LENGTH = 60

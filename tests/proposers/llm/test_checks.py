@@ -34,6 +34,14 @@ def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(signature
     assert any("error:" in line and "kernel.cpp" in line for line in fault.lines)
 
 
+def test_a_tunable_has_its_first_value_when_it_is_checked(signatures: tuple[Signature, ...]) -> None:
+    source = next((KERNELS / "kernels" / "rmsnorm").glob("*.cpp")).read_text()
+    with_one = f"// tunable: WIDE = 8, 16\n{source}\nconstexpr int used = WIDE;\n"
+    assert first_fault(Candidate("cpp", with_one, "a"), (Compiles(signatures),)) is None
+    fault = first_fault(Candidate("cpp", f"// tunable: WIDE = \n{source}", "a"), (Compiles(signatures),))
+    assert fault is not None and fault.sentence == "a tunable cannot be understood"
+
+
 def test_an_answer_cannot_read_files_while_it_is_compiled(signatures: tuple[Signature, ...], tmp_path: Path) -> None:
     secret = tmp_path / "secret.h"
     secret.write_text("int the_secret_number_31337;\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -16,17 +17,22 @@ from kernelwright.judge.oracle.pool import Pool
 from kernelwright.judge.oracle.workplace import Workplace
 from kernelwright.tasks.model import Signature, Task, Workload
 
+POOL_SHARE = 0.3  # of the device's memory, for all pools together
+MOST_POOLS = 4 << 30  # of the host's, where others want to work too
 GPU_SHARE = 0.6  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
 
 
 class Place(Protocol):
     kind: Kind
     torch_device: torch.device
-    memory_bytes: int
+    pool_bytes: int
 
     def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace: ...
 
     def peaks(self) -> Message: ...
+
+    def tidy(self) -> None:
+        """Gives back memory that is not in use, before a runner comes."""
 
 
 def place_on(device: Device) -> Place:
@@ -38,7 +44,7 @@ class CpuPlace:
 
     def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
-        self.memory_bytes = probe().memory_bytes
+        self.pool_bytes = min(int(probe().memory_bytes * POOL_SHARE), MOST_POOLS)
 
     def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace:
         return Bench(task, workload, signature, pool)
@@ -47,6 +53,10 @@ class CpuPlace:
         from kernelwright.devices.peaks_cpu import cpu_peaks
 
         return asdict(cpu_peaks())
+
+    def tidy(self) -> None:
+        """Values come and go in other sizes than references do, and leave holes."""
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class GpuPlace:
@@ -58,7 +68,7 @@ class GpuPlace:
         self._index = index
         self._gpu = nvidia.probe(index)
         self.torch_device = torch.device("cuda", index)
-        self.memory_bytes = self._gpu.memory_bytes
+        self.pool_bytes = int(self._gpu.memory_bytes * POOL_SHARE)
         cuda: Any = torch.cuda
         if not cuda.is_available():
             raise CannotDecide(f"torch {torch.__version__} cannot use the GPU: install a build of it with CUDA")
@@ -76,3 +86,6 @@ class GpuPlace:
         found = asdict(gpu_peaks(self._gpu))
         torch.cuda.empty_cache()
         return found
+
+    def tidy(self) -> None:
+        """torch keeps what it frees, and gives it back where others need it (GPU_SHARE)."""

@@ -31,7 +31,6 @@ from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
 from kernelwright.tasks.sources import sources_of
 
-POOL_SHARE = 0.3  # of the device's memory, for all pools together
 OPEN_BENCHES = 8
 
 
@@ -48,7 +47,7 @@ class Oracle:
         self._bench: Workplace | None = None
         self._trials: Iterator[Item] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
-        self._capacity = int(self._place.memory_bytes * POOL_SHARE)
+        self._capacity = self._place.pool_bytes
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
@@ -121,6 +120,7 @@ class Oracle:
         self._bench = self._benches[key]
         self._pools[key] = self._pools.pop(key)
         others = self._make_room(key)
+        self._place.tidy()
         self._bench.blank()
         capacity = max(self._capacity - others, self._capacity // 4)
         self._trials = self._bench.pool.trials(runner, capacity, [Draw(**draw) for draw in first])

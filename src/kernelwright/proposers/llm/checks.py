@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from kernelwright.contracts import HOST_CONTRACTS, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import split
 from kernelwright.contracts.cuda.target import HOPPER, Target, architecture
+from kernelwright.contracts.tunables import TunableError, render
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
 from kernelwright.judge.build import BuildFailure, build
@@ -118,8 +119,13 @@ def has_nvrtc() -> bool:
 
 
 def first_fault(candidate: Candidate, checks: tuple[Check, ...]) -> Fault | None:
+    """Of the candidate as it will be judged, with the first values of its tunables."""
+    try:
+        rendered = render(candidate)
+    except TunableError as error:
+        return Fault("a tunable cannot be understood", (str(error),))
     for check in checks:
-        fault = check(candidate)
+        fault = check(rendered)
         if fault is not None:
             return fault
     return None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
-from kernelwright.search.tunables import TunableError, declared, render, variants
+from kernelwright.contracts.tunables import TunableError, declared, render, variants
 
 CPP = Candidate("cpp", "// tunable: BLOCK = 32, 64, 128\n  // tunable: FAST = true, false\nint a[BLOCK];\n", "k")
 CUDA = Candidate(
