@@ -3,8 +3,8 @@
     python benchmarks/search_policies.py [--seeds 5] [--budget 300evals]                       on a toy landscape
     python benchmarks/search_policies.py --task TASK --budget 40evals --name templates_cpu     on real templates
 
-On real templates every candidate is judged once and remembered, so that all policies and seeds meet the same landscape;
-a final gets the same verdict again. Writes benchmarks/results/search_policies_NAME.json.
+On real templates every candidate is judged twice, the less lucky verdict is remembered, and all policies and seeds meet
+the same landscape; a final gets the same verdict again. Writes benchmarks/results/search_policies_NAME.json.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from kernelwright.search.journal import read  # noqa: E402
 from kernelwright.search.judging import Judging, Remote, Terms  # noqa: E402
 from kernelwright.search.policies import POLICIES, policy_named  # noqa: E402
 from kernelwright.search.run import take_up  # noqa: E402
+from kernelwright.search.score import provisional  # noqa: E402
 from kernelwright.search.session import Wishes, begin, runs_in  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 
@@ -103,9 +104,9 @@ def toy_runs(seeds: int, budget: str, root: Path) -> list[Path]:
 
 @dataclass
 class Remembered:
-    """A judge that judges each candidate once, quickly."""
+    """A judge that judges each candidate twice, quickly, and keeps the less lucky verdict."""
 
-    judge_once: Judging
+    inner: Judging
     settings: Settings
     known: dict[str, Verdict] = field(default_factory=dict)
 
@@ -113,7 +114,8 @@ class Remembered:
         self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
     ) -> Verdict:
         if candidate.id not in self.known:
-            self.known[candidate.id] = self.judge_once.judge(task, candidate, self.settings, progress, deadline)
+            both = [self.inner.judge(task, candidate, self.settings, progress, deadline) for _ in range(2)]
+            self.known[candidate.id] = min(both, key=lambda verdict: provisional(verdict) or 0.0)
         return self.known[candidate.id]
 
 

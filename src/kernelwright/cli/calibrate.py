@@ -20,6 +20,7 @@ from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.llm.config import read_config
 from kernelwright.llm.ensemble import open_ensemble
+from kernelwright.llm.replaying import replayed
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibrating import FAULTY, PUBLISHED, Terms, calibrated, measure, sampled
 from kernelwright.proposers.llm.calibration import Calibration, default_path, save
@@ -27,6 +28,7 @@ from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_plant
 from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.showing import shown_task
 from kernelwright.search import budget as budgets
+from kernelwright.search.asking import Recorded
 from kernelwright.search.labels import from_runs
 from kernelwright.search.session import DEFAULT_ROOT, find
 
@@ -75,7 +77,9 @@ def verifiers(
     questions = sampled(labelled, most, seed)
     limit = budgets.parse(budget).usd if budget is not None else None
     names = tuple(member.name for member in config.members)
-    with open_ensemble(config, limit_usd=limit, record=record, replay=replay) as asked:
+    Recorded(record, replay).check(asks_models=True)
+    opened = open_ensemble(config, limit_usd=limit, record=record) if replay is None else replayed(config, replay)
+    with opened as asked:
         found = measure(asked, names, questions, _grounds(), seed)
     terms = Terms(
         evaluation_seconds if evaluation_seconds is not None else past.seconds or EVALUATION_SECONDS,
@@ -83,7 +87,7 @@ def verifiers(
         past.faulty if past.faulty is not None else FAULTY,
     )
     result = calibrated(found, terms)
-    place = default_path() if keep else None
+    place = default_path() if keep and replay is None else None
     if place is not None:
         save(place, result)
     if json:
@@ -96,7 +100,7 @@ def verifiers(
         )
         print_json(told)
     else:
-        _show(console(), result, labelled, place)
+        _show(console(), result, labelled, place, recorded=replay is not None)
 
 
 def _grounds() -> Callable[[str, str], Ground]:
@@ -111,7 +115,7 @@ def _grounds() -> Callable[[str, str], Ground]:
     return ground
 
 
-def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Path | None) -> None:
+def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Path | None, *, recorded: bool) -> None:
     out.print(
         f"{len(labelled)} candidates with known faults; an evaluation takes {found.evaluation_seconds:.1f} s here"
     )
@@ -129,6 +133,9 @@ def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Pat
             "not known" if one.usd is None else f"{one.usd:.4f}",
         )
     out.print(table)
+    if recorded:
+        out.print("  answers come from recordings: what asking takes is not known, and nothing is kept")
+        return
     for name, pays in found.pays.items():
         said = "[green]on[/] " if pays else "[yellow]off[/]"
         out.print(f"  {said}  {name.removeprefix('verify-')}: {escape(found.why[name])}", soft_wrap=True)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from kernelwright.llm.config import Member
+from kernelwright.llm.config import EnsembleConfig, Member
+from kernelwright.llm.ensemble import Ensemble
 from kernelwright.llm.model import FailureKind
+from kernelwright.llm.purse import Purse
 from kernelwright.llm.recording import Recording, Replayer
 from kernelwright.llm.wire import Brought, Request
 
@@ -38,3 +40,8 @@ class SeedReplayer(Replayer):
 
 def _key(request: Request) -> _Key:
     return request.seed, request.attempt, len(request.turns)
+
+
+def replayed(config: EnsembleConfig, folder: Path) -> Ensemble:
+    """An ensemble that answers from recordings, with no pauses and no money."""
+    return Ensemble(config, SeedReplayer(folder), Purse(None), patient=False)

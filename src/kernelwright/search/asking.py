@@ -11,9 +11,8 @@ from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, Estimate
-from kernelwright.llm.purse import Purse
 from kernelwright.llm.recording import require_recordings
-from kernelwright.llm.replaying import SeedReplayer
+from kernelwright.llm.replaying import replayed
 from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibration import verifiers_in_use
@@ -56,7 +55,7 @@ def open_models(run: Started, budget: Budget, spent: float, recorded: Recorded) 
     if run.ensemble is None:
         raise KernelwrightError("the proposer llm needs models: name some with --models or --ensemble")
     if recorded.replay is not None:
-        return Ensemble(run.ensemble, SeedReplayer(recorded.replay), Purse(None), patient=False)
+        return replayed(run.ensemble, recorded.replay)
     return open_ensemble(run.ensemble, limit_usd=budget.usd, record=recorded.record, spent=spent)
 
 

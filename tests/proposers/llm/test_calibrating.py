@@ -159,3 +159,22 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(kept) == 1 and Calibration.model_validate_json(kept[0].read_text()).measured
     bad = CliRunner().invoke(app, ["calibrate", "verifiers", "--models", "ollama:m"])
     assert isinstance(bad.exception, KernelwrightError) and "nothing to measure on" in str(bad.exception)
+
+
+def test_a_recorded_calibration_is_replayed_and_not_kept(tmp_path: Path) -> None:
+    """By the seed of each question: prompts tell of measured peaks, which no two machines share."""
+    with serving(lambda seen: Good(text='{"passes": true}')) as server:
+        command = ["calibrate", "verifiers", "--models", f"{server.url}#m"]
+        options = [*command, "--pairs", str(PAIRS), "--most", "2", "--json"]
+        first = CliRunner().invoke(app, [*options, "--record", str(tmp_path / "tape"), "--no-save"])
+        assert first.exit_code == 0, first.output
+    for path in (tmp_path / "tape").iterdir():  # as another machine would ask
+        path.write_text(path.read_text().replace("# The device", "# Another device"))
+        path.rename(path.with_stem(f"0{path.stem[1:]}"))
+    second = CliRunner().invoke(app, [*options, "--replay", str(tmp_path / "tape")])
+    assert second.exit_code == 0, second.output
+    one, other = json.loads(first.stdout), json.loads(second.stdout)
+    assert other["saved"] is None
+    counted = ("right_alarms", "false_alarms", "missed", "right_passes", "unanswered")
+    for before, after in zip(one["calibration"]["measured"], other["calibration"]["measured"], strict=True):
+        assert [before[name] for name in counted] == [after[name] for name in counted]
