@@ -35,9 +35,11 @@ from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
+from kernelwright.paths import cache_dir  # noqa: E402
 
 _home = tempfile.TemporaryDirectory(prefix="kernelwright-claims-")
 Path(_home.name).chmod(0o755)
+(Path(_home.name) / "cache").symlink_to(cache_dir())  # what was compiled before need not be compiled again
 os.environ["KERNELWRIGHT_HOME"] = _home.name
 
 LOOK = Settings((), effort=Effort(6, 6), safety=False, public_only=True, device=CUDA)
