@@ -2,10 +2,11 @@
 
     python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--seconds N] [--out DIR]
 
-DIR/TASK holds candidates for a task (`:` in its name written as `_`). The fastest of them is judged twice: on the
-public workload against eager and `compile-best`, and on public and hidden workloads, with sanitizers, against eager
-alone, since compiling for hidden sizes takes minutes. Writes claims_gpu.json as it goes, and kernel and certificates
-under optimized/cuda. The judge's key is made for this and thrown away.
+DIR/TASK holds candidates for a task (`:` in its name written as `_`), as benchmarks/results/optimized/cuda does. The
+fastest of them is judged twice: on the public workload against eager, `compile-best` and, for a backward,
+`compile-training`; and on public and hidden workloads, with sanitizers, against eager alone, since compiling for hidden
+sizes takes minutes. Writes claims_gpu.json as it goes, and kernel and certificates under optimized/cuda. The judge's
+key is made for this and thrown away.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ import shutil
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_run import CUDA, told  # noqa: E402
+from benchmarks.gpu_run import CUDA, commit, told  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
 from kernelwright.contracts import Candidate, read_source  # noqa: E402
+from kernelwright.contracts.tunables import render  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import certificate  # noqa: E402
@@ -36,6 +39,7 @@ from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 from kernelwright.paths import cache_dir  # noqa: E402
+from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 _home = tempfile.TemporaryDirectory(prefix="kernelwright-claims-")
 Path(_home.name).chmod(0o755)
@@ -67,7 +71,7 @@ def main() -> None:
                 rows[ref] = _claimed(judge, ref, options)
             except KernelwrightError as error:
                 rows[ref] = {"undecided": str(error)}
-            rows[ref]["seconds"] = time.perf_counter() - begin
+            rows[ref] |= {"seconds": time.perf_counter() - begin, "commit": commit()}
             path.write_text(json.dumps(report, indent=1) + "\n")
             print(f"{ref}: {_line(rows[ref])}", flush=True)
 
@@ -83,20 +87,27 @@ def _options() -> argparse.Namespace:
 
 def _claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
     name = ref.replace(":", "_")
-    candidates = [read_source(path) for path in sorted((options.sources / name).iterdir())]
+    folder = options.out / "optimized" / "cuda" / name
+    candidates = [render(read_source(path)) for path in sorted((options.sources / name).glob("*.cu"))]
+    shutil.rmtree(folder, ignore_errors=True)  # what was claimed before is claimed no more
     looks = [judge.judge(ref, candidate).workloads for candidate in candidates] if len(candidates) > 1 else []
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
     chosen = candidates[times.index(min(times))]
-    public = judge.judge(ref, chosen, settings=PUBLIC)
+    public = judge.judge(ref, chosen, settings=_public(ref))
     if public.verdict is not Outcome.accepted:
         return {"public": told(public)}
     hidden = judge.judge(ref, chosen, settings=HIDDEN)
-    _keep(options.out / "optimized" / "cuda" / name, chosen, (public, hidden))
+    if hidden.verdict is Outcome.accepted:
+        _keep(folder, chosen, (public, hidden))
     return {"public": told(public), "hidden": told(hidden), "looked_us": [value * 1e6 for value in times]}
 
 
+def _public(ref: str) -> Settings:
+    names = (*PUBLIC.baselines, "compile-training") if resolve(ref, "cuda").pullback is not None else PUBLIC.baselines
+    return replace(PUBLIC, baselines=names)
+
+
 def _keep(folder: Path, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "kernel.cu").write_text(candidate.source)
     for verdict in verdicts:

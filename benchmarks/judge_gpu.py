@@ -30,7 +30,19 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu_rows import rows  # noqa: E402
-from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, row, settings, timed, told, variant  # noqa: E402
+from benchmarks.gpu_run import (  # noqa: E402
+    CUDA,
+    EXAMPLE,
+    EXPLOITS,
+    KERNELS,
+    Run,
+    commit,
+    row,
+    settings,
+    timed,
+    told,
+    variant,
+)
 from benchmarks.kbench_harness import harness  # noqa: E402
 
 from kernelwright.contracts import read_source  # noqa: E402
@@ -281,13 +293,6 @@ def machine() -> dict[str, Any]:
     return {"gpu": asdict(gpu), "state": asdict(nvidia.state(gpu)), "python": platform.python_version()}
 
 
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"
-
-
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
@@ -311,7 +316,8 @@ def main() -> None:
     target: Path = arguments.out / "judge_gpu.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {}
-    report |= {"machine": machine(), "command": "python benchmarks/judge_gpu.py " + " ".join(sys.argv[1:])}
+    report["machine"] = machine()
+    command = "python benchmarks/judge_gpu.py " + " ".join(sys.argv[1:])
     end = time.monotonic() + arguments.seconds
     failed = []
 
@@ -333,7 +339,8 @@ def main() -> None:
                 traceback.print_exc()
                 report[name] = {"failed": f"{type(error).__name__}: {error}"}
                 failed.append(name)
-        report.setdefault("taken", {})[name] = {"commit": commit(), "seconds": time.perf_counter() - begin}
+        taken = {"commit": commit(), "seconds": time.perf_counter() - begin, "command": command}
+        report.setdefault("taken", {})[name] = taken
         keep(name, report[name])
         print(f"{name}: {report['taken'][name]['seconds']:.0f} s", flush=True)
     print(f"written: {target}")

@@ -190,7 +190,11 @@ def gpu(report: dict[str, Any]) -> list[str]:
     if not report:
         return []
     name = report["machine"].get("gpu", {}).get("name", "a GPU")
-    parts = [f"\n## On a GPU\n\n{name}; `{report['command']}` ({taken(report)})."]
+    runs: dict[str, list[str]] = {}
+    for section, where in report["taken"].items():
+        runs.setdefault(f"`{where['command']}` at {where['commit']}", []).append(section)
+    said = "; ".join(f"{', '.join(sections)} by {how}" for how, sections in runs.items())
+    parts = [f"\n## On a GPU\n\n{name}; {said}."]
     calls = {name: found for name, found in report.get("commands", {}).items() if "median_seconds" in found}
     batches = {name: found for name, found in report.get("batch", {}).items() if "per_minute" in found}
     if calls or batches:
@@ -206,12 +210,14 @@ def gpu(report: dict[str, Any]) -> list[str]:
         parts.append(table(("workload", "largest over smallest, less 1"), rows))
     hostile = report.get("hostile", {})
     if "inside_band" in hostile:
-        judged, accepted = hostile["judged"], len(hostile["accepted"])
+        accepted = [entry["name"] for entry in hostile["outcomes"] if entry["verdict"] == "accepted"]
+        sources, rejected = len({entry["name"] for entry in hostile["outcomes"]}), hostile["judged"] - len(accepted)
         inside, workloads = sum(hostile["inside_band"].values()), len(hostile["inside_band"])
         parts.append(
-            f"\nAn honest kernel was {hostile['before']['verdict']}; then came {judged} hostile candidates, of "
-            f"which {accepted} were accepted; then it was {hostile['after']['verdict']}, with its time inside the band "
-            f"on {inside} of {workloads} workloads."
+            f"\nAn honest kernel was {hostile['before']['verdict']}; then came {hostile['judged']} hostile candidates "
+            f"of {sources} kinds, of which {rejected} were rejected. Accepted: {', '.join(accepted) or 'none'}, whose "
+            "results are right, and whose memory is given back with its process. Then the honest one was "
+            f"{hostile['after']['verdict']}, with its time inside the band on {inside} of {workloads} workloads."
         )
     measured = [row for row in report.get("rows", {}).get("rows", []) if "us" in row]
     if measured:

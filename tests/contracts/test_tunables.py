@@ -81,3 +81,9 @@ def test_variants_are_different_renderable_and_within_the_limit(sizes: list[int]
     found = variants(candidate, limit, seed)
     sources = {render(candidate, values).source for values in found}
     assert len(sources) == len(found) <= limit and render(candidate).source not in sources
+
+
+def test_a_long_line_of_blanks_is_read_at_once() -> None:
+    """It took an hour where blanks were tried in every split."""
+    with pytest.raises(TunableError, match="cannot read"):
+        declared(Candidate("cpp", f"// tunable: A = a{' ' * 900_000}b\n"))

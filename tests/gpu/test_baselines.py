@@ -48,12 +48,12 @@ def test_a_baseline_is_right_and_both_clocks_agree(name: str, bench: Bench) -> N
 
 @pytest.mark.gpu
 @pytest.mark.compile
-def test_the_best_compile_of_a_backward_is_right() -> None:
-    """Compiled as a whole and as training does it; whichever is faster, its results are the oracle's."""
-    settings = Settings(("compile-best",), effort=Effort(6, 6), safety=False, public_only=True, device=Device("cuda"))
+def test_a_backward_compiled_as_training_has_it_is_right() -> None:
+    names = ("compile-default", "compile-training")
+    settings = Settings(names, effort=Effort(6, 6), safety=False, public_only=True, device=Device("cuda"))
     task = "linear:backward@rows=64,features=128,units=10"
     candidate = make(resolve(task, "cuda"), "cuda").propose(Request(Operator.fresh, 1, 0))[0].candidate
     with Judge(settings) as judge:
         verdict = judge.judge(task, candidate)
     assert verdict.verdict is Outcome.accepted, verdict.evidence
-    assert [entry.baseline for entry in verdict.workloads[0].baselines] == ["compile-best"]
+    assert [entry.baseline for entry in verdict.workloads[0].baselines] == [*names]

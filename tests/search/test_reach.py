@@ -62,3 +62,10 @@ def test_a_run_that_is_taken_up_again_asks_again() -> None:
     state.apply(Continued(at=1000.0, budget="1000evals"))
     (ask,) = decide(state, Greedy())
     assert isinstance(ask, Ask)
+
+
+@pytest.mark.parametrize("kind", [FailureKind.over_budget, FailureKind.not_recorded])
+def test_what_was_never_sent_is_no_answer(kind: FailureKind) -> None:
+    gone = FailureKind.unavailable
+    (stop,) = decide(after(("one", gone), ("two", kind), ("two", gone), ("one", gone), ("two", gone)), Greedy())
+    assert isinstance(stop, Stop) and stop.reason is StopReason.unanswered

@@ -57,7 +57,8 @@ def judge(
     baseline: Annotated[
         list[str] | None,
         typer.Option(
-            help="Compare with this only (eager, compile; on a GPU also compile-best, compile-default); repeatable."
+            help="Compare with this only (eager, compile; on a GPU also compile-best, compile-default, "
+            "compile-training); repeatable."
         ),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,

@@ -90,9 +90,9 @@ def _view(
     if source is not None:
         if stage in ABOUT_A_FAILURE:
             raise KernelwrightError(f"{stage} is about a failure, and nobody has judged a --source: {NAME_A_FAILURE}")
-        subject = shown_source(read_source(source, ground.contract))
-        view = ground.about(stage, subject)
-        return view.model_copy(update={"parents": (subject,), "variety": seed})
+        shown = shown_source(read_source(source, ground.contract))
+        view = ground.about(stage, shown)
+        return view.model_copy(update={"parents": (shown,), "variety": seed})
     if stage is Stage.translate:
         return ground.view(Request(Operator.fresh, 1, request_seed(seed, 1), number=1))
     entry = _entry(state, number, stage)

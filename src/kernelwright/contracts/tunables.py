@@ -21,7 +21,7 @@ from kernelwright.errors import KernelwrightError
 
 MOST_TUNABLES, MOST_VALUES = 8, 32
 _VALUE = r"-?[0-9]+(?:\.[0-9]+)?|[A-Za-z_]\w*"
-_DECLARED = r"tunable:[ \t]*(?P<name>\w+)[ \t]*=[ \t]*(?P<values>[^\n]*?)[ \t]*"
+_DECLARED = r"tunable:[ \t]*(?P<name>\w+)[ \t]*=[ \t]*(?P<values>[^\n]*)"
 _CPP = re.compile(rf"^[ \t]*(?:\#define[ \t]+(?P<defined>\w+)[ \t]+(?P<now>\S+)[ \t]+)?//[ \t]*{_DECLARED}$", re.M)
 _PYTHON = re.compile(rf"^(?:(?P<defined>\w+)[ \t]*=[ \t]*(?P<now>\S+)[ \t]+)?\#[ \t]*{_DECLARED}$", re.M)
 
@@ -101,7 +101,7 @@ def _tunable(match: re.Match[str]) -> Tunable:
         raise TunableError(f"tunable {name!r} is no name; write a word such as BLOCK")
     for value in values:
         if not re.fullmatch(_VALUE, value):
-            raise TunableError(f"tunable {name}: cannot read {value!r}; write numbers or words between commas")
+            raise TunableError(f"tunable {name}: cannot read {value[:40]!r}; write numbers or words between commas")
     if len(set(values)) != len(values):
         raise TunableError(f"tunable {name}: has the same value twice")
     if len(values) > MOST_VALUES:

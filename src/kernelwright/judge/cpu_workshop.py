@@ -22,6 +22,8 @@ from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 from kernelwright.judge.warden import Subject
 from kernelwright.version import __version__
 
+NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
+
 
 class CpuWorkshop:
     def __init__(self, key: bytes, threads: int, session: str | None) -> None:
@@ -120,8 +122,11 @@ class CpuJob:
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         return result
 
+    def known_profile(self, _: Posed) -> Profile | None:
+        return NO_PROFILE
+
     def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
-        return Profile(missing="kernels are profiled on GPUs alone")
+        return NO_PROFILE
 
     def close(self) -> None:
         """Every runner has ended with its workload."""

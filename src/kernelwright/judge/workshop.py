@@ -37,6 +37,9 @@ class Job(Protocol):
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         """Adds what only the device knows of the trials that have just ended."""
 
+    def known_profile(self, posed: Posed) -> Profile | None:
+        """What needs no call: it was had before, or cannot be had here."""
+
     def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
         """One call under the device's profiler, on values that the oracle loads. Nothing that it meets is a fault."""
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from kernelwright.llm.model import Called, FailureKind
 
-NOBODY = (FailureKind.unavailable, FailureKind.timed_out)  # anything else, a refusal too, comes from somebody
+NOBODY = (FailureKind.unavailable, FailureKind.timed_out)
+NOT_SENT = (FailureKind.over_budget, FailureKind.not_recorded)  # anything else, a refusal too, comes from somebody
 ENOUGH = 4  # calls in a row, each of them several attempts, after which nobody is there
 
 
@@ -20,6 +21,8 @@ class Reach:
     why: str = ""
 
     def after(self, call: Called) -> Reach:
+        if call.outcome in NOT_SENT:
+            return self
         if call.outcome not in NOBODY:
             return Reach(True, {name: count for name, count in self.missed.items() if name != call.member}, self.why)
         missed = {**self.missed, call.member: self.missed.get(call.member, 0) + 1}

@@ -175,8 +175,9 @@ def carry_on(
     run = take_up(folder, budget, time.time())
     try:
         return _driven(run, about, view, own_oracle=own_oracle, terms=terms or Terms(), recorded=recorded)
-    except KeyboardInterrupt as interrupt:  # before there was a driver to stop
-        run.append(Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or BY_HAND))
+    except KeyboardInterrupt as interrupt:  # before there was a driver to stop, or after it has
+        if run.state.stopped is None:
+            run.append(Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or BY_HAND))
         return run.state
     finally:
         run.close()

@@ -12,9 +12,10 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
-from kernelwright.judge.gpu.client import Faulted, LauncherProcess
+from kernelwright.judge.gpu.client import LauncherProcess
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.limits import Limits
+from kernelwright.judge.gpu.profiler import ENDED
 from kernelwright.judge.gpu.program import FunctionUse
 from kernelwright.judge.gpu.sanitize import Inspection
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
@@ -111,18 +112,17 @@ class GpuJob:
             return SpeedStatus.investigate
         return result.speed
 
+    def known_profile(self, posed: Posed) -> Profile | None:
+        return self._shop.profiler.known(self._built[posed])
+
     def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
-        shop, built = self._shop, self._built[posed]
-        known = shop.profiler.known(built)
-        if known is not None:
-            return known
-        try:
-            with shop.working():
-                shop.oracle.load()
-                return shop.profiler.profile(built, descriptors, fresh_word())
-        except Faulted as fault:  # launches that run side by side may wait for each other for ever under a profiler
+        shop = self._shop
+        with shop.working():
+            shop.oracle.load()
+            told = shop.profiler.profile(self._built[posed], descriptors, fresh_word())
+        if told.missing.startswith(ENDED):
             shop.recover()
-            return Profile(missing=f"the call ended under the profiler: {fault.message}")
+        return told
 
     def close(self) -> None:
         if self._launcher is not None:
