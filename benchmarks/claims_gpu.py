@@ -32,6 +32,7 @@ from benchmarks.templates_gpu import ROWS  # noqa: E402
 from kernelwright.contracts import Candidate, read_source  # noqa: E402
 from kernelwright.contracts.tunables import render  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
+from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
@@ -54,6 +55,10 @@ HIDDEN = Settings(("eager",), effort=CAREFUL, certify=True, device=CUDA)
 
 def main() -> None:
     options = _options()
+    try:
+        require(CUDA)
+    except KernelwrightError as error:
+        raise SystemExit(f"claims_gpu.py: {error}") from None
     path: Path = options.out / "claims_gpu.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}

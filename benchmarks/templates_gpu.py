@@ -30,6 +30,7 @@ from benchmarks.gpu_run import CUDA, row  # noqa: E402
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.cuda.target import Target, architecture  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
+from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda  # noqa: E402
@@ -82,6 +83,10 @@ class Made:
 
 def main() -> None:
     options = _options()
+    try:
+        require(CUDA)
+    except KernelwrightError as error:
+        raise SystemExit(f"templates_gpu.py: {error}") from None
     path: Path = options.out / "templates_gpu.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
