@@ -2,11 +2,11 @@
 
     python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--seconds N] [--out DIR]
 
-DIR/TASK holds candidates for a task (`:` in its name written as `_`), as benchmarks/results/optimized/cuda does. The
-fastest of them is judged twice: on the public workload against eager, `compile-best` and, for a backward,
-`compile-training`; and on public and hidden workloads, with sanitizers, against eager alone, since compiling for hidden
-sizes takes minutes. Writes claims_gpu.json as it goes, and kernel and certificates under optimized/cuda. The judge's
-key is made for this and thrown away.
+DIR/TASK holds candidates for a task (`:` in its name written as `_`): what templates_gpu.py kept, or the kernels in
+benchmarks/results/optimized/cuda to judge them again. The fastest is judged twice: on the public workload against
+eager, `compile-best` and, for a backward, `compile-training`; and on public and hidden workloads, with sanitizers,
+against eager alone, since compiling for hidden sizes takes minutes. Writes claims_gpu.json as it goes, and kernel and
+certificates under optimized/cuda. The judge's key is made for this and thrown away.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_run import CUDA, commit, told  # noqa: E402
+from benchmarks.gpu_run import CUDA, told  # noqa: E402
+from benchmarks.revision import commit  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
 from kernelwright.contracts import Candidate, read_source  # noqa: E402

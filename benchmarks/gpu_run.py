@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,10 +110,3 @@ def row(result: WorkloadResult) -> dict[str, Any]:
 
 def _us(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e6
-
-
-def commit() -> str:
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() or "unknown"

@@ -27,6 +27,10 @@ EXAMPLE = ROOT / "examples" / "rmsnorm.cpp"
 _home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
 os.environ["KERNELWRIGHT_HOME"] = _home.name
 
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.revision import commit  # noqa: E402
+
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
 from kernelwright.devices.cpu import probe  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
@@ -165,11 +169,6 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], Any]] = {
     "workloads": workloads,
     "commands": commands,
 }
-
-
-def commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> None:

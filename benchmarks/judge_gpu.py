@@ -36,7 +36,6 @@ from benchmarks.gpu_run import (  # noqa: E402
     EXPLOITS,
     KERNELS,
     Run,
-    commit,
     row,
     settings,
     timed,
@@ -44,6 +43,7 @@ from benchmarks.gpu_run import (  # noqa: E402
     variant,
 )
 from benchmarks.kbench_harness import harness  # noqa: E402
+from benchmarks.revision import commit  # noqa: E402
 
 from kernelwright.contracts import read_source  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402

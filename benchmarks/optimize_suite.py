@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -23,12 +22,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernelwright.proposers.templates import make
-from kernelwright.proposers.templates.graph import CannotExpressError
-from kernelwright.tasks.resolve import resolve
-from kernelwright.tasks.suites import suite
-
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.revision import commit  # noqa: E402
+
+from kernelwright.proposers.templates import make  # noqa: E402
+from kernelwright.proposers.templates.graph import CannotExpressError  # noqa: E402
+from kernelwright.tasks.resolve import resolve  # noqa: E402
+from kernelwright.tasks.suites import suite  # noqa: E402
+
 RESULTS = ROOT / "benchmarks" / "results"
 CONTRACTS = {"cpu": "cpp", "cuda": "cuda"}
 SUFFIX = {"cpp": "kernel.cpp", "cuda": "kernel.cu"}
@@ -36,19 +39,14 @@ SUFFIX = {"cpp": "kernel.cpp", "cuda": "kernel.cu"}
 
 def main() -> None:
     options = _options()
-    path = options.out / f"optimize_{options.device}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    until = time.monotonic() + options.seconds
+    path = RESULTS / f"optimize_{options.device}.json"
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     report["command"] = "python benchmarks/optimize_suite.py " + " ".join(sys.argv[1:])
     rows = report.setdefault("tasks", {})
     with tempfile.TemporaryDirectory(prefix="kernelwright-suite-") as home:
         for ref in options.only or suite(options.suite):
             begin = time.monotonic()
-            if begin > until:
-                print(ref, "left out: no time")
-                continue
-            rows[ref] = {**_optimized(ref, Path(home), options), "commit": _commit(), "budget": options.budget}
+            rows[ref] = {**_optimized(ref, Path(home), options), "commit": commit(), "budget": options.budget}
             rows[ref]["seconds"] = round(time.monotonic() - begin, 1)
             path.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
             print(ref, _line(rows[ref]), flush=True)
@@ -63,9 +61,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--baselines", nargs="*", default=[], help="Instead of the usual ones.")
     parser.add_argument("--only", nargs="*", help="These tasks instead of the whole suite.")
-    parser.add_argument("--starts", type=Path, help="Begin from the kernels in DIR/TASK.")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="After which no other task is begun.")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
 
@@ -79,19 +74,17 @@ def _optimized(ref: str, home: Path, options: argparse.Namespace) -> dict[str, A
     command += ["--budget", options.budget, "--policy", options.policy, "--seed", str(options.seed)]
     command += ["--runs", str(home / "runs"), "--json"]
     command += [word for name in options.baselines for word in ("--baseline", name)]
-    starts = sorted((options.starts / ref.replace(":", "_")).glob("*")) if options.starts else []
-    command += [word for path in starts for word in ("--start", str(path))]
     environment = {**os.environ, "KERNELWRIGHT_HOME": str(home / "home")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
         return {"covered": True, "failed": done.stderr.strip().splitlines()[-3:]}
     found = json.loads(done.stdout)
-    folder = options.out / "optimized" / options.device / ref.replace(":", "_")
-    return {"covered": True, "report": _lean(found), **_kept(found, folder, home)}
+    return {"covered": True, "report": _lean(found), **_kept(found, ref, home, options.device)}
 
 
-def _kept(found: dict[str, Any], folder: Path, home: Path) -> dict[str, Any]:
+def _kept(found: dict[str, Any], ref: str, home: Path, device: str) -> dict[str, Any]:
     """The source of the best and its certificates, copied to where they stay."""
+    folder = RESULTS / "optimized" / device / ref.replace(":", "_")
     shutil.rmtree(folder, ignore_errors=True)
     best = found["best"]
     if best is None:
@@ -122,11 +115,6 @@ def _line(row: dict[str, Any]) -> str:
         return f"failed: {row['failed']}"
     best = row["report"]["best"]
     return f"{best['score']:.2f} over the best baseline" if best else f"no best ({row['report']['detail']})"
-
-
-def _commit() -> str:
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 if __name__ == "__main__":

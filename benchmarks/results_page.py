@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "results.md"
 PRODUCTS = ("linear", "llama_ffw", "unet_linear", "unet_conv2d", "resnet_block", "conv_relu_pool")  # and linear_relu
-COMPILED = "compile-best"
+COMPILED, TRAINING = "compile-best", "compile-training"
 
 
 def main() -> None:
@@ -61,7 +61,7 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
 
 def claims(report: dict[str, Any]) -> list[str]:
     """Kernels judged on a GPU: the public workload with all baselines, and hidden ones against eager alone."""
-    lines, won = [], 0
+    lines, won, lenient = [], 0, 0
     for ref in report["rows"]:
         folder = RESULTS / "optimized" / "cuda" / ref.replace(":", "_")
         issued = [certificate.read(path).verdict for path in folder.glob("*.json")]
@@ -71,6 +71,7 @@ def claims(report: dict[str, Any]) -> list[str]:
             lines.append(f"| {ref} | - | - | - | no claim | - | - | {report['rows'][ref]['commit']} |")
             continue
         result = public.workloads[0]
+        lenient += ref.partition("@")[0].endswith(":backward") and TRAINING not in _baselines(public)
         won += result.speed is SpeedStatus.measured and low(result, "best") > 1
         lines.append(f"{claim(ref, result, hidden)} {report['rows'][ref]['commit']} |")
     head = (
@@ -88,7 +89,7 @@ def claims(report: dict[str, Any]) -> list[str]:
         "each task, found before by rough times, then judged: on that size against eager PyTorch and the best of three "
         "max-autotune compiles, and on hidden sizes from half to twice of it against eager. Baselines of a backward go "
         "from its arguments, as a kernel does, what a forward would keep for it included; `compile-training`, where it "
-        "is named, does not. Rows at 220a616 were judged before there was that one.\n\n"
+        f"is named, does not. Of the backward rows, {lenient} were judged without it.\n\n"
         f"Faster than the best baseline on {won} of {len(lines)}.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         *lines,

@@ -1,10 +1,11 @@
-"""What the CUDA templates reach on this GPU: many genes timed roughly, the best of them judged.
+"""What the CUDA templates reach on this GPU, roughly: many genes timed, the sources of the best kept.
 
-    python benchmarks/templates_gpu.py [--tasks TASK ...] [--count 30] [--judged 2] [--out DIR]
+    python benchmarks/templates_gpu.py --keep DIR [--tasks TASK ...] [--count 30] [--best 2] [--out DIR]
+    python benchmarks/claims_gpu.py --sources DIR                                     judges what was kept
 
 For each task, `--count` candidates are written and compiled, and called in a process of their own on one draw of
-inputs, with the L2 cleared before each call: a rough time, which only says which of them to judge. Those are judged on
-the public workload against eager PyTorch and torch.compile (max-autotune). Writes templates_gpu.json as it goes.
+inputs, with the L2 cleared before each call: a rough time, which only says which of them to judge. Writes
+templates_gpu.json as it goes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,19 +27,16 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_run import CUDA, row  # noqa: E402
+from benchmarks.gpu_run import CUDA  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.cuda.target import Target, architecture  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
-from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda  # noqa: E402
 from kernelwright.judge.gpu.builder import BuilderPool  # noqa: E402
 from kernelwright.judge.gpu.failure import GpuBuildFailure  # noqa: E402
-from kernelwright.judge.measure import Effort  # noqa: E402
-from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.proposers.templates import make  # noqa: E402
 from kernelwright.proposers.templates.genes import Genes  # noqa: E402
 from kernelwright.tasks.drawing import signature  # noqa: E402
@@ -93,32 +92,20 @@ def main() -> None:
     report["command"] = "python benchmarks/templates_gpu.py " + " ".join(sys.argv[1:])
     report["gpu"] = nvidia.probe(CUDA.index).name
     rows = report.setdefault("rows", {})
-    until = time.monotonic() + options.seconds
-    swept = {}
     for ref, made in _all_made(options.tasks, options.count).items():
-        swept[ref] = _roughly(ref, made)
-        rows[ref] = {"rough_us": _told(made, swept[ref])}
+        swept = _roughly(ref, made)
+        rows[ref] = {"rough_us": _told(made, swept)}
         path.write_text(json.dumps(report, indent=1) + "\n")
-        print(f"{ref}: {_line(swept[ref])}", flush=True)
-    effort = Effort(12, 60, seconds=4.0)
-    settings = Settings(("eager", "compile"), effort=effort, safety=False, public_only=True, device=CUDA)
-    with Judge(settings) as judge:
-        for ref in options.tasks:
-            for source, genes in _best(swept[ref], options.judged):
-                if time.monotonic() > until:
-                    rows[ref]["left_out"] = "out of time"
-                    break
-                rows[ref].setdefault("judged", []).append(_judged(judge, ref, source, genes))
-                path.write_text(json.dumps(report, indent=1) + "\n")
-                print(f"{ref}: {_short(rows[ref]['judged'][-1])}", flush=True)
+        _keep(options.keep / ref.replace(":", "_"), swept[: options.best])
+        print(f"{ref}: {_line(swept)}", flush=True)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="*", default=list(ROWS))
     parser.add_argument("--count", type=int, default=30, help="candidates whose rough time is taken, for each task")
-    parser.add_argument("--judged", type=int, default=2, help="how many of them are judged")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="after which no other is judged")
+    parser.add_argument("--keep", type=Path, required=True, help="where the sources of the best go")
+    parser.add_argument("--best", type=int, default=2, help="how many of them are kept")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     return parser.parse_args()
 
@@ -198,47 +185,17 @@ def _told(made: list[Made], times: list[tuple[float, Made]]) -> dict[str, Any]:
     }
 
 
-def _best(times: list[tuple[float, Made]], count: int) -> list[tuple[str, Genes]]:
-    return [(one.source, one.genes) for _, one in times[:count]]
-
-
-def _judged(judge: Judge, ref: str, source: str, genes: Genes) -> dict[str, Any]:
-    begin = time.perf_counter()
-    try:
-        verdict = judge.judge(ref, Candidate("cuda", source, "template"))
-    except KernelwrightError as error:
-        return {"genes": genes, "undecided": str(error)}
-    return {
-        "genes": genes,
-        "verdict": verdict.verdict,
-        "reason": verdict.reason,
-        "rows": [row(result) for result in verdict.workloads],
-        "seconds": time.perf_counter() - begin,
-        "stages": verdict.stage_seconds,
-    }
+def _keep(folder: Path, best: list[tuple[float, Made]]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for number, (_, one) in enumerate(best):
+        (folder / f"{number}.cu").write_text(one.source)
 
 
 def _line(times: list[tuple[float, Made]]) -> str:
     if not times:
         return "none could be timed"
     return f"{len(times)} timed, best {times[0][0]:.2f} us {times[0][1].genes}"
-
-
-def _short(entry: dict[str, Any]) -> str:
-    if "undecided" in entry:
-        return f"undecided: {entry['undecided']}"
-    rows = entry["rows"]
-    if not rows or rows[0]["us"] is None:
-        return f"{entry['verdict']} ({entry['reason']}), {entry['seconds']:.1f} s"
-    first = rows[0]
-    bound = first["bound"]["seconds"] * 1e6 if first["bound"] else float("nan")
-    against = {
-        name: f"{us:.2f} us ({first['speedup'][name]['low']:.3f}x)" for name, us in first["baselines_us"].items()
-    }
-    return (
-        f"{entry['verdict']} {first['us']:.2f} us, bound {bound:.2f}, {against}, {first['speed']}, "
-        f"{entry['seconds']:.1f} s"
-    )
 
 
 if __name__ == "__main__":

@@ -12,10 +12,9 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
-from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.limits import Limits
-from kernelwright.judge.gpu.profiler import ENDED
 from kernelwright.judge.gpu.program import FunctionUse
 from kernelwright.judge.gpu.sanitize import Inspection
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
@@ -116,13 +115,15 @@ class GpuJob:
         return self._shop.profiler.known(self._built[posed])
 
     def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
-        shop = self._shop
-        with shop.working():
-            shop.oracle.load()
-            told = shop.profiler.profile(self._built[posed], descriptors, fresh_word())
-        if told.missing.startswith(ENDED):
+        shop, built = self._shop, self._built[posed]
+        try:
+            with shop.working():
+                shop.oracle.load()
+                return shop.profiler.profile(built, descriptors, fresh_word())
+        except Faulted as fault:  # launches that run side by side may wait for each other for ever under a profiler
             shop.recover()
-        return told
+            why = f"the call ended under the profiler: {fault.message}"
+            return shop.profiler.remember(built, Profile(missing=why))
 
     def close(self) -> None:
         if self._launcher is not None:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kernelwright.judge.gpu.build import GpuBuilt
-from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
+from kernelwright.judge.gpu.client import END_SECONDS, LauncherProcess
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, command, ncu, parse
 from kernelwright.judge.verdict import Profile
 
 SECONDS = 60.0  # every launch is repeated for each group of counters
 MOST_REPORT = 4 << 20
 MOST_KNOWN = 1024
-ENDED = "the call ended under the profiler"
 
 
 class Profiler:
@@ -36,21 +35,22 @@ class Profiler:
         return self._refused or self._known.get(_name(built))
 
     def profile(self, built: GpuBuilt, descriptors: Sequence[int], word: int) -> Profile:
-        """The arena holds the values."""
+        """The arena holds the values. Raises Faulted where the call does not end well."""
 
         def call(launcher: LauncherProcess) -> None:
             launcher.open(built.program, [built.cubin], descriptors, exact=True)
             launcher.run(word, SECONDS)
 
-        try:
-            told = _profiled(self._helpers, self._index, call, [launch.kernel for launch in built.plan.launches])
-        except Faulted as fault:  # launches that run side by side may wait for each other for ever under a profiler
-            told = Profile(missing=f"{ENDED}: {fault.message}")
-        while len(self._known) >= MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[_name(built)] = told  # a failure, too, which may have taken a minute
+        told = _profiled(self._helpers, self._index, call, [launch.kernel for launch in built.plan.launches])
         if told.missing == NOT_PERMITTED and why_not(self._helpers, self._index) == NOT_PERMITTED:
             self._refused = told  # a kernel of our own has asked, too: no candidate can take it from the next one
+        return self.remember(built, told)
+
+    def remember(self, built: GpuBuilt, told: Profile) -> Profile:
+        """A failure, too, which may have taken a minute."""
+        while len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[_name(built)] = told
         return told
 
 
