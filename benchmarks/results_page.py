@@ -13,6 +13,7 @@ from typing import Any
 from kernelwright.judge import certificate
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.search.score import pooled
+from kernelwright.tasks.naming import parse
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -71,7 +72,7 @@ def claims(report: dict[str, Any]) -> list[str]:
             lines.append(f"| {ref} | - | - | - | no claim | - | - | {report['rows'][ref]['commit']} |")
             continue
         result = public.workloads[0]
-        lenient += ref.partition("@")[0].endswith(":backward") and TRAINING not in _baselines(public)
+        lenient += parse(ref).backward and TRAINING not in _baselines(public)
         won += result.speed is SpeedStatus.measured and low(result, "best") > 1
         lines.append(f"{claim(ref, result, hidden)} {report['rows'][ref]['commit']} |")
     head = (
@@ -120,7 +121,7 @@ def _differs(report: dict[str, Any], row: dict[str, Any]) -> bool:
 
 
 def is_product(ref: str) -> bool:
-    return ref.partition(":")[0] in (*PRODUCTS, "linear_relu")
+    return parse(ref).name in (*PRODUCTS, "linear_relu")
 
 
 def proven(device: str, ref: str) -> Verdict | None:
