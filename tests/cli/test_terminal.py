@@ -14,6 +14,7 @@ from tests.cli.test_optimize import run
 from kernelwright.search.actions import StopReason
 from kernelwright.search.run import look
 
+FOREVER = 3600.0  # a judging that a signal ends, however late it comes
 TOY = [sys.executable, "-m", "tests.cli.toy_command"]
 
 
@@ -27,7 +28,7 @@ def piped(command: list[str]) -> tuple[int, str]:
 
 
 def test_ctrl_c_on_a_terminal_stops_says_how_to_go_on_and_resume_does(tmp_path: Path) -> None:
-    with Terminal(optimize(tmp_path, 0.2, "rmsnorm")) as terminal:
+    with Terminal(optimize(tmp_path, FOREVER, "rmsnorm")) as terminal:
         terminal.read_until("0002  ")
         terminal.press(CTRL_C)
         assert terminal.read_to_the_end() == 3
@@ -43,7 +44,7 @@ def test_ctrl_c_on_a_terminal_stops_says_how_to_go_on_and_resume_does(tmp_path: 
 
 
 def test_sigterm_stops_as_ctrl_c_does(tmp_path: Path) -> None:
-    command = optimize(tmp_path, 0.2, "rmsnorm")
+    command = optimize(tmp_path, FOREVER, "rmsnorm")
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
         assert running.stdout is not None
         while "0002  " not in running.stdout.readline():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright import stopping
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, DeadlinePassed
 from kernelwright.judge.settings import Settings
@@ -72,6 +75,34 @@ def test_ctrl_c_stops_cleanly_and_the_run_goes_on_later(tmp_path: Path) -> None:
     assert state.stopped is not None and state.stopped.reason is StopReason.interrupted
     after = drive(folder, "40evals")
     assert toy.essence(after) == toy.essence(toy.search(tmp_path / "unbroken", budget="40evals"))
+
+
+class Finalized:
+    """Python drops what a finalizer raises, the exception of a signal that arrives in it too."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_is_dropped_still_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(candidate: Candidate, settings: Settings) -> None:
+        if len(judge.calls) == 9:
+            Finalized()
+
+    judge = toy.ToyJudge(asked=asked)
+    monkeypatch.setattr(stopping, "_wish", None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stopping.listen()
+    try:
+        state = drive(create(tmp_path, toy.started()), "40evals", judge=judge)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert state.stopped is not None and state.stopped.reason is StopReason.interrupted
+    assert state.stopped.detail == "by SIGTERM" and len(judge.calls) == 9
 
 
 def test_a_judge_that_cannot_work_ends_the_run_and_loses_nothing(tmp_path: Path) -> None:

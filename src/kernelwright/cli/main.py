@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -14,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kernelwright import stopping
 from kernelwright.cli.output import complain
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
@@ -67,11 +67,6 @@ def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _terminated(number: int, frame: object) -> None:
-    """What a scheduler or a shutdown asks for is what Ctrl-C asks for: stop, say where things stand, lose nothing."""
-    raise KeyboardInterrupt("by SIGTERM")
-
-
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"kernelwright {__version__}")
@@ -91,7 +86,7 @@ def main() -> None:
     if sys.platform != "linux":
         complain(f"Kernelwright runs on Linux; this is {sys.platform}. A Linux machine or container will do.")
         raise SystemExit(2)
-    signal.signal(signal.SIGTERM, _terminated)
+    stopping.listen()
     try:
         assembled(needed(sys.argv[1:]))()
     except KernelwrightError as error:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from kernelwright import stopping
 from kernelwright.errors import DeadlinePassed, KernelwrightError
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict, author_view
@@ -27,7 +28,6 @@ from kernelwright.search.score import provisional
 from kernelwright.search.state import State
 from kernelwright.search.take import refusal, refused, sweep, take
 
-BY_HAND = "by hand"
 PATIENCE = 1.0  # seconds between looks at the budget while only the proposer is at work
 
 
@@ -60,9 +60,11 @@ class Driver:
         """Until the run stops. Whatever raises leaves a journal that a later driver goes on with."""
         try:
             while self.state.stopped is None:
+                if (wish := stopping.wished()) is not None:
+                    raise KeyboardInterrupt(wish)
                 self._step()
         except KeyboardInterrupt as interrupt:
-            self._stop(StopReason.interrupted, str(interrupt) or BY_HAND)
+            self._stop(StopReason.interrupted, str(interrupt) or stopping.BY_HAND)
         finally:
             with self._run.lock:
                 self._over = True

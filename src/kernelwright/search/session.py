@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from kernelwright import stopping
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.candidate import read_candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
@@ -26,7 +27,7 @@ from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, llm_proposer, open_models
 from kernelwright.search.budget import Budget
 from kernelwright.search.directory import Directory
-from kernelwright.search.driver import BY_HAND, Driver
+from kernelwright.search.driver import Driver
 from kernelwright.search.events import Event, Started, Stopped
 from kernelwright.search.journal import read
 from kernelwright.search.judging import Remote, Terms
@@ -177,7 +178,9 @@ def carry_on(
         return _driven(run, about, view, own_oracle=own_oracle, terms=terms or Terms(), recorded=recorded)
     except KeyboardInterrupt as interrupt:  # before there was a driver to stop, or after it has
         if run.state.stopped is None:
-            run.append(Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or BY_HAND))
+            run.append(
+                Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or stopping.BY_HAND)
+            )
         return run.state
     finally:
         run.close()
