@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_run import CUDA, told  # noqa: E402
+from benchmarks.gpu_run import CUDA, told, with_training  # noqa: E402
 from benchmarks.revision import commit  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
@@ -41,7 +41,6 @@ from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 from kernelwright.paths import cache_dir  # noqa: E402
-from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 _home = tempfile.TemporaryDirectory(prefix="kernelwright-claims-")
 Path(_home.name).chmod(0o755)
@@ -109,8 +108,7 @@ def _claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, A
 
 
 def _public(ref: str) -> Settings:
-    names = (*PUBLIC.baselines, "compile-training") if resolve(ref, "cuda").pullback is not None else PUBLIC.baselines
-    return replace(PUBLIC, baselines=names)
+    return replace(PUBLIC, baselines=with_training(ref, PUBLIC.baselines))
 
 
 def _keep(folder: Path, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.gpu_run import CUDA, Run
+from benchmarks.gpu_run import CUDA, Run, with_training
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import statistics
@@ -20,13 +20,12 @@ from kernelwright.tasks.suites import suite
 
 
 def rows(run: Run) -> dict[str, Any]:
-    """Baselines and bounds of every public workload. `compile` is max-autotune, the fastest of several fresh ones.
+    """Baselines and bounds of every public workload; for a derived backward as training has it, too.
 
     It takes minutes for a product or a convolution: name a few `--tasks` at a time, and rows of earlier runs stay.
     """
-    compiles = run.arguments.compiles
-    with _shop(compiles) as shop:
-        found: dict[str, Any] = {"compiles": compiles, "rows": run.before.get("rows", []), "left_out": []}
+    with _shop() as shop:
+        found: dict[str, Any] = {"rows": run.before.get("rows", []), "left_out": []}
         for reference in run.arguments.tasks or suite("robust"):
             try:
                 task = shop.oracle.open(reference)
@@ -40,10 +39,10 @@ def rows(run: Run) -> dict[str, Any]:
                     continue
                 begin = time.perf_counter()
                 try:
-                    entry = _row(shop, task, posed, tuple(run.arguments.baselines))
+                    entry = _row(shop, task, posed, with_training(reference, run.arguments.baselines))
                 except KernelwrightError as error:
                     entry = {"failed": str(error)}
-                entry = {"task": label, **entry, "compiles": compiles, "took_s": time.perf_counter() - begin}
+                entry = {"task": label, **entry, "took_s": time.perf_counter() - begin}
                 print(f"  {entry}", flush=True)
                 found["rows"] = [*(kept for kept in found["rows"] if kept["task"] != label), entry]
                 run.keep(found)
@@ -51,8 +50,8 @@ def rows(run: Run) -> dict[str, Any]:
 
 
 @contextmanager
-def _shop(compiles: int) -> Iterator[GpuWorkshop]:
-    shop = GpuWorkshop(CUDA.index, judge_key(), 0, None, compiles)
+def _shop() -> Iterator[GpuWorkshop]:
+    shop = GpuWorkshop(CUDA.index, judge_key(), 0, None)
     try:
         yield shop
     finally:

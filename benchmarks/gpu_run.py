@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from kernelwright.devices.names import Device
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Verdict, WorkloadResult
+from kernelwright.tasks.resolve import resolve
 
 ROOT = Path(__file__).parents[1]
 KERNELS, EXPLOITS = ROOT / "tests" / "kernels_cuda", ROOT / "tests" / "gpu" / "exploits"
 EXAMPLE = KERNELS / "rmsnorm_vector"
 CUDA = Device("cuda", 0)
+TRAINING = "compile-training"
 RANK = Effort(least=12, most=12)
 
 TASK = '''"""RMS normalisation on chosen workloads."""
@@ -77,6 +79,12 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
     begin = time.perf_counter()
     value = function()
     return time.perf_counter() - begin, value
+
+
+def with_training(reference: str, names: Sequence[str]) -> tuple[str, ...]:
+    """A derived backward is held against what training would do, too."""
+    trained = resolve(reference, "cuda").pullback is not None
+    return (*names, *((TRAINING,) if trained else ()))
 
 
 def told(verdict: Verdict) -> dict[str, Any]:

@@ -55,10 +55,13 @@ from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.service.client import stop_all  # noqa: E402
 from kernelwright.judge.statistics import median  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
+from kernelwright.paths import cache_dir  # noqa: E402
 
 _home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
 Path(_home.name).chmod(0o755)
-os.environ["KERNELWRIGHT_HOME"] = _home.name  # a cache and a key of its own
+(Path(_home.name) / "cache").mkdir(mode=0o755)
+(Path(_home.name) / "cache" / "triton").symlink_to(cache_dir("triton"))  # baselines are not what is measured
+os.environ["KERNELWRIGHT_HOME"] = _home.name  # but for that a cache of its own, and a key
 
 SIZES = ((1024, 4096), (64, 128))
 BY_DURATION = ((64, 128), (256, 1024), (1024, 2048), (1024, 4096), (4096, 4096), (16384, 4096), (32768, 8192))
@@ -299,8 +302,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=[])
     parser.add_argument("--seconds", type=float, default=520.0, help="for all sections together")
     parser.add_argument("--tasks", nargs="*", default=[], help="for the section rows")
-    parser.add_argument("--baselines", nargs="*", default=["eager", "compile"], help="for the section rows")
-    parser.add_argument("--compiles", type=int, default=3, help="fresh compiles of each row, of which the best counts")
+    parser.add_argument("--baselines", nargs="*", default=["eager", "compile-best"], help="for the section rows")
     parser.add_argument("--robust-kbench", type=Path, default=None)
     parser.add_argument("--beside", default="nothing", help="what else the machine does meanwhile, for the record")
     parser.add_argument("--kernels", nargs="*", default=[], help="TASK_FOLDER:SOURCE in that checkout; two by default")

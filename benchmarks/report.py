@@ -13,6 +13,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
+COMPILED = ("compile-best", "compile", "compile-default")  # the strictest of them is told
 
 
 def load(name: str) -> dict[str, Any]:
@@ -219,17 +220,51 @@ def gpu(report: dict[str, Any]) -> list[str]:
             "results are right, and whose memory is given back with its process. Then the honest one was "
             f"{hostile['after']['verdict']}, with its time inside the band on {inside} of {workloads} workloads."
         )
-    measured = [row for row in report.get("rows", {}).get("rows", []) if "us" in row]
-    if measured:
-        names = list(measured[0]["us"])
-        rows = [
-            (row["task"], *(f"{row['us'][name]:.1f}" if name in row["us"] else "" for name in names),
-             f"{row['bound_us']:.1f}")
-            for row in measured
-        ]  # fmt: skip
-        parts.append("\nBaselines and bounds, in µs; `compile` is the best of several max-autotune compiles.\n")
-        parts.append(table(("task and workload", *names, "bound"), rows))
+    parts += against(report.get("rows", {}), load("claims_gpu"), load("elsewhere_h200"))
     return parts + other_harness(report.get("kbench", {}))
+
+
+def against(rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
+    """What a kernel is up against: the baselines that claims were judged with, and for other rows those measured alone.
+
+    Where another program measured the same rows, differences of more than a tenth are told, with their reason."""
+    found: dict[str, tuple[dict[str, float], float]] = {}
+    for row in rows.get("rows", []):
+        if "us" in row:
+            found[row["task"].split()[0]] = row["us"], row["bound_us"]
+    for task, row in claims.get("rows", {}).items():
+        if "public" in row and (first := row["public"]["workloads"][0])["bound"] is not None:
+            found[task] = first["baselines_us"], 1e6 * first["bound"]["seconds"]
+    if not found:
+        return []
+    lines, differences = [], []
+    for task, (us, bound) in sorted(found.items()):
+        compiled = next((name for name in COMPILED if name in us), "")
+        other = dict(elsewhere.get("us", {}).get(task, {}))
+        times = {"eager": us.get("eager"), "compile": us.get(compiled), "training": us.get("compile-training")}
+        if ":backward" in task and times["training"] is not None and "compile" in other:
+            other["training"] = other.pop("compile")  # which is what was measured there
+        lines.append(
+            (task, *(_micro(times[name]) + _micro(other.get(name), " ({})") for name in times), _micro(bound),
+             compiled or "-")
+        )  # fmt: skip
+        for name, value in other.items():
+            mine = times[name]
+            if mine is not None and not 0.9 <= mine / value <= 1.1:
+                why = elsewhere["differences"].get(task, {}).get(name, "not explained")
+                differences.append(f"- `{task}`, {name}: {mine / value - 1:+.0%}: {why}.")
+    head = ("task", "eager", "compiled", "compiled, as in training", "bound", "compiled how")
+    return [
+        f"\nBaselines and bounds of the rows of `robust`, in µs. In brackets: {elsewhere.get('what', 'nothing')}.\n",
+        table(head, lines),
+        *(["\nDifferences of more than a tenth:\n", *differences] if differences else []),
+    ]
+
+
+def _micro(value: float | None, form: str = "{}") -> str:
+    if value is None:
+        return "" if form != "{}" else "-"
+    return form.format(f"{value:.4g}")
 
 
 def stages(batches: dict[str, Any]) -> list[str]:

@@ -68,7 +68,7 @@ def mapped(tensor: TensorSpec, descriptor: int) -> torch.Tensor:
 
 
 class PlayedBaseline:
-    def __init__(self, name: str, helpers: bytes, index: int, compiles: int) -> None:
+    def __init__(self, name: str, helpers: bytes, index: int) -> None:
         self.name, self.alive = name, True
         self._times = itertools.cycle((1.0, 1.001, 0.999))
 

@@ -1,6 +1,6 @@
 """A baseline's process on a GPU: eager PyTorch or torch.compile, behind the same gate and flush as a candidate.
 
-python -m kernelwright.judge.gpu.baseline CHANNEL DEVICE KIND COMPILES
+python -m kernelwright.judge.gpu.baseline CHANNEL DEVICE KIND
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class NoBackwardError(Exception):
 
 
 class Baseline:
-    def __init__(self, kind: str, index: int, gate: int, helpers: bytes, compiles: int) -> None:
-        self._kind, self._index, self._compiles = kind, index, COMPILES.get(kind, compiles)
+    def __init__(self, kind: str, index: int, gate: int, helpers: bytes) -> None:
+        self._kind, self._index = kind, index
         torch.cuda.set_device(index)
         torch.zeros((), device="cuda")  # torch makes the context, which the stage then shares
         self._stage = Stage(use_device(index), helpers, gate)
@@ -72,7 +72,8 @@ class Baseline:
         self._map(message["signature"], descriptors)
         label = f"{reference} {message['signature']}"
         if label not in self._made:
-            self._made[label] = self._best(self._tasks[reference], 1 if message["hidden"] else self._compiles)
+            compiles = 1 if message["hidden"] else COMPILES.get(self._kind, 1)
+            self._made[label] = self._best(self._tasks[reference], compiles)
         self._way = self._made[label]
         self._warm_up()
         return {}
@@ -232,11 +233,11 @@ def _spec(raw: Message) -> TensorSpec:
     return TensorSpec(raw["name"], raw["dtype"], tuple(raw["shape"]), tuple(raw["strides"]), raw["role"])
 
 
-def serve(channel: Channel, index: int, kind: str, compiles: int) -> None:
+def serve(channel: Channel, index: int, kind: str) -> None:
     _, (gate, content) = channel.receive()
     helpers = os.pread(content, os.fstat(content).st_size, 0)
     os.close(content)
-    baseline = Baseline(kind, index, gate, helpers, compiles)
+    baseline = Baseline(kind, index, gate, helpers)
     channel.send({"ok": {}})
     gc.collect()
     gc.freeze()
@@ -254,7 +255,7 @@ def serve(channel: Channel, index: int, kind: str, compiles: int) -> None:
 
 def main() -> None:
     with suppress(ChannelClosed):  # the controller is done, or gone
-        serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+        serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]), sys.argv[3])
 
 
 if __name__ == "__main__":

@@ -29,15 +29,12 @@ RUN_SECONDS = 120.0
 
 
 class GpuBaselineProcess(GatedProcess):
-    """One process for each baseline; it stays for many workloads and candidates.
+    """One process for each baseline; it stays for many workloads and candidates."""
 
-    With several `compiles`, each public workload is compiled so often, each time afresh, and the fastest is kept.
-    """
-
-    def __init__(self, name: str, helpers: bytes, index: int = 0, compiles: int = 1) -> None:
+    def __init__(self, name: str, helpers: bytes, index: int = 0) -> None:
         self.name = name
         self.timings: list[Timing] = []  # of the workload that is open
-        command = [sys.executable, "-m", "kernelwright.judge.gpu.baseline", CHANNEL, str(index), name, str(compiles)]
+        command = [sys.executable, "-m", "kernelwright.judge.gpu.baseline", CHANNEL, str(index), name]
         path = ":".join(entry for entry in sys.path if entry)
         super().__init__(command, trusted_environment(PYTHONPATH=path), helpers)
 

@@ -41,9 +41,7 @@ NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and no
 
 
 class GpuWorkshop:
-    """`compiles`: how often a compiled baseline is compiled for each workload; the fastest is kept."""
-
-    def __init__(self, index: int, key: bytes, threads: int, session: str | None, compiles: int = 1) -> None:
+    def __init__(self, index: int, key: bytes, threads: int, session: str | None) -> None:
         device = Device("cuda", index)
         require(device)
         self.gpu = nvidia.probe(index)
@@ -53,9 +51,7 @@ class GpuWorkshop:
         self.helpers = helper_kernels(self.target.architecture)
         self.threads = threads or len(probe().cores)
         self.oracle = OracleClient(key, self.threads, session, device)
-        self.baselines = Baselines(
-            partial(GpuBaselineProcess, helpers=self.helpers, index=index, compiles=compiles),
-        )
+        self.baselines = Baselines(partial(GpuBaselineProcess, helpers=self.helpers, index=index))
         spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
         self.builders = BuilderPool(self.target.architecture, spare)
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
