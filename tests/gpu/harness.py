@@ -31,7 +31,7 @@ from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.layout import Access, lay_out
 from kernelwright.judge.gpu.own import helper_kernels
 from kernelwright.judge.gpu.profiler import Profiler
-from kernelwright.judge.gpu.sanitize import Inspection
+from kernelwright.judge.gpu.sanitize import Inspection, Tool
 from kernelwright.judge.verdict import Profile
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
@@ -182,7 +182,9 @@ class Bench:
         oracle.load()
         built = made.built[0]
         inspectors = Inspectors(self.helpers, 0, 0, nullcontext)
-        return with_descriptors(oracle, lambda fds: inspectors.inspect(built.program, [built.cubin], fds, oracle.word))
+        return with_descriptors(
+            oracle, lambda fds: inspectors.inspect(tuple(Tool), built.program, [built.cubin], fds, oracle.word)
+        )
 
     def profile(self, candidate: Path, size: tuple[int, int]) -> tuple[Profile, GpuBuilt]:
         made = build_cuda(read_cuda_candidate(candidate), (signature(*size),), self.target, self.pool)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -145,21 +145,28 @@ class PlayedLauncher:
 
 
 class PlayedInspectors:
-    """All tools at once; a kernel called `racy` has a fault that only they see."""
+    """All tools at once. A kernel called `racy` has a fault that only they see, and `late` does not end under them."""
+
+    asked: ClassVar[list[tuple[Tool, ...]]] = []
 
     def __init__(self, helpers: bytes, *_: object) -> None:
         self._helpers = helpers
 
-    def inspect(self, program: Program, modules: Any, descriptors: Sequence[int], word: int) -> tuple[Inspection, ...]:
+    def inspect(
+        self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int
+    ) -> tuple[Inspection, ...]:
+        self.asked.append(tuple(tools))
         with PlayedLauncher(self._helpers, 0, confine=False) as launcher:
             try:
                 launcher.open(program, modules, descriptors)
                 launcher.trial(word, 1.0)
             except Faulted as fault:
-                return tuple(Inspection(tool, fault=fault) for tool in Tool)
+                return tuple(Inspection(tool, fault=fault) for tool in tools)
+        if program.steps[0].function == "late":
+            return tuple(Inspection(tool, fault=Faulted(FaultKind.timed_out, "no answer")) for tool in tools)
         racy = program.steps[0].function == "racy"
         finding = Finding(Tool.racecheck, "Race reported between Write access and Read access", 3, "racy")
-        return tuple(Inspection(tool, (finding,) if racy and tool is Tool.racecheck else ()) for tool in Tool)
+        return tuple(Inspection(tool, (finding,) if racy and tool is Tool.racecheck else ()) for tool in tools)
 
     def refill(self) -> None:
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.judge import certificate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.gpu import nvrtc
+from kernelwright.judge.gpu import nvrtc, workshop
+from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.replay import replay
 from kernelwright.judge.settings import Settings
@@ -24,7 +26,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     author_view,
 )
-from tests.gpu.played import CUDA, KERNEL_SECONDS, PEAKS, PlayedLauncher, play
+from tests.gpu.played import CUDA, KERNEL_SECONDS, PEAKS, PlayedInspectors, PlayedLauncher, play
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available())
 
@@ -131,6 +133,36 @@ def test_without_sanitizers_the_launcher_tells(bench: Bench, name: str, stage: S
     assert isinstance(verdict.evidence, ProcessEvidence) and verdict.evidence.ending.startswith("ended: ")
     assert len(bench.asked) == before + 1
     assert verdict.conditions.safety == "none"
+
+
+def test_a_call_that_ends_but_not_under_a_sanitizer_is_undecided(bench: Bench) -> None:
+    before = len(bench.asked)
+    verdict = bench.verdict(kernel("late"))
+    assert verdict.verdict is Outcome.undecided and "racecheck" in str(verdict.evidence)
+    assert len(bench.asked) == before + 1 and PlayedLauncher.up == 0
+    never = bench.verdict(kernel("endless"))
+    assert (never.verdict, never.stage, never.reason) == (Outcome.rejected, Stage.run, Reason.timed_out)
+
+
+def test_races_on_a_heavy_workload_are_looked_for_on_a_lighter_hidden_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Tool, ...]] = []
+    monkeypatch.setattr(PlayedInspectors, "asked", asked)
+    bench.verdict(kernel("honest", "2 * x", "2.0f * x"))
+    assert asked == [tuple(Tool)] * 2
+    monkeypatch.setattr(workshop, "MOST_RACECHECKED", 0)
+    asked.clear()
+    assert bench.verdict(kernel("honest", "2 * x", "x[i] + x")).verdict is Outcome.accepted
+    assert asked == [QUICK_TOOLS, QUICK_TOOLS, tuple(Tool)]
+    verdict = bench.verdict(kernel("racy"))
+    assert (verdict.reason, verdict.failed_on_hidden) == (Reason.unsafe, True)
+    assert author_view(verdict).evidence is None
+    assert verdict.certificate is not None
+    issued = certificate.read(certificate.find(verdict.certificate))
+    (light,) = issued.light_workloads
+    assert light.hidden and math.prod(light.size_map.values()) < 500
+    assert replay(issued).same is True
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     """Before that, it would be given other values by other steps, and might fail for another reason."""
     opened, nobody = case.opened, cast(Workshop, SimpleNamespace(safety="asan+ubsan"))
     failed_on = f"timed {opened.public[0].workload.label}"
-    for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on, None), "timed")):
+    for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on=failed_on), "timed")):
         judging = Judging(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
         steps = judging.steps(opened.public)
         assert [step.purpose for step in steps] == [first, "timed" if first == "sanitized" else "sanitized"]

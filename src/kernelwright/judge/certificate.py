@@ -24,6 +24,7 @@ from kernelwright.judge.fingerprint import fingerprint, version_of
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import derive
 from kernelwright.judge.measure import Effort
+from kernelwright.judge.oracle.client import Posed
 from kernelwright.judge.verdict import Value, Verdict
 from kernelwright.paths import state_dir, write_whole
 from kernelwright.tasks.model import Workload
@@ -68,6 +69,10 @@ class HiddenWorkload(Value):
     sizes: tuple[tuple[str, int], ...]
     dtype: str
 
+    @property
+    def workload(self) -> Workload:
+        return Workload(self.sizes, self.dtype, hidden=True)
+
 
 class Failure(Value):
     """The values on which a rejected candidate failed: by family and seed, in the named run of a workload."""
@@ -100,6 +105,7 @@ class Certificate(Value):
     task: CertifiedTask
     terms: Terms
     hidden: tuple[HiddenWorkload, ...]
+    light: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that a heavy workload is too much for
     subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
     failure: Failure | None = None
     environment: Environment
@@ -111,7 +117,11 @@ class Certificate(Value):
 
     @property
     def hidden_workloads(self) -> tuple[Workload, ...]:
-        return tuple(Workload(one.sizes, one.dtype, hidden=True) for one in self.hidden)
+        return tuple(one.workload for one in self.hidden)
+
+    @property
+    def light_workloads(self) -> tuple[Workload, ...]:
+        return tuple(one.workload for one in self.light)
 
 
 class Signed(Value):
@@ -140,7 +150,8 @@ def issue(key: bytes, judging: Judging, verdict: Verdict) -> Signed:
             safety=settings.safety,
             device=str(settings.device),
         ),
-        hidden=tuple(HiddenWorkload(sizes=p.workload.sizes, dtype=p.workload.dtype) for p in judging.hidden),
+        hidden=_named(judging.hidden),
+        light=_named(judging.light),
         subkey=judging.subkey.hex(),
         failure=Failure(run=judging.failed_on or "", family=witness.family, seed=witness.seed) if witness else None,
         environment=_environment(verdict),
@@ -148,6 +159,10 @@ def issue(key: bytes, judging: Judging, verdict: Verdict) -> Signed:
     )
     plain = json.loads(issued.model_dump_json())
     return Signed(certificate=issued, signature=signer.sign(_canonical(plain)).hex())
+
+
+def _named(posed: tuple[Posed, ...]) -> tuple[HiddenWorkload, ...]:
+    return tuple(HiddenWorkload(sizes=one.workload.sizes, dtype=one.workload.dtype) for one in posed)
 
 
 def public_key(key: bytes) -> str:

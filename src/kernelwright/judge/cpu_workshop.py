@@ -37,6 +37,9 @@ class CpuWorkshop:
     def safety(self) -> str | None:
         return "asan+ubsan" if sanitizers_available() else None
 
+    def heavy(self, task: OpenTask, posed: Posed) -> bool:
+        return False  # sanitized code takes a few times as long
+
     def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
         return CpuJob(self, candidate, task)
 
@@ -107,7 +110,7 @@ class CpuJob:
                 self._sanitized[key] = sanitized
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool) -> Fault | None:
         built = self._sanitized[_types(posed)]
         with self._run(built, posed, descriptors, sanitized=True) as runner, self.shop.working():
             return inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant))
@@ -118,6 +121,10 @@ class CpuJob:
     def _run(self, built: Built, posed: Posed, descriptors: list[int], *, sanitized: bool = False) -> Subject:
         threads, cpus = self.shop.threads, self.shop.cpus
         return start_runner(built.library, posed.signature, descriptors, threads, cpus, sanitized=sanitized)
+
+    @property
+    def unfinished(self) -> str | None:
+        return None
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         return result

@@ -59,6 +59,7 @@ class Judging:
     subkey: bytes
     begin: float = field(default_factory=time.perf_counter)
     hidden: tuple[Posed, ...] = ()
+    light: tuple[Posed, ...] = ()
     results: list[WorkloadResult] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     build_seconds: float | None = None
@@ -70,6 +71,7 @@ class Judging:
     def run(self, progress: Progress) -> Verdict:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
+        self.light = self._light() if self._inspecting else ()
         job = self.workshop.job(self.candidate, self.task)
         try:
             return self._stages(job, progress)
@@ -79,16 +81,18 @@ class Judging:
 
     def _stages(self, job: Job, progress: Progress) -> Verdict:
         progress("building")
-        for part in (self.task.public, self.hidden):
+        for part in (self.task.public, (*self.hidden, *self.light)):
             with self._timed("build"):
                 fault = job.build(part, inspected=self._inspecting)
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if fault is not None:
-                return self._verdict(Outcome.rejected, fault, hidden=part is self.hidden)
+                return self._verdict(Outcome.rejected, fault, hidden=part is not self.task.public)
         for step in self.steps((*self.task.public, *self.hidden)):
             fault = self._take(step, job, progress)
             if fault is not None:
                 return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
+        if job.unfinished is not None:
+            return self.undecided(job.unfinished)
         if self.settings.profile:
             self._profile(job, progress)
         return self._verdict(Outcome.accepted)
@@ -103,11 +107,22 @@ class Judging:
 
     def steps(self, posed: tuple[Posed, ...]) -> list[Step]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
-        parts = (self.task.public, self.hidden) if self._inspecting else ()
-        steps = [Step("sanitized", min(part, key=_elements)) for part in parts if part]
+        inspected = (*self._inspected(), *self.light) if self._inspecting else ()
+        steps = [Step("sanitized", one) for one in inspected]
         steps += [Step("timed", one) for one in posed]
         retrial = self.settings.retrial
         return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
+
+    def _inspected(self) -> list[Posed]:
+        return [min(part, key=_elements) for part in (self.task.public, self.hidden) if part]
+
+    def _light(self) -> tuple[Posed, ...]:
+        """A workload for all sanitizers, where one that they are to look at is too heavy for some of them."""
+        if self.settings.retrial is not None:
+            return self.workshop.oracle.pose(self.task, self.settings.retrial.light)
+        if any(self.workshop.heavy(self.task, posed) for posed in self._inspected()):
+            return self.workshop.oracle.light(self.task)
+        return ()
 
     def _take(self, step: Step, job: Job, progress: Progress) -> Fault | None:
         if step.purpose == "sanitized":
@@ -172,10 +187,13 @@ class Judging:
         self.arena, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
         try:
             self._begin(step)
-            fault = job.inspect(step.posed, descriptors)
+            fault = job.inspect(step.posed, descriptors, quick=self._quick(step.posed))
             return None if fault is None else self._reject(step, fault)
         finally:
             close_all(descriptors)
+
+    def _quick(self, posed: Posed) -> bool:
+        return bool(self.light) and posed not in self.light and self.workshop.heavy(self.task, posed)
 
     def _measure(self, step: Step, job: Job, progress: Progress) -> Fault | None:
         shop, posed, names = self.workshop, step.posed, self.settings.baselines

@@ -66,6 +66,7 @@ def replay(
         retrial=Retrial(
             subkey,
             issued.hidden_workloads,
+            issued.light_workloads,
             failure.run if failure else None,
             Witness(failure.family, failure.seed) if failure else None,
         ),

@@ -28,8 +28,15 @@ class Job(Protocol):
         `inspected`: the sanitizers will be run on them too.
         """
 
-    def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
-        """One call under the sanitizers, on values that the oracle loads."""
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool) -> Fault | None:
+        """One call under the sanitizers, on values that the oracle loads.
+
+        `quick`: without those that take minutes on a heavy workload.
+        """
+
+    @property
+    def unfinished(self) -> str | None:
+        """Why the sanitizers say nothing, where they came to no end. That is no fault of the candidate's."""
 
     def start(self, posed: Posed, descriptors: list[int]) -> Runner:
         """A process that holds the candidate and has seen nothing of this workload yet."""
@@ -61,6 +68,9 @@ class Workshop(Protocol):
     @property
     def safety(self) -> str | None:
         """What the sanitizers are called here, or None where there are none."""
+
+    def heavy(self, task: OpenTask, posed: Posed) -> bool:
+        """Whether some sanitizer would take minutes on it, so that it needs a lighter workload beside it."""
 
     def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
 

@@ -48,16 +48,16 @@ def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count
     return tuple(pool[index] for index in order[:count])
 
 
-def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:
-    """The least work of the ranges at awkward sizes. Anybody may know them: they come from no judge's key."""
+def small_workloads(task: Task, count: int, key: bytes | None = None) -> tuple[Workload, ...]:
+    """The least work of the ranges at awkward sizes. Without a judge's key anybody may know them."""
     found: list[Workload] = []
     for index in range(count):
         dtype = task.dtypes[index % len(task.dtypes)]
-        points = (p for p in _points(task, b"small", index) if _misfit(task, p, 1.0) < math.inf)
-        new = (p for p in points if Workload(p, dtype) not in found)
-        least = min(new, key=lambda point: work(task, dict(point)), default=None)
+        points = (p for p in _points(task, key or b"small", index) if _misfit(task, p, 1.0) < math.inf)
+        new = (one for point in points if (one := Workload(point, dtype, hidden=key is not None)) not in found)
+        least = min(new, key=lambda one: work(task, one.size_map), default=None)
         if least is not None:
-            found.append(Workload(least, dtype))
+            found.append(least)
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.gpu.client import END_SECONDS, Faulted, FaultKind, LauncherProcess
+from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
 from kernelwright.judge.gpu.program import Program
 from kernelwright.judge.gpu.sanitize import Inspection, Tool, parse, sanitizer
 
@@ -58,8 +58,6 @@ class Inspector:
         findings = parse(self.tool, text)
         if not text and fault is None:
             return Inspection(self.tool, failed=f"{self.tool} wrote no report")
-        if fault is not None and fault.kind is FaultKind.timed_out and not findings:
-            return Inspection(self.tool, fault=fault)
         return Inspection(self.tool, findings, None if findings else fault)
 
     def _read(self) -> str:
@@ -91,9 +89,9 @@ class Inspectors:
         self._closed = False
 
     def inspect(
-        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int
+        self, tools: Sequence[Tool], program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int
     ) -> tuple[Inspection, ...]:
-        """All tools side by side: each has a process and copies of its own."""
+        """The tools side by side: each has a process and copies of its own."""
         path = sanitizer()
         if path is None:
             return (Inspection(Tool.memcheck, failed="compute-sanitizer is not installed; it is part of CUDA"),)
@@ -105,8 +103,8 @@ class Inspectors:
             finally:
                 inspector.close()
 
-        with ThreadPoolExecutor(len(Tool)) as threads:
-            return tuple(threads.map(inspected, Tool))
+        with ThreadPoolExecutor(len(tools)) as threads:
+            return tuple(threads.map(inspected, tools))
 
     def _taken(self, path: str, tool: Tool) -> Inspector:
         while True:

@@ -12,11 +12,11 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
-from kernelwright.judge.gpu.client import Faulted, LauncherProcess
+from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.program import FunctionUse
-from kernelwright.judge.gpu.sanitize import Inspection
+from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
 from kernelwright.judge.measure import Fault, build_fault, wrong_fault
 from kernelwright.judge.oracle.client import OpenTask, Posed
@@ -45,6 +45,7 @@ class GpuJob:
         self._launcher: LauncherProcess | None = None
         self._running: tuple[GpuSubject, GpuBuilt, Limits] | None = None
         self._inspected = False
+        self.unfinished: str | None = None
         self.build_seconds: float | None = None
         self.artefact: str | None = None
 
@@ -67,15 +68,23 @@ class GpuJob:
             self.build_seconds, self.artefact = made.seconds, made.built[0].digest
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int]) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool) -> Fault | None:
         shop, built = self._shop, self._built[posed]
+        if self.unfinished is not None:  # it would take the same patience again
+            return None
         self._inspected = True
         with shop.working():
             family = shop.oracle.load()
-            found = shop.inspectors.inspect(built.program, [built.cubin], descriptors, fresh_word())
+            tools = QUICK_TOOLS if quick else tuple(Tool)
+            found = shop.inspectors.inspect(tools, built.program, [built.cubin], descriptors, fresh_word())
         fault = inspection_fault(found, posed.workload.label)
         if fault is not None:
             return fault
+        late = [one.tool for one in found if one.fault is not None]
+        if late:
+            shop.recover()
+            self.unfinished = f"{' and '.join(late)} came to no end on {posed.workload.shown}"
+            return None
         answer = shop.oracle.check()
         return wrong_fault(answer, posed, family, trial=0) if answer else None
 
@@ -159,12 +168,15 @@ def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelU
 
 
 def inspection_fault(found: tuple[Inspection, ...], label: str) -> Fault | None:
-    """What the sanitizers hold against a candidate: their findings first, since an early end follows from those."""
+    """What the sanitizers hold against a candidate: their findings first, since an early end follows from those.
+
+    Not that a call under them takes too long: one that does not end shows in the trials.
+    """
     lines = tuple(finding.describe() for inspection in found for finding in inspection.findings)
     if lines:
         return Fault(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=lines))
     for inspection in found:
-        if inspection.fault is not None:
+        if inspection.fault is not None and inspection.fault.kind is not FaultKind.timed_out:
             evidence = ProcessEvidence(
                 workload=label, trial=0, ending=f"ended under {inspection.tool}: {inspection.fault.message}"
             )

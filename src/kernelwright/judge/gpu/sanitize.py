@@ -19,6 +19,10 @@ class Tool(StrEnum):
     initcheck = "initcheck"
 
 
+QUICK_TOOLS = (Tool.memcheck, Tool.initcheck)
+"""Those that a heavy workload is looked at with; races are looked for on a lighter one."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One fault: what it is, the line of kernel.cu if the report names one, and the kernel."""

@@ -36,6 +36,7 @@ from kernelwright.version import __version__
 MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
 CORES_PER_BUILDER = 4
 INSPECTED_WORKLOADS = 2  # a public and a hidden one
+MOST_RACECHECKED = 4e9  # operations and bytes; half a billion takes about a second under all tools
 ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
 NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
 
@@ -75,6 +76,10 @@ class GpuWorkshop:
     def launcher(self) -> LauncherProcess:
         """A fresh one, on its way up."""
         return LauncherProcess(self.helpers, self.gpu.index, confine=self.confined)
+
+    def heavy(self, task: OpenTask, posed: Posed) -> bool:
+        cost = self.limits(task, posed).cost
+        return cost.operations + cost.moved > MOST_RACECHECKED
 
     def job(self, candidate: Candidate, task: OpenTask) -> GpuJob:
         return GpuJob(self, candidate, task)

@@ -91,6 +91,10 @@ class OracleClient:
         answer, _ = self._ask("small", task=task.reference, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
+    def light(self, task: OpenTask) -> tuple[Posed, ...]:
+        answer, _ = self._ask("light", task=task.reference)
+        return tuple(_posed(entry) for entry in answer["workloads"])
+
     def pose(self, task: OpenTask, workloads: tuple[Workload, ...]) -> tuple[Posed, ...]:
         answer, _ = self._ask("pose", task=task.reference, workloads=[_json(workload) for workload in workloads])
         return tuple(_posed(entry) for entry in answer["workloads"])

@@ -52,6 +52,7 @@ class Oracle:
             "open": self.open,
             "hidden": self.hidden,
             "small": self.small,
+            "light": self.light,
             "pose": self.pose,
             "arena": self.arena,
             "begin": self.begin,
@@ -89,6 +90,11 @@ class Oracle:
     def small(self, task: str, count: int) -> Message:
         """Workloads of little work, which are no secret."""
         chosen = small_workloads(self._tasks[task], count)
+        return {"workloads": [self._describe(task, workload) for workload in chosen]}
+
+    def light(self, task: str) -> Message:
+        """A hidden workload of little work, the same for every candidate: for what cannot be done on a heavy one."""
+        chosen = small_workloads(self._tasks[task], 1, derive(self._key, "light"))
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
 
     def pose(self, task: str, workloads: list[Message]) -> Message:
