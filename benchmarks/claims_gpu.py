@@ -1,12 +1,13 @@
 """What kernels that were found before are worth on this GPU, against eager PyTorch and the best of three compiles.
 
-    python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--seconds N] [--out DIR]
+    python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--answers] [--seconds N]
 
 DIR/TASK holds candidates for a task (`:` in its name written as `_`): what templates_gpu.py kept, or the kernels in
 benchmarks/results/optimized/cuda to judge them again. The fastest is judged twice: on the public workload against
 eager, `compile-best` and, for a backward, `compile-training`; and on public and hidden workloads, with sanitizers,
 against eager alone, since compiling for hidden sizes takes minutes. Writes claims_gpu.json as it goes, and kernel and
-certificates under optimized/cuda. The judge's key is made for this and thrown away.
+certificates under optimized/cuda; with `--answers`, for kernels that came as answers to prompts, claims_answers.json
+and optimized/answers. The judge's key is made for this and thrown away.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def main() -> None:
         require(CUDA)
     except KernelwrightError as error:
         raise SystemExit(f"claims_gpu.py: {error}") from None
-    path: Path = options.out / "claims_gpu.json"
+    path: Path = options.out / f"claims_{'answers' if options.answers else 'gpu'}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     report |= {"command": "python benchmarks/claims_gpu.py " + " ".join(sys.argv[1:])}
@@ -85,6 +86,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--tasks", nargs="*", default=list(ROWS))
+    parser.add_argument("--baselines", nargs="*", default=list(PUBLIC.baselines), help="for the public workload")
+    parser.add_argument("--answers", action="store_true", help="kernels that came as answers to prompts")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no other task is begun")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     return parser.parse_args()
@@ -92,23 +95,19 @@ def _options() -> argparse.Namespace:
 
 def _claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
     name = ref.replace(":", "_")
-    folder = options.out / "optimized" / "cuda" / name
+    folder = options.out / "optimized" / ("answers" if options.answers else "cuda") / name
     candidates = [render(read_source(path)) for path in sorted((options.sources / name).glob("*.cu"))]
     shutil.rmtree(folder, ignore_errors=True)  # what was claimed before is claimed no more
     looks = [judge.judge(ref, candidate).workloads for candidate in candidates] if len(candidates) > 1 else []
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
     chosen = candidates[times.index(min(times))]
-    public = judge.judge(ref, chosen, settings=_public(ref))
+    public = judge.judge(ref, chosen, settings=replace(PUBLIC, baselines=with_training(ref, options.baselines)))
     if public.verdict is not Outcome.accepted:
         return {"public": told(public)}
     hidden = judge.judge(ref, chosen, settings=HIDDEN)
     if hidden.verdict is Outcome.accepted:
         _keep(folder, chosen, (public, hidden))
     return {"public": told(public), "hidden": told(hidden), "looked_us": [value * 1e6 for value in times]}
-
-
-def _public(ref: str) -> Settings:
-    return replace(PUBLIC, baselines=with_training(ref, PUBLIC.baselines))
 
 
 def _keep(folder: Path, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> None:
