@@ -2,12 +2,12 @@
 
     python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--answers] [--seconds N]
 
-DIR/TASK holds candidates for a task (`:` in its name written as `_`): what templates_gpu.py kept, or the kernels in
-benchmarks/results/optimized/cuda to judge them again. The fastest is judged twice: on the public workload against
-eager, `compile-best` and, for a backward, `compile-training`; and on public and hidden workloads, with sanitizers,
-against eager alone, since compiling for hidden sizes takes minutes. Writes claims_gpu.json as it goes, and kernel and
-certificates under optimized/cuda; with `--answers`, for kernels that came as answers to prompts, claims_answers.json
-and optimized/answers. The judge's key is made for this and thrown away.
+DIR/TASK holds candidates for a task (`:` in its name written as `_`), as files or directories: what templates_gpu.py
+kept, the `best` of runs, or the kernels in benchmarks/results/optimized/cuda to judge them again. The fastest is judged
+twice: on the public workload against eager, `compile-best` and, for a backward, `compile-training`; and on public and
+hidden workloads, with sanitizers, against eager alone, since compiling for hidden sizes takes minutes. Writes
+claims_gpu.json as it goes, and kernel and certificates under optimized/cuda; with `--answers`, for kernels that came as
+answers to prompts, claims_answers.json and optimized/answers. The judge's key is made for this and thrown away.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def _options() -> argparse.Namespace:
 def _claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
     name = ref.replace(":", "_")
     folder = options.out / "optimized" / ("answers" if options.answers else "cuda") / name
-    candidates = [render(read_source(path)) for path in sorted((options.sources / name).glob("*.cu"))]
+    paths = sorted(path for path in (options.sources / name).glob("*") if path.suffix == ".cu" or path.is_dir())
+    candidates = [render(read_source(path)) for path in paths]
+    if not candidates:
+        raise KernelwrightError(f"{options.sources / name}: has no candidate")
     shutil.rmtree(folder, ignore_errors=True)  # what was claimed before is claimed no more
     looks = [judge.judge(ref, candidate).workloads for candidate in candidates] if len(candidates) > 1 else []
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
