@@ -183,7 +183,7 @@ class Bench:
         built = made.built[0]
         inspectors = Inspectors(self.helpers, 0, 0, nullcontext)
         return with_descriptors(
-            oracle, lambda fds: inspectors.inspect(tuple(Tool), built.program, [built.cubin], fds, oracle.word)
+            oracle, lambda fds: inspectors.inspect(tuple(Tool), built.program, [built.cubin], fds, oracle.word, 120.0)
         )
 
     def profile(self, candidate: Path, size: tuple[int, int]) -> tuple[Profile, GpuBuilt]:

@@ -144,29 +144,34 @@ class PlayedLauncher:
         self.log.close()
 
 
-class PlayedInspectors:
-    """All tools at once. A kernel called `racy` has a fault that only they see, and `late` does not end under them."""
+PUBLIC_ELEMENTS = (20000, 3000)  # of the task that they judge
 
-    asked: ClassVar[list[tuple[Tool, ...]]] = []
+
+class PlayedInspectors:
+    """All tools at once. A kernel called `racy` has a fault that only racecheck sees, and `late` does not end under
+    them, or `late_unseen` on sizes that are not public."""
+
+    asked: ClassVar[list[tuple[tuple[Tool, ...], int]]] = []  # with which tools, on how many elements
 
     def __init__(self, helpers: bytes, *_: object) -> None:
         self._helpers = helpers
 
     def inspect(
-        self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int
+        self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int, _: float
     ) -> tuple[Inspection, ...]:
-        self.asked.append(tuple(tools))
+        elements, does = program.blocks[0].extent // 4, program.steps[0].function
+        self.asked.append((tuple(tools), elements))
         with PlayedLauncher(self._helpers, 0, confine=False) as launcher:
             try:
                 launcher.open(program, modules, descriptors)
                 launcher.trial(word, 1.0)
             except Faulted as fault:
                 return tuple(Inspection(tool, fault=fault) for tool in tools)
-        if program.steps[0].function == "late":
+        if does == "late" or (does == "late_unseen" and elements not in PUBLIC_ELEMENTS):
             return tuple(Inspection(tool, fault=Faulted(FaultKind.timed_out, "no answer")) for tool in tools)
-        racy = program.steps[0].function == "racy"
         finding = Finding(Tool.racecheck, "Race reported between Write access and Read access", 3, "racy")
-        return tuple(Inspection(tool, (finding,) if racy and tool is Tool.racecheck else ()) for tool in tools)
+        found = {Tool.racecheck: (finding,)} if does == "racy" else {}
+        return tuple(Inspection(tool, found.get(tool, ())) for tool in tools)
 
     def refill(self) -> None:
         pass

@@ -135,34 +135,71 @@ def test_without_sanitizers_the_launcher_tells(bench: Bench, name: str, stage: S
     assert verdict.conditions.safety == "none"
 
 
-def test_a_call_that_ends_but_not_under_a_sanitizer_is_undecided(bench: Bench) -> None:
+@pytest.mark.parametrize("name", ["late", "late_unseen"])
+def test_a_call_that_ends_but_not_under_a_sanitizer_is_undecided(bench: Bench, name: str) -> None:
     before = len(bench.asked)
-    verdict = bench.verdict(kernel("late"))
-    assert verdict.verdict is Outcome.undecided and "racecheck" in str(verdict.evidence)
+    verdict = bench.verdict(kernel(name))
+    assert (verdict.verdict, verdict.stage) == (Outcome.undecided, Stage.safety)
     assert len(bench.asked) == before + 1 and PlayedLauncher.up == 0
-    never = bench.verdict(kernel("endless"))
-    assert (never.verdict, never.stage, never.reason) == (Outcome.rejected, Stage.run, Reason.timed_out)
+    where = "a hidden workload" if name == "late_unseen" else "rows=3 cols=1000"
+    told = author_view(verdict)
+    assert str(told.evidence).endswith(f"memcheck+racecheck+initcheck came to no end within 120 s on {where}'")
 
 
-def test_races_on_a_heavy_workload_are_looked_for_on_a_lighter_hidden_one(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+def test_a_call_that_never_ends_is_rejected_for_that_although_the_sanitizers_cannot_tell(bench: Bench) -> None:
+    verdict = bench.verdict(kernel("endless"))
+    assert (verdict.verdict, verdict.stage, verdict.reason) == (Outcome.rejected, Stage.run, Reason.timed_out)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Tool, ...], int]]:
+    """What the sanitizers looked at, where all that weighs more than 2000 bytes is heavy."""
+    found: list[tuple[tuple[Tool, ...], int]] = []
+    monkeypatch.setattr(PlayedInspectors, "asked", found)
+    monkeypatch.setattr(workshop, "USUALLY_RACECHECKED", 2000)
+    return found
+
+
+def test_races_on_heavy_workloads_are_looked_for_on_a_lighter_hidden_one(
+    bench: Bench, asked: list[tuple[tuple[Tool, ...], int]]
 ) -> None:
-    asked: list[tuple[Tool, ...]] = []
-    monkeypatch.setattr(PlayedInspectors, "asked", asked)
-    bench.verdict(kernel("honest", "2 * x", "2.0f * x"))
-    assert asked == [tuple(Tool)] * 2
-    monkeypatch.setattr(workshop, "MOST_RACECHECKED", 0)
-    asked.clear()
-    assert bench.verdict(kernel("honest", "2 * x", "x[i] + x")).verdict is Outcome.accepted
-    assert asked == [QUICK_TOOLS, QUICK_TOOLS, tuple(Tool)]
+    verdict = bench.verdict(kernel("honest"))
+    assert verdict.verdict is Outcome.accepted and len(verdict.workloads) == 5
+    assert verdict.conditions.safety == "memcheck+initcheck, racecheck on a lighter workload"
+    (first, light), (second, public), (third, _) = asked
+    assert (first, second, third) == (tuple(Tool), QUICK_TOOLS, QUICK_TOOLS)
+    assert public == 3000 and 8 * light <= 2000
+
+
+def test_a_race_there_says_nothing_of_its_size_and_is_found_again(
+    bench: Bench, asked: list[tuple[tuple[Tool, ...], int]]
+) -> None:
     verdict = bench.verdict(kernel("racy"))
-    assert (verdict.reason, verdict.failed_on_hidden) == (Reason.unsafe, True)
-    assert author_view(verdict).evidence is None
-    assert verdict.certificate is not None
+    assert (verdict.verdict, verdict.reason, verdict.failed_on_hidden) == (Outcome.rejected, Reason.unsafe, True)
+    assert author_view(verdict).evidence is None and verdict.certificate is not None
     issued = certificate.read(certificate.find(verdict.certificate))
-    (light,) = issued.light_workloads
-    assert light.hidden and math.prod(light.size_map.values()) < 500
-    assert replay(issued).same is True
+    (light,) = issued.lighter_workloads
+    assert light.hidden and [math.prod(light.size_map.values())] == [elements for _, elements in asked]
+    again = replay(issued)
+    assert again.same is True and again.verdict.failed_on_hidden
+    assert asked[0] == asked[1]
+
+
+def test_without_a_workload_that_is_light_enough_races_are_not_looked_for_and_that_is_said(
+    bench: Bench, asked: list[tuple[tuple[Tool, ...], int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workshop, "MOST_RACECHECKED", 100)
+    assert bench.verdict(kernel("racy")).conditions.safety == "memcheck+initcheck"
+    assert [tools for tools, _ in asked] == [QUICK_TOOLS] * 2
+
+
+def test_on_public_workloads_alone_no_hidden_one_is_looked_at(
+    bench: Bench, asked: list[tuple[tuple[Tool, ...], int]]
+) -> None:
+    settings = Settings(baselines=(), effort=Effort(2, 2), device=CUDA, public_only=True)
+    verdict = bench.judge.judge(bench.task, kernel("racy"), settings=settings)
+    assert verdict.verdict is Outcome.accepted and verdict.conditions.safety == "memcheck+initcheck"
+    assert asked == [(QUICK_TOOLS, 3000)]
 
 
 @pytest.mark.parametrize(

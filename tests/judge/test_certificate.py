@@ -25,7 +25,7 @@ from kernelwright.judge.oracle.client import OpenTask
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import Retrial, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
-from kernelwright.judge.workshop import Workshop
+from kernelwright.judge.workshop import Inspections, Workshop
 
 TASK = '''
 """Twice the input."""
@@ -121,10 +121,11 @@ def test_a_rejected_one_fails_again_on_the_values_on_which_it_failed(case: Case,
 
 def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     """Before that, it would be given other values by other steps, and might fail for another reason."""
-    opened, nobody = case.opened, cast(Workshop, SimpleNamespace(safety="asan+ubsan"))
+    opened, nobody = case.opened, cast(Workshop, SimpleNamespace())
     failed_on = f"timed {opened.public[0].workload.label}"
     for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on=failed_on), "timed")):
         judging = Judging(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
+        judging.inspections = Inspections("asan+ubsan", opened.public)
         steps = judging.steps(opened.public)
         assert [step.purpose for step in steps] == [first, "timed" if first == "sanitized" else "sanitized"]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.judge import cpu_workshop
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.verdict import (
     BuildEvidence,
@@ -124,6 +125,28 @@ def test_a_fault_in_its_own_memory_is_named_with_its_line(judge: Judge, tasks: d
     assert isinstance(verdict.evidence, SanitizerEvidence)
     text = "\n".join(verdict.evidence.lines)
     assert "heap-buffer-overflow" in text and "kernel.cpp:8" in text
+
+
+SLOW_UNDER_SANITIZERS = """
+#if defined(__SANITIZE_ADDRESS__)
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(6);
+       std::chrono::steady_clock::now() < end;) {}
+#endif
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("slowdown", "outcome"), [(1e9, Outcome.accepted), (1.0, Outcome.undecided)])
+def test_slow_sanitizers_get_the_time_that_the_kernel_s_own_allows(
+    judge: Judge, tasks: dict[str, str], monkeypatch: pytest.MonkeyPatch, slowdown: float, outcome: Outcome
+) -> None:
+    monkeypatch.setattr(cpu_workshop, "PATIENCE", 5.0)
+    monkeypatch.setattr(cpu_workshop, "SLOWDOWN", slowdown)
+    source = "#include <chrono>\n" + DOUBLE.replace("BODY", f"{SLOW_UNDER_SANITIZERS}{HONEST}")
+    verdict = judge.judge(tasks["double"], Candidate("cpp", source, "double.cpp"))
+    assert verdict.verdict is outcome and len(verdict.workloads) == 5
+    if outcome is Outcome.undecided:
+        assert verdict.stage is Stage.safety and "asan+ubsan came to no end within 5 s" in str(verdict.evidence)
 
 
 def test_a_crash_and_an_early_end_are_told_apart(judge: Judge, tasks: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, author_view
+from kernelwright.judge.verdict import JudgeEvidence, Outcome, SpeedStatus, Verdict, author_view
 from kernelwright.search.contest import decide
 from kernelwright.search.judging import Terms, judge_fully
 from kernelwright.search.score import fraction_of_bound, pooled, provisional, ratio, score
@@ -137,6 +137,16 @@ def test_noise_and_faults_never_win() -> None:
     assert not decide(verdict(9.0), verdict(1.0, status=SpeedStatus.noisy)).won
     assert decide(verdict(9.0), verdict(1.0, outcome=Outcome.rejected)).won
     assert decide(verdict(0.5), None).won
+
+
+def test_a_reigning_best_that_cannot_be_judged_again_gives_way_to_what_is_faster_and_is_not_called_noisy() -> None:
+    tool = JudgeEvidence(message="racecheck came to no end within 120 s on a hidden workload")
+    stuck = verdict(2.0, outcome=Outcome.undecided).model_copy(update={"evidence": tool})
+    won, lost = decide(verdict(5.0), stuck), decide(verdict(1.0), stuck)
+    assert won.won and not lost.won
+    assert won.why == lost.why == f"the reigning best could not be judged again: {tool.message}"
+    assert tool.message in decide(stuck, None).why
+    assert not decide(verdict(5.0), verdict(outcome=Outcome.undecided)).won
 
 
 def test_a_fault_on_a_hidden_workload_is_told_in_general() -> None:

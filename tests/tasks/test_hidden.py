@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.tasks import TaskError, tensor
-from kernelwright.tasks.hidden import hidden_workloads, is_prime, sample_hidden, small_workloads, work
+from kernelwright.tasks.hidden import hidden_workloads, is_prime, lighter_workload, sample_hidden, small_workloads, work
 from kernelwright.tasks.model import Task, Workload
 
 from .samples import small_task
@@ -131,6 +133,28 @@ def test_a_sample_is_never_larger_than_the_pool() -> None:
 
 def test_primes() -> None:
     assert [n for n in range(30) if is_prime(n)] == [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]
+
+
+def area(workload: Workload) -> float:
+    return math.prod(workload.size_map.values())
+
+
+@settings(max_examples=15)
+@given(st.binary(min_size=1, max_size=40), st.floats(100_000, 10_000_000))
+def test_a_lighter_workload_is_hidden_awkward_and_as_heavy_as_it_may_be(key: bytes, most: float) -> None:
+    task = row_task()
+    found = lighter_workload(task, key, area, most)
+    assert found is not None and found.hidden and all(map(is_awkward, found.size_map.values()))
+    assert found == lighter_workload(task, key, area, most)
+    assert most / 4 < area(found) <= most
+
+
+def test_where_nothing_is_as_light_as_that_it_is_the_lightest_and_never_a_public_one() -> None:
+    task = small_task(public=[{"rows": 2048, "cols": 8}], hidden={"rows": (2048, 3000), "cols": (8, 8)})
+    found = lighter_workload(task, KEY, area, 1.0)
+    assert found is not None and 2048 < found.size_map["rows"] < 2100 and is_awkward(found.size_map["rows"])
+    only = small_task(public=[{"rows": 8, "cols": 8}], hidden={"rows": (8, 8), "cols": (8, 8)})
+    assert lighter_workload(only, KEY, area, 1e9) is None
 
 
 def test_small_workloads_are_awkward_and_of_little_work() -> None:

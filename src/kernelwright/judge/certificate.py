@@ -105,7 +105,7 @@ class Certificate(Value):
     task: CertifiedTask
     terms: Terms
     hidden: tuple[HiddenWorkload, ...]
-    light: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that a heavy workload is too much for
+    lighter: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that others are too heavy for
     subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
     failure: Failure | None = None
     environment: Environment
@@ -120,8 +120,8 @@ class Certificate(Value):
         return tuple(one.workload for one in self.hidden)
 
     @property
-    def light_workloads(self) -> tuple[Workload, ...]:
-        return tuple(one.workload for one in self.light)
+    def lighter_workloads(self) -> tuple[Workload, ...]:
+        return tuple(one.workload for one in self.lighter)
 
 
 class Signed(Value):
@@ -151,7 +151,7 @@ def issue(key: bytes, judging: Judging, verdict: Verdict) -> Signed:
             device=str(settings.device),
         ),
         hidden=_named(judging.hidden),
-        light=_named(judging.light),
+        lighter=_named(judging.inspections.lighter),
         subkey=judging.subkey.hex(),
         failure=Failure(run=judging.failed_on or "", family=witness.family, seed=witness.seed) if witness else None,
         environment=_environment(verdict),

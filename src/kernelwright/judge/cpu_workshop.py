@@ -18,10 +18,13 @@ from kernelwright.judge.nothing import empty_trial
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.runner import start_runner
 from kernelwright.judge.safety import inspect, sanitizers_available
-from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
+from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
 from kernelwright.judge.warden import Subject
+from kernelwright.judge.workshop import Inspections, LateError
 from kernelwright.version import __version__
 
+PATIENCE, MOST_PATIENCE = 10.0, 300.0  # seconds of one call under the sanitizers
+SLOWDOWN = 100  # sanitized code takes several times as long; loops that were vectorised take many times
 NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
 
 
@@ -37,8 +40,11 @@ class CpuWorkshop:
     def safety(self) -> str | None:
         return "asan+ubsan" if sanitizers_available() else None
 
-    def heavy(self, task: OpenTask, posed: Posed) -> bool:
-        return False  # sanitized code takes a few times as long
+    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+        return Inspections(self.safety or NO_SAFETY, usual)
+
+    def patience(self, seconds: float | None) -> float:
+        return PATIENCE if seconds is None else max(PATIENCE, min(SLOWDOWN * seconds, MOST_PATIENCE))
 
     def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
         return CpuJob(self, candidate, task)
@@ -110,10 +116,13 @@ class CpuJob:
                 self._sanitized[key] = sanitized
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
         built = self._sanitized[_types(posed)]
         with self._run(built, posed, descriptors, sanitized=True) as runner, self.shop.working():
-            return inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant))
+            fault = inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
+        if fault is not None and fault.reason is Reason.timed_out:
+            raise LateError(self.shop.safety or NO_SAFETY, posed, patience)
+        return fault
 
     def start(self, posed: Posed, descriptors: list[int]) -> Subject:
         return self._run(self._plain[_types(posed)], posed, descriptors)
@@ -121,10 +130,6 @@ class CpuJob:
     def _run(self, built: Built, posed: Posed, descriptors: list[int], *, sanitized: bool = False) -> Subject:
         threads, cpus = self.shop.threads, self.shop.cpus
         return start_runner(built.library, posed.signature, descriptors, threads, cpus, sanitized=sanitized)
-
-    @property
-    def unfinished(self) -> str | None:
-        return None
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         return result

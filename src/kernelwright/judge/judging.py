@@ -22,6 +22,7 @@ from kernelwright.judge.measure import Fault, Measurement, Rejected
 from kernelwright.judge.oracle.client import OpenTask, Posed, Witness, close_all
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import (
+    NO_SAFETY,
     JudgeEvidence,
     Outcome,
     ProcessEvidence,
@@ -32,7 +33,7 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
 )
 from kernelwright.judge.warden import Ending
-from kernelwright.judge.workshop import Job, Workshop
+from kernelwright.judge.workshop import Inspections, Job, LateError, Workshop
 
 HIDDEN_PER_JUDGING = 3
 
@@ -59,7 +60,7 @@ class Judging:
     subkey: bytes
     begin: float = field(default_factory=time.perf_counter)
     hidden: tuple[Posed, ...] = ()
-    light: tuple[Posed, ...] = ()
+    inspections: Inspections = field(default_factory=lambda: Inspections(NO_SAFETY))
     results: list[WorkloadResult] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     build_seconds: float | None = None
@@ -71,7 +72,8 @@ class Judging:
     def run(self, progress: Progress) -> Verdict:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
-        self.light = self._light() if self._inspecting else ()
+        if self.settings.safety and self.workshop.safety is not None:
+            self.inspections = self._inspections()
         job = self.workshop.job(self.candidate, self.task)
         try:
             return self._stages(job, progress)
@@ -81,18 +83,42 @@ class Judging:
 
     def _stages(self, job: Job, progress: Progress) -> Verdict:
         progress("building")
-        for part in (self.task.public, (*self.hidden, *self.light)):
+        for part in (self.task.public, self._unseen()):
             with self._timed("build"):
-                fault = job.build(part, inspected=self._inspecting)
+                fault = job.build(part, inspected=bool(self.inspections.posed))
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if fault is not None:
                 return self._verdict(Outcome.rejected, fault, hidden=part is not self.task.public)
+        late: dict[Step, LateError] = {}
         for step in self.steps((*self.task.public, *self.hidden)):
-            fault = self._take(step, job, progress)
+            if late and step.purpose == "sanitized":  # it would take as long
+                late[step] = next(iter(late.values()))
+                continue
+            try:
+                fault = self._take(step, job, progress)
+            except LateError as error:
+                late[step] = error
+                continue
             if fault is not None:
                 return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
-        if job.unfinished is not None:
-            return self.undecided(job.unfinished)
+        return self._late(late, job, progress) or self._accepted(job, progress)
+
+    def _late(self, late: dict[Step, LateError], job: Job, progress: Progress) -> Verdict | None:
+        """Sanitizers that were late look again, where the time that a call takes without them, now known, allows more
+        patience. A call that never ends has been rejected by now."""
+        for step, error in late.items():
+            try:
+                if self._patience(step.posed) <= error.patience:
+                    raise error
+                fault = self._take(step, job, progress)
+            except LateError as last:
+                message = JudgeEvidence(message=str(last))
+                return self._verdict(Outcome.undecided, Fault(Stage.safety, Reason.judge_failed, message))
+            if fault is not None:
+                return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
+        return None
+
+    def _accepted(self, job: Job, progress: Progress) -> Verdict:
         if self.settings.profile:
             self._profile(job, progress)
         return self._verdict(Outcome.accepted)
@@ -107,22 +133,30 @@ class Judging:
 
     def steps(self, posed: tuple[Posed, ...]) -> list[Step]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
-        inspected = (*self._inspected(), *self.light) if self._inspecting else ()
-        steps = [Step("sanitized", one) for one in inspected]
+        steps = [Step("sanitized", one) for one in self.inspections.posed]
         steps += [Step("timed", one) for one in posed]
         retrial = self.settings.retrial
         return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
 
-    def _inspected(self) -> list[Posed]:
-        return [min(part, key=_elements) for part in (self.task.public, self.hidden) if part]
-
-    def _light(self) -> tuple[Posed, ...]:
-        """A workload for all sanitizers, where one that they are to look at is too heavy for some of them."""
+    def _inspections(self) -> Inspections:
+        usual = tuple(min(part, key=_elements) for part in (self.task.public, self.hidden) if part)
+        lighter: tuple[Posed, ...] | None = None
         if self.settings.retrial is not None:
-            return self.workshop.oracle.pose(self.task, self.settings.retrial.light)
-        if any(self.workshop.heavy(self.task, posed) for posed in self._inspected()):
-            return self.workshop.oracle.light(self.task)
-        return ()
+            lighter = self.workshop.oracle.pose(self.task, self.settings.retrial.lighter)
+        elif self.settings.public_only:
+            lighter = ()
+        return self.workshop.inspections(self.task, usual, lighter)
+
+    def _unseen(self) -> tuple[Posed, ...]:
+        """In an order from which a plan cannot tell which of them are timed."""
+        unseen = [*self.hidden, *self.inspections.lighter]
+        random.Random(seed(self.subkey, "unseen", "order")).shuffle(unseen)
+        return tuple(unseen)
+
+    def _patience(self, posed: Posed) -> float:
+        workload = posed.workload
+        known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
+        return self.workshop.patience(next(known, None))
 
     def _take(self, step: Step, job: Job, progress: Progress) -> Fault | None:
         if step.purpose == "sanitized":
@@ -148,20 +182,12 @@ class Judging:
             evidence=fault.evidence if fault else None,
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
-            conditions=self.workshop.conditions(self.arena, self._safety),
+            conditions=self.workshop.conditions(self.arena, self.inspections.name),
             build_seconds=self.build_seconds,
             artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,
             stage_seconds=dict(self.spent),
         )
-
-    @property
-    def _safety(self) -> str:
-        return (self.workshop.safety if self.settings.safety else None) or "none"
-
-    @property
-    def _inspecting(self) -> bool:
-        return self._safety != "none"
 
     def _hidden(self) -> tuple[Posed, ...]:
         if self.settings.retrial is not None:
@@ -187,13 +213,11 @@ class Judging:
         self.arena, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
         try:
             self._begin(step)
-            fault = job.inspect(step.posed, descriptors, quick=self._quick(step.posed))
+            quick = step.posed in self.inspections.heavy
+            fault = job.inspect(step.posed, descriptors, quick=quick, patience=self._patience(step.posed))
             return None if fault is None else self._reject(step, fault)
         finally:
             close_all(descriptors)
-
-    def _quick(self, posed: Posed) -> bool:
-        return bool(self.light) and posed not in self.light and self.workshop.heavy(self.task, posed)
 
     def _measure(self, step: Step, job: Job, progress: Progress) -> Fault | None:
         shop, posed, names = self.workshop, step.posed, self.settings.baselines

@@ -32,6 +32,7 @@ from kernelwright.judge.warden import Ending, Log, Reply
 OUTPUT_LINES = 12
 LEAST_BLOCKS = 6  # a trial of every input family
 HOPELESS = 10.0
+DEADLINE = 50  # times as long as the slowest baseline a call may take
 REPEATS = 5  # calls of the fastest baseline for each of its times, once a first round has shown that it is noisy
 _REASONS = {
     Ending.timeout: Reason.timed_out,
@@ -128,7 +129,7 @@ class Measurement:
         self._oracle, self._posed, self._subject = oracle, posed, subject
         self._baselines, self._expected, self._overhead = baselines, expected, clock.overhead
         self._kind, self._order = clock.kind, order
-        self._deadline = max(5.0, 50 * max(expected.values(), default=0.1))
+        self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
         self._fastest = min(expected, key=lambda name: expected[name], default="")
         self._trial = 0
 

@@ -66,7 +66,7 @@ def replay(
         retrial=Retrial(
             subkey,
             issued.hidden_workloads,
-            issued.light_workloads,
+            issued.lighter_workloads,
             failure.run if failure else None,
             Witness(failure.family, failure.seed) if failure else None,
         ),
@@ -89,9 +89,9 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
     same_device = (then.conditions.device, then.conditions.threads) == (now.conditions.device, now.conditions.threads)
     speeds = _speeds(then, now) if same_device else _Speeds((), tuple(result.label for result in then.workloads))
     same_outcome = (then.verdict, then.reason) == (now.verdict, now.reason)
-    decided = now.verdict is not Outcome.undecided or then.verdict is Outcome.undecided
+    comparable = (then.verdict is Outcome.undecided) == (now.verdict is Outcome.undecided)
     return Replay(
-        same=same_outcome and all(speed.overlap for speed in speeds.compared) if decided else None,
+        same=same_outcome and all(speed.overlap for speed in speeds.compared) if comparable else None,
         outcome=f"{now.verdict} ({now.reason}), was {then.verdict} ({then.reason})",
         artefact="the same bytes" if then.artefact == now.artefact else "built by another toolchain",
         device="the same class" if same_device else f"{now.conditions.device}, was {then.conditions.device}",

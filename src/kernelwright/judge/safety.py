@@ -7,7 +7,7 @@ import re
 from functools import cache
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.measure import Clock, Fault, Measurement, Rejected
+from kernelwright.judge.measure import DEADLINE, Clock, Fault, Measurement, Rejected
 from kernelwright.judge.native import program
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OracleClient, Posed
@@ -17,7 +17,6 @@ from kernelwright.judge.warden import Ending, Reply, Subject
 
 LINES = 24
 UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
-EXPECTED_SECONDS = 0.2  # fifty times that is its deadline
 _PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernel\.cu|kernelwright\.h)(?=:\d)")
 _SOURCE = re.compile(r"\bkernel\.(?:cpp|cu)\b")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
@@ -39,14 +38,15 @@ def inspect(
     oracle: OracleClient,
     *,
     prepare: bool,
+    patience: float,
     calls: int = 1,
-    expected: float = EXPECTED_SECONDS,
 ) -> Fault | None:
-    """Calls under the sanitizers. Their report is evidence; a wrong result or an early end is one too."""
+    """Calls under the sanitizers, each within `patience` seconds. Their report is evidence; a wrong result or an early
+    end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
         return _fault(runner, posed, ready, Stage.load)
-    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": expected}, UNTIMED, random.Random(0))
+    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": patience / DEADLINE}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
         if prepare:

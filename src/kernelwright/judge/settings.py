@@ -24,7 +24,7 @@ class Retrial:
 
     subkey: bytes
     hidden: tuple[Workload, ...]
-    light: tuple[Workload, ...] = ()
+    lighter: tuple[Workload, ...] = ()
     failed_on: str | None = None  # the label of the workload to which the witness belongs
     witness: Witness | None = None
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+NO_SAFETY = "none"  # what conditions say where no sanitizer looked
 
 
 class Value(BaseModel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
@@ -10,6 +11,27 @@ from kernelwright.judge.baselines import Baselines
 from kernelwright.judge.measure import Clock, Fault, Runner
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
+
+
+class LateError(Exception):
+    """The sanitizers came to no end within `patience` seconds. That is no fault of the candidate's yet."""
+
+    def __init__(self, tools: str, posed: Posed, patience: float) -> None:
+        super().__init__(f"{tools} came to no end within {patience:.0f} s on {posed.workload.shown}")
+        self.patience = patience
+
+
+@dataclass(frozen=True)
+class Inspections:
+    """What the sanitizers look at, in order, and what a verdict says of it (`name`).
+
+    `heavy` workloads are looked at by the quick ones alone; `lighter` ones are built for this and never timed.
+    """
+
+    name: str
+    posed: tuple[Posed, ...] = ()
+    heavy: tuple[Posed, ...] = ()
+    lighter: tuple[Posed, ...] = ()
 
 
 class Job(Protocol):
@@ -28,15 +50,11 @@ class Job(Protocol):
         `inspected`: the sanitizers will be run on them too.
         """
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool) -> Fault | None:
-        """One call under the sanitizers, on values that the oracle loads.
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
+        """One call under the sanitizers, on values that the oracle loads. Raises `LateError`.
 
         `quick`: without those that take minutes on a heavy workload.
         """
-
-    @property
-    def unfinished(self) -> str | None:
-        """Why the sanitizers say nothing, where they came to no end. That is no fault of the candidate's."""
 
     def start(self, posed: Posed, descriptors: list[int]) -> Runner:
         """A process that holds the candidate and has seen nothing of this workload yet."""
@@ -69,8 +87,12 @@ class Workshop(Protocol):
     def safety(self) -> str | None:
         """What the sanitizers are called here, or None where there are none."""
 
-    def heavy(self, task: OpenTask, posed: Posed) -> bool:
-        """Whether some sanitizer would take minutes on it, so that it needs a lighter workload beside it."""
+    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+        """What the sanitizers are to look at, which is `usual` unless it is too heavy for some of them. A lighter
+        workload is then looked at besides: the one that is given, if there is a choice at all."""
+
+    def patience(self, seconds: float | None) -> float:
+        """How long one call may take under the sanitizers; `seconds` is what it takes without, where that is known."""
 
     def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
 

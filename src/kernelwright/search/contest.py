@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.settings import Progress
-from kernelwright.judge.verdict import IntervalValue, Outcome, Verdict, author_view
+from kernelwright.judge.verdict import IntervalValue, JudgeEvidence, Outcome, Verdict, author_view
 from kernelwright.search.judging import Judged, Judging, Terms, judge_fully
 from kernelwright.search.score import ratio, score
 
@@ -56,17 +56,18 @@ def contest(
 def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
     value = score(challenger)
     if challenger.verdict is not Outcome.accepted:
-        return Decision(False, f"{challenger.verdict}: {author_view(challenger).reason}", None)
+        return Decision(False, f"{challenger.verdict}: {_why(challenger)}", None)
     if value is None:
         return Decision(False, "the machine is too noisy to tell its speed", None)
     if incumbent is None:
         return Decision(True, "the first whose speed was measured on every workload", value)
-    other = score(incumbent)
+    other, paired = score(incumbent), ratio(challenger, incumbent)
     if incumbent.verdict is Outcome.rejected:
-        return Decision(
-            True, f"the reigning best was rejected when judged again: {author_view(incumbent).reason}", value
-        )
-    paired = ratio(challenger, incumbent)
+        return Decision(True, f"the reigning best was rejected when judged again: {_why(incumbent)}", value)
+    if incumbent.verdict is Outcome.undecided:
+        won = paired is not None and paired.low > 1  # and what it was not shown to be, the challenger was
+        why = f"the reigning best could not be judged again: {_why(incumbent)}"
+        return Decision(won, why, value, None, paired)
     if other is None or paired is None:
         return Decision(False, "the machine is too noisy to tell it from the reigning best", value, other, paired)
     if paired.low <= 1:
@@ -74,3 +75,8 @@ def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
     if value <= other:
         return Decision(False, "not faster than the reigning best where hidden workloads count", value, other, paired)
     return Decision(True, f"{paired.low:.3f} times as fast as the reigning best, at least", value, other, paired)
+
+
+def _why(verdict: Verdict) -> str:
+    seen = author_view(verdict)
+    return seen.evidence.message if isinstance(seen.evidence, JudgeEvidence) else str(seen.reason)

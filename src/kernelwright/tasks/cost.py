@@ -27,6 +27,11 @@ class Cost:
     def moved(self) -> int:
         return self.read + self.written
 
+    @property
+    def weight(self) -> int:
+        """One number for how heavy a workload is, whether it moves or computes: bytes and operations."""
+        return self.moved + self.operations
+
 
 def cost(task: Task, workload: Workload) -> Cost:
     from kernelwright.tasks.drawing import signature

@@ -11,6 +11,7 @@ import hmac
 import itertools
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
 
@@ -48,17 +49,28 @@ def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count
     return tuple(pool[index] for index in order[:count])
 
 
-def small_workloads(task: Task, count: int, key: bytes | None = None) -> tuple[Workload, ...]:
-    """The least work of the ranges at awkward sizes. Without a judge's key anybody may know them."""
+def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:
+    """The least work of the ranges at awkward sizes. Anybody may know them: they come from no judge's key."""
     found: list[Workload] = []
     for index in range(count):
         dtype = task.dtypes[index % len(task.dtypes)]
-        points = (p for p in _points(task, key or b"small", index) if _misfit(task, p, 1.0) < math.inf)
-        new = (one for point in points if (one := Workload(point, dtype, hidden=key is not None)) not in found)
-        least = min(new, key=lambda one: work(task, one.size_map), default=None)
+        points = (p for p in _points(task, b"small", index) if _misfit(task, p, 1.0) < math.inf)
+        new = (p for p in points if Workload(p, dtype) not in found)
+        least = min(new, key=lambda point: work(task, dict(point)), default=None)
         if least is not None:
-            found.append(least)
+            found.append(Workload(least, dtype))
     return tuple(found)
+
+
+def lighter_workload(task: Task, key: bytes, weight: Callable[[Workload], float], most: float) -> Workload | None:
+    """A hidden one for what takes too long on the others: the heaviest that weighs `most` at most, or the lightest."""
+    public = {tuple(sorted(sizes.items())) for sizes in task.public}
+    drawn = itertools.chain.from_iterable(_ruled_points(task, key, index) for index in range(len(RULES)))
+    possible = {p for p in drawn if tuple(sorted(p)) not in public and _misfit(task, p, 1.0) < math.inf}
+    ordered = sorted(possible, key=lambda point: (work(task, dict(point)), point))
+    found = [Workload(point, task.dtypes[0], hidden=True) for point in ordered]
+    fitting = bisect_right(found, most, key=weight)  # weighing takes longer than drawing
+    return found[max(0, fitting - 1)] if found else None
 
 
 def work(task: Task, sizes: Sizes) -> int:
@@ -96,7 +108,15 @@ def _misfit(task: Task, point: Point, usual: float) -> float:
 
 
 def _points(task: Task, key: bytes, index: int) -> Iterator[Point]:
-    """Points of the ranges in the order in which they are tried; rules rotate over workloads and sizes."""
+    """Points of the ranges in the order in which they are tried."""
+    yield from _ruled_points(task, key, index)
+    ranges = dict(task.hidden)
+    if math.prod(high - low + 1 for low, high in ranges.values()) <= SMALL_SPACE:
+        yield from _every_point(task.name, key, index, ranges)
+
+
+def _ruled_points(task: Task, key: bytes, index: int) -> Iterator[Point]:
+    """Awkward ones; rules rotate over workloads and sizes."""
     ranges = dict(task.hidden)
     for attempt in range(ATTEMPTS_PER_RULE * len(RULES)):
         turn = index + attempt // ATTEMPTS_PER_RULE
@@ -104,8 +124,6 @@ def _points(task: Task, key: bytes, index: int) -> Iterator[Point]:
             (name, _draw(key, (task.name, index, attempt, name), bounds, RULES[(turn + place) % len(RULES)]))
             for place, (name, bounds) in enumerate(ranges.items())
         )
-    if math.prod(high - low + 1 for low, high in ranges.values()) <= SMALL_SPACE:
-        yield from _every_point(task.name, key, index, ranges)
 
 
 def _every_point(task_name: str, key: bytes, index: int, ranges: Ranges) -> Iterator[Point]:

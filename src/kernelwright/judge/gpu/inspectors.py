@@ -15,7 +15,6 @@ from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
 from kernelwright.judge.gpu.program import Program
 from kernelwright.judge.gpu.sanitize import Inspection, Tool, parse, sanitizer
 
-SECONDS = 120.0
 MOST_REPORT = 1 << 20
 _EXTRA = {
     Tool.memcheck: ["--leak-check", "no", "--report-api-errors", "no"],  # the launcher reports those itself
@@ -45,12 +44,14 @@ class Inspector:
     def alive(self) -> bool:
         return self._launcher.alive
 
-    def inspect(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int) -> Inspection:
+    def inspect(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int, patience: float
+    ) -> Inspection:
         """Runs the call and ends. The arena holds the values; outputs are left there for a comparison."""
         fault = None
         try:
             self._launcher.open(program, modules, descriptors, exact=True)
-            self._launcher.run(word, SECONDS)
+            self._launcher.run(word, patience)
         except Faulted as faulted:
             fault = faulted
         self._launcher.end(END_SECONDS)
@@ -89,7 +90,13 @@ class Inspectors:
         self._closed = False
 
     def inspect(
-        self, tools: Sequence[Tool], program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int
+        self,
+        tools: Sequence[Tool],
+        program: Program,
+        modules: Sequence[bytes],
+        descriptors: Sequence[int],
+        word: int,
+        patience: float,
     ) -> tuple[Inspection, ...]:
         """The tools side by side: each has a process and copies of its own."""
         path = sanitizer()
@@ -99,7 +106,7 @@ class Inspectors:
         def inspected(tool: Tool) -> Inspection:
             inspector = self._taken(path, tool)
             try:
-                return inspector.inspect(program, modules, descriptors, word)
+                return inspector.inspect(program, modules, descriptors, word, patience)
             finally:
                 inspector.close()
 

@@ -31,6 +31,7 @@ from kernelwright.judge.verdict import (
     Stage,
     WorkloadResult,
 )
+from kernelwright.judge.workshop import LateError
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -45,7 +46,6 @@ class GpuJob:
         self._launcher: LauncherProcess | None = None
         self._running: tuple[GpuSubject, GpuBuilt, Limits] | None = None
         self._inspected = False
-        self.unfinished: str | None = None
         self.build_seconds: float | None = None
         self.artefact: str | None = None
 
@@ -68,23 +68,20 @@ class GpuJob:
             self.build_seconds, self.artefact = made.seconds, made.built[0].digest
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
         shop, built = self._shop, self._built[posed]
-        if self.unfinished is not None:  # it would take the same patience again
-            return None
         self._inspected = True
         with shop.working():
             family = shop.oracle.load()
             tools = QUICK_TOOLS if quick else tuple(Tool)
-            found = shop.inspectors.inspect(tools, built.program, [built.cubin], descriptors, fresh_word())
+            found = shop.inspectors.inspect(tools, built.program, [built.cubin], descriptors, fresh_word(), patience)
         fault = inspection_fault(found, posed.workload.label)
         if fault is not None:
             return fault
         late = [one.tool for one in found if one.fault is not None]
         if late:
             shop.recover()
-            self.unfinished = f"{' and '.join(late)} came to no end on {posed.workload.shown}"
-            return None
+            raise LateError("+".join(late), posed, patience)
         answer = shop.oracle.check()
         return wrong_fault(answer, posed, family, trial=0) if answer else None
 

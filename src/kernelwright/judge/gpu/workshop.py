@@ -25,18 +25,22 @@ from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.own import helper_kernels
 from kernelwright.judge.gpu.profiler import Profiler
-from kernelwright.judge.gpu.sanitize import Tool, sanitizer
+from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool, sanitizer
 from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions
+from kernelwright.judge.workshop import Inspections
 from kernelwright.version import __version__
 
 MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
 CORES_PER_BUILDER = 4
-INSPECTED_WORKLOADS = 2  # a public and a hidden one
-MOST_RACECHECKED = 4e9  # operations and bytes; half a billion takes about a second under all tools
+INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are started when it is looked at
+# By weight, of which half a billion takes about a second under all tools.
+USUALLY_RACECHECKED, MOST_RACECHECKED = 4e9, 40e9
+PATIENCE, MOST_PATIENCE = 120.0, 600.0  # seconds of one call under the sanitizers
+SLOWDOWN = 100_000
 ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
 NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
 
@@ -77,9 +81,22 @@ class GpuWorkshop:
         """A fresh one, on its way up."""
         return LauncherProcess(self.helpers, self.gpu.index, confine=self.confined)
 
-    def heavy(self, task: OpenTask, posed: Posed) -> bool:
-        cost = self.limits(task, posed).cost
-        return cost.operations + cost.moved > MOST_RACECHECKED
+    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+        heavy = tuple(one for one in usual if self._weight(task, one) > USUALLY_RACECHECKED)
+        if not heavy:
+            return Inspections("+".join(Tool), usual)
+        given = self.oracle.lighter(task, USUALLY_RACECHECKED) if lighter is None else lighter
+        lighter = tuple(one for one in given if self._weight(task, one) <= MOST_RACECHECKED)
+        quick = "+".join(QUICK_TOOLS)
+        return Inspections(
+            f"{quick}, {Tool.racecheck} on a lighter workload" if lighter else quick, (*lighter, *usual), heavy, lighter
+        )
+
+    def _weight(self, task: OpenTask, posed: Posed) -> float:
+        return self.limits(task, posed).cost.weight
+
+    def patience(self, seconds: float | None) -> float:
+        return PATIENCE if seconds is None else max(PATIENCE, min(SLOWDOWN * seconds, MOST_PATIENCE))
 
     def job(self, candidate: Candidate, task: OpenTask) -> GpuJob:
         return GpuJob(self, candidate, task)

@@ -91,8 +91,8 @@ class OracleClient:
         answer, _ = self._ask("small", task=task.reference, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
-    def light(self, task: OpenTask) -> tuple[Posed, ...]:
-        answer, _ = self._ask("light", task=task.reference)
+    def lighter(self, task: OpenTask, most: float) -> tuple[Posed, ...]:
+        answer, _ = self._ask("lighter", task=task.reference, most=most)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
     def pose(self, task: OpenTask, workloads: tuple[Workload, ...]) -> tuple[Posed, ...]:

@@ -26,7 +26,7 @@ from kernelwright.judge.oracle.workplace import Trespass, Workplace, sentinel_wo
 from kernelwright.judge.sandbox import protect_this_process
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
-from kernelwright.tasks.hidden import hidden_workloads, sample_hidden, small_workloads
+from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
 from kernelwright.tasks.sources import sources_of
@@ -52,7 +52,7 @@ class Oracle:
             "open": self.open,
             "hidden": self.hidden,
             "small": self.small,
-            "light": self.light,
+            "lighter": self.lighter,
             "pose": self.pose,
             "arena": self.arena,
             "begin": self.begin,
@@ -92,10 +92,11 @@ class Oracle:
         chosen = small_workloads(self._tasks[task], count)
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
 
-    def light(self, task: str) -> Message:
-        """A hidden workload of little work, the same for every candidate: for what cannot be done on a heavy one."""
-        chosen = small_workloads(self._tasks[task], 1, derive(self._key, "light"))
-        return {"workloads": [self._describe(task, workload) for workload in chosen]}
+    def lighter(self, task: str, most: float) -> Message:
+        """A hidden workload for what takes too long on the others, the same for every candidate; or none."""
+        found = self._tasks[task]
+        chosen = lighter_workload(found, derive(self._key, "lighter"), lambda one: cost(found, one).weight, most)
+        return {"workloads": [self._describe(task, chosen)] if chosen else []}
 
     def pose(self, task: str, workloads: list[Message]) -> Message:
         """Workloads that the controller names: those of a certificate."""
