@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from kernelwright.judge.measure import REPEATS, Clock, Effort, Measurement
+from kernelwright.judge.measure import REPEATS, Clock, Effort, Measurement, Times
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.verdict import SpeedStatus
 from kernelwright.judge.warden import Ending
@@ -45,16 +45,16 @@ class Process:
 
 
 class Bench:
-    def __init__(self, fast: Iterator[float]) -> None:
+    def __init__(self, fast: Iterator[float], slow: float = 0.03) -> None:
         self.oracle, self.candidate = Oracle(), Process(itertools.repeat(0.004))
-        self.fast, self.slow = Process(fast), Process(itertools.repeat(0.02))
+        self.fast, self.slow = Process(fast), Process(itertools.repeat(slow))
         posed = SimpleNamespace(workload=Workload((("rows", 3),)))
         self.measurement = Measurement(
             cast(Any, self.oracle),
             cast(Any, posed),
             cast(Any, self.candidate),
             cast(Any, {"fast": self.fast, "slow": self.slow}),
-            {"fast": 0.01, "slow": 0.02},
+            {"fast": 0.01, "slow": 0.03},
             Clock("cpu", Overhead(0.0, 0.0)),
             random.Random(1),
         )
@@ -70,7 +70,7 @@ def test_a_quiet_baseline_is_called_twice_in_each_block() -> None:
     bench = Bench(itertools.repeat(0.01))
     times = bench.measurement.run(Effort(least=6, most=60), lambda: None)
     assert bench.oracle.loaded == bench.candidate.calls == bench.slow.calls == 6
-    assert bench.fast.calls == 12 and len(times.again) == len(times.candidate) == 6
+    assert bench.fast.calls == 12 and len(times.twice["fast"]) == len(times.candidate) == 6
 
 
 def test_a_noisy_baseline_is_called_more_often_and_a_candidate_is_not() -> None:
@@ -78,9 +78,40 @@ def test_a_noisy_baseline_is_called_more_often_and_a_candidate_is_not() -> None:
     times = bench.measurement.run(Effort(least=6, most=18), lambda: None)
     assert bench.oracle.loaded == bench.candidate.calls == bench.slow.calls == 18
     assert bench.fast.calls == 2 * 6 + 2 * REPEATS * 12
-    assert {len(values) for values in (times.candidate, times.again, *times.baselines.values())} == {18}
+    assert {len(values) for values in (times.candidate, times.twice["fast"], *times.baselines.values())} == {18}
     result = bench.measurement.result(times)
     assert result.speed is SpeedStatus.noisy and result.trials == 18
+
+
+def test_the_baseline_that_turns_out_to_be_the_fastest_is_the_one_that_must_agree_with_itself() -> None:
+    bench = Bench(itertools.repeat(0.01), slow=0.005)  # in spite of what its first times said
+    times = bench.measurement.run(Effort(least=12, most=12), lambda: None)
+    result = bench.measurement.result(times)
+    assert result.aa_baseline == "slow" and result.speed is SpeedStatus.measured
+    assert len(times.twice["slow"]) == 11 and {
+        len(result.raw_seconds[f"slow, {turn}"]) for turn in ("first", "again")
+    } == {11}
+    assert result.fastest_baseline is not None and result.fastest_baseline.baseline == "slow"
+
+
+def test_a_baseline_that_became_the_fastest_too_late_tells_nothing() -> None:
+    bench = Bench(itertools.chain(itertools.repeat(0.01, 18), itertools.repeat(9.0)), slow=0.03)
+    result = bench.measurement.result(bench.measurement.run(Effort(least=20, most=20), lambda: None))
+    assert result.aa_baseline == "slow" and result.speed is SpeedStatus.noisy
+
+
+def test_close_baselines_are_both_called_twice() -> None:
+    bench = Bench(itertools.repeat(0.01), slow=0.015)
+    times = bench.measurement.run(Effort(least=6, most=60), lambda: None)
+    assert bench.fast.calls == 12 and bench.slow.calls == 11 and len(times.twice["slow"]) == 5
+
+
+def test_what_may_be_claimed_is_the_least_over_all_baselines() -> None:
+    wild = [1.2, 1.3, 2.2, 2.3, 2.4, 2.4, 2.5, 2.6]
+    times = Times([1.0] * 8, {"fast": [2.0] * 8, "slow": wild}, {"fast": [(2.0, 2.0)] * 8, "slow": []})
+    result = Bench(itertools.repeat(0.01)).measurement.result(times)
+    assert result.fastest_baseline is not None and result.fastest_baseline.baseline == "fast"
+    assert result.best_baseline is not None and result.best_baseline.baseline == "slow"
 
 
 @pytest.mark.parametrize("candidate", [0.0001, 0.004, 0.02])

@@ -34,6 +34,7 @@ LEAST_BLOCKS = 6  # a trial of every input family
 HOPELESS = 10.0
 DEADLINE = 50  # times as long as the slowest baseline a call may take
 REPEATS = 5  # calls of the fastest baseline for each of its times, once a first round has shown that it is noisy
+RIVAL = 2.0  # times as slow as the fastest so far, and a baseline may still turn out to be the fastest
 _REASONS = {
     Ending.timeout: Reason.timed_out,
     Ending.exited: Reason.ended_itself,
@@ -93,12 +94,14 @@ class Times:
 
     candidate: list[float] = field(default_factory=list)
     baselines: dict[str, list[float]] = field(default_factory=dict)
-    again: list[float] = field(default_factory=list)  # the fastest baseline once more in the same block
+    twice: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # both times of one block
 
-    def add(self, block: dict[str, float]) -> None:
-        for turn, seconds in block.items():
-            kept = {"candidate": self.candidate, "again": self.again}.get(turn)
-            (self.baselines[turn] if kept is None else kept).append(seconds)
+    def add(self, candidate: float, baselines: dict[str, float], again: dict[str, float]) -> None:
+        self.candidate.append(candidate)
+        for name, seconds in baselines.items():
+            self.baselines[name].append(seconds)
+            if name in again:
+                self.twice[name].append((seconds, again[name]))
 
 
 @dataclass(frozen=True)
@@ -130,11 +133,10 @@ class Measurement:
         self._baselines, self._expected, self._overhead = baselines, expected, clock.overhead
         self._kind, self._order = clock.kind, order
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
-        self._fastest = min(expected, key=lambda name: expected[name], default="")
         self._trial = 0
 
     def run(self, effort: Effort, tick: Callable[[], None]) -> Times:
-        times = Times(baselines={name: [] for name in self._baselines})
+        times = Times(baselines={name: [] for name in self._baselines}, twice={name: [] for name in self._baselines})
         until = time.monotonic() + effort.seconds
         for block in range(1, effort.most + 1):
             self._block(times, 1 if block <= effort.least else REPEATS)
@@ -149,29 +151,41 @@ class Measurement:
 
     def _hopeless(self, times: Times) -> bool:
         """Far slower than the fastest baseline in every block of a whole round: no sample would make it fast."""
-        if not self._fastest or len(times.candidate) < LEAST_BLOCKS:
+        fastest = self.fastest(times)
+        if fastest is None or len(times.candidate) < LEAST_BLOCKS:
             return False
-        return min(times.candidate) > HOPELESS * max(times.baselines[self._fastest])
+        return min(times.candidate) > HOPELESS * max(times.baselines[fastest])
+
+    def fastest(self, times: Times) -> str | None:
+        """The baseline that claims are held against, by its times so far; before there are any, by the first ones."""
+        return min(self._baselines, key=lambda name: self._usual(times, name), default=None)
+
+    def _usual(self, times: Times, name: str) -> float:
+        taken = times.baselines[name]
+        return statistics.median(taken) if taken else self._expected[name]
 
     def _block(self, times: Times, repeats: int) -> None:
-        """Everybody once on the same values, in an order of chance, and the fastest baseline twice.
+        """Everybody once on the same values, in an order of chance, and baselines that may be the fastest twice.
 
-        Values are dear and its calls are cheap, so on a noisy machine it is called `repeats` times for each of its
-        two times, which are the medians. A candidate is called once, since it may see no value twice.
+        Values are dear and a baseline's calls are cheap, so on a noisy machine the fastest is called `repeats` times
+        for each of its two times, which are the medians. A candidate is called once, since it may see no value twice.
         """
         family = self._oracle.load()
-        turns = ["candidate", *self._baselines]
-        turns += [self._fastest] * (repeats - 1) + ["again"] * repeats if self._fastest else []
+        fastest = self.fastest(times)
+        limit = RIVAL * self._usual(times, fastest) if fastest is not None else 0.0
+        rivals = [name for name in self._baselines if self._usual(times, name) <= limit]
+        turns = [("", False), *((name, False) for name in self._baselines), *((name, True) for name in rivals)]
+        turns += [(fastest, again) for again in (False, True) for _ in range(repeats - 1) if fastest is not None]
         self._order.shuffle(turns)
-        taken: dict[str, list[float]] = {turn: [] for turn in turns}
+        taken: dict[tuple[str, bool], list[float]] = {turn: [] for turn in turns}
         for position, turn in enumerate(turns):
             if position:
                 self._oracle.restore()
-            if turn == "candidate":
-                taken[turn].append(self.call(family))
-            else:
-                taken[turn].append(self._baselines[self._fastest if turn == "again" else turn].time())
-        times.add({turn: statistics.median(values) for turn, values in taken.items()})
+            name, _ = turn
+            taken[turn].append(self._baselines[name].time() if name else self.call(family))
+        kept = {turn: statistics.median(values) for turn, values in taken.items()}
+        once = {name: kept[name, False] for name in self._baselines}
+        times.add(kept["", False], once, {name: kept[name, True] for name in rivals})
 
     def call(self, family: str, *, op: str = "r", remember: bool = False) -> float:
         """One call of the candidate, checked."""
@@ -195,16 +209,22 @@ class Measurement:
 
     def quiet(self, times: Times) -> bool:
         """Whether the fastest baseline, measured against itself, stays inside its band."""
-        if not self._fastest:
+        fastest = self.fastest(times)
+        if fastest is None:
             return True
-        return statistics.inside(self._aa(times), statistics.band(self._kind, statistics.median(times.again)))
+        found = self._aa(times, fastest)
+        if found is None or len(times.twice[fastest]) < LEAST_BLOCKS:
+            return False
+        return statistics.inside(found, statistics.band(self._kind, self._usual(times, fastest)))
 
-    def _aa(self, times: Times) -> statistics.Interval:
-        return statistics.speedup(self._net(times.baselines[self._fastest]), self._net(times.again))
+    def _aa(self, times: Times, name: str) -> statistics.Interval | None:
+        once, again = ([pair[side] for pair in times.twice[name]] for side in (0, 1))
+        return statistics.speedup(self._net(once), self._net(again)) if once else None
 
     def result(self, times: Times) -> WorkloadResult:
         workload = self._posed.workload
-        candidate = self._net(times.candidate)
+        candidate, fastest = self._net(times.candidate), self.fastest(times)
+        found = self._aa(times, fastest) if fastest is not None else None
         baselines = {name: self._net(values) for name, values in times.baselines.items()}
         return WorkloadResult(
             label=workload.label,
@@ -222,17 +242,18 @@ class Measurement:
                 )
                 for name, values in baselines.items()
             ),
-            aa=_interval(self._aa(times)) if self._fastest else None,
+            aa=_interval(found) if found is not None else None,
+            aa_baseline=fastest if found is not None else None,
             raw_seconds={
                 "candidate": tuple(times.candidate),
                 **{name: tuple(values) for name, values in times.baselines.items()},
-                **({"again": tuple(times.again)} if times.again else {}),
+                **_twice(times),
                 "overhead": (self._overhead.least, self._overhead.usual),
             },
         )
 
     def _status(self, times: Times) -> SpeedStatus:
-        if not self._fastest:
+        if not self._baselines:
             return SpeedStatus.not_measured
         if min(self._expected.values()) < SHORTEST_OVERHEADS * self._overhead.usual:
             return SpeedStatus.short
@@ -272,6 +293,17 @@ def wrong_fault(answer: Message, posed: Posed, family: str, trial: int) -> Fault
     reason = Reason(mismatch.pop("kind"))
     evidence = MismatchEvidence(workload=label, family=family, trial=trial, result=answer["result"], **mismatch)
     return Fault(Stage.compare, reason, evidence)
+
+
+def _twice(times: Times) -> dict[str, tuple[float, ...]]:
+    """The second times of baselines; and the first of the same blocks where not all blocks have two."""
+    told = {}
+    for name, pairs in times.twice.items():
+        if pairs and len(pairs) < len(times.candidate):
+            told[f"{name}, first"] = tuple(pair[0] for pair in pairs)
+        if pairs:
+            told[f"{name}, again"] = tuple(pair[1] for pair in pairs)
+    return told
 
 
 def _interval(value: statistics.Interval) -> IntervalValue:

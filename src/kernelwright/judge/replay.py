@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge import statistics
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import derive
@@ -114,7 +115,8 @@ def _speeds(then: Verdict, now: Verdict) -> _Speeds:
         for time in before.baselines:
             if time.baseline in known:
                 first, second = time.speedup, known[time.baseline]
-                overlap = first.low <= second.high and second.low <= first.high
+                slack = _band(then, time.seconds).high  # what a baseline may differ from itself, it may here, too
+                overlap = first.low <= second.high * slack and second.low <= first.high * slack
                 compared.append(
                     SpeedComparison(
                         workload=before.label,
@@ -125,6 +127,10 @@ def _speeds(then: Verdict, now: Verdict) -> _Speeds:
                     )
                 )
     return _Speeds(tuple(compared), tuple(left_out))
+
+
+def _band(verdict: Verdict, seconds: float) -> statistics.Band:
+    return statistics.band("gpu" if verdict.conditions.device.startswith("cuda") else "cpu", seconds)
 
 
 def _measured(result: WorkloadResult) -> bool:

@@ -220,6 +220,7 @@ class Profile(Value):
 
 class WorkloadResult(Value):
     """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it.
+    `aa` is the fastest baseline, which `aa_baseline` names, against itself.
 
     `profile` is taken if asked for, of one public workload.
     """
@@ -237,14 +238,20 @@ class WorkloadResult(Value):
     kernels: tuple[KernelUse, ...] = ()
     profile: Profile | None = None
     aa: IntervalValue | None = None
+    aa_baseline: str | None = None
     prepare_seconds: float | None = None
     deterministic: bool | None = None
     precision: str | None = None
     raw_seconds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
 
     @property
-    def best_baseline(self) -> BaselineTime | None:
+    def fastest_baseline(self) -> BaselineTime | None:
         return min(self.baselines, key=lambda b: b.seconds, default=None)
+
+    @property
+    def best_baseline(self) -> BaselineTime | None:
+        """The one over which least may be claimed: nearly always the fastest, else one as fast and noisier."""
+        return min(self.baselines, key=lambda b: b.speedup.low, default=None)
 
 
 class Conditions(Value):

@@ -106,7 +106,7 @@ class GpuJob:
         }
         speed = self._speed(subject, result, allowed)
         if result.seconds is not None:
-            fastest = result.best_baseline if speed not in UNBELIEVED else None
+            fastest = result.fastest_baseline if speed not in UNBELIEVED else None
             told["bound"] = allowed.value(result.seconds, fastest.seconds if fastest else None)
         return result.model_copy(update={**told, "speed": speed})
 
