@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from kernelwright.cli.judge import baselines_named
 from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge import baseline_names
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import StopReason
@@ -57,7 +57,7 @@ def optimize(
     ] = DEFAULT_PLATEAU,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidates and baselines; 0: all cores.")] = 0,
     baseline: Annotated[
-        list[str] | None, typer.Option(help="Compare with this baseline only (eager, compile); repeatable.")
+        list[str] | None, typer.Option(help=f"Compare with this only ({baseline_names.in_words()}); repeatable.")
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds that `files` waits for an answer.")] = 3600.0,
     ahead: Annotated[int, typer.Option(min=1, help="Requests of `files` that are open at once.")] = 1,
@@ -91,9 +91,10 @@ def optimize(
         if task is None:
             raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
         form, where = placed(contract, device)
-        chosen = baselines_named(baseline, where.kind)
         asked = (tuple(models or ()), ensemble, generation, measure)
-        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait, ahead, *asked)
+        wishes = Wishes(
+            task, proposer, policy, form, where, seed, plateau, threads, tuple(baseline or ()), wait, ahead, *asked
+        )
         folder = begin(wishes, start or (), runs, budget or DEFAULT_BUDGET, recorded)
     limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
     out = console()

@@ -15,7 +15,7 @@ from kernelwright.contracts.candidate import read_candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.devices.names import CPU, Device, device_named, require
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.baselines import BASELINES
+from kernelwright.judge import baseline_names
 from kernelwright.judge.service.client import WarmJudge
 from kernelwright.llm.config import read_config
 from kernelwright.llm.ensemble import Ensemble
@@ -55,7 +55,7 @@ class Wishes:
     seed: int = 0
     plateau: int = DEFAULT_PLATEAU
     threads: int = 0
-    baselines: tuple[str, ...] = BASELINES
+    baselines: tuple[str, ...] = ()  # none: those that are usual on the device
     wait: float = 3600.0
     ahead: int = 1
     models: tuple[str, ...] = ()
@@ -94,6 +94,7 @@ def begin(
     require(wishes.device)
     policy_named(wishes.policy)
     proposing.known(wishes.proposer)
+    baselines = baseline_names.chosen(wishes.baselines, kind)
     given = [Proposal(_read(path, contract), "start", note="what the search began with") for path in starts]
     recorded.check(asks_models=wishes.proposer == proposing.LLM)
     reference = portable(wishes.task)
@@ -111,7 +112,7 @@ def begin(
         seed=wishes.seed,
         plateau=wishes.plateau,
         threads=wishes.threads,
-        baselines=wishes.baselines,
+        baselines=baselines,
         wait=wishes.wait,
         ahead=wishes.ahead,
         repairs=proposing.REPAIRS[wishes.proposer],
