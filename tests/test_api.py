@@ -120,7 +120,7 @@ def test_control_flow_that_depends_on_values_is_named_and_the_rest_is_the_cause(
 def test_a_whole_search_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "WarmJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {})
-    monkeypatch.setitem(proposing.PROPOSERS, "templates", lambda *_: toy.ToyProposer())
+    monkeypatch.setitem(proposing.PROPOSERS, "templates", toy.KIND)
     example = (torch.randn(128, 64), torch.randn(64), 1e-6)
     found = kernelwright.optimize(rms, example, budget="20evals", runs=tmp_path)
     assert found.score is not None and found.sources.keys() == {"kernel.cpp"} and found.run == tmp_path / "rms-1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +13,10 @@ from kernelwright.judge.verdict import AuthorVerdict, Verdict
 from kernelwright.search.directory import files
 from kernelwright.search.events import Event
 from kernelwright.search.proof import proof_of
-from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_PLATEAU, DEFAULT_ROOT, Wishes, begin, carry_on, placed
+from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, carry_on
 from kernelwright.search.state import State
 from kernelwright.search.summary import why_stopped
+from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,16 @@ def optimize(
     path = write_task(function, example_inputs, Path(runs), name)
     reference = f"{path}:backward" if direction == "backward" else str(path)
     form, where = placed(contract, device)
-    wishes = Wishes(reference, proposer, policy, form, where, seed, plateau, models=tuple(models))
-    if ensemble is not None:
-        wishes = replace(wishes, ensemble=Path(ensemble))
+    wishes = Wishes(
+        task=reference,
+        proposer=proposer,
+        policy=policy,
+        contract=form,
+        device=where,
+        seed=seed,
+        plateau=plateau,
+        asked=ModelWishes(models=tuple(models), ensemble=None if ensemble is None else Path(ensemble)),
+    )
     folder = begin(wishes, [Path(one) for one in start], Path(runs), budget)
     state = carry_on(folder, budget, _Nobody(tell), own_oracle=own_oracle)
     return _optimized(state, folder, reference)

@@ -17,19 +17,18 @@ from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded
+from kernelwright.search.proposing import PROPOSERS
 from kernelwright.search.run import look
 from kernelwright.search.session import (
     DEFAULT_BUDGET,
-    DEFAULT_PLATEAU,
     DEFAULT_ROOT,
-    Wishes,
     begin,
     carry_on,
     estimated,
     find,
-    placed,
 )
 from kernelwright.search.state import State
+from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
 
 Root = Annotated[Path, typer.Option("--runs", envvar="KERNELWRIGHT_RUNS", help="Where runs are kept.")]
 
@@ -38,7 +37,7 @@ def optimize(
     task: Annotated[
         str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
     ] = None,
-    proposer: Annotated[str, typer.Option(help="Where candidates come from: templates, files, llm.")] = "templates",
+    proposer: Annotated[str, typer.Option(help=f"Where candidates come from: {', '.join(PROPOSERS)}.")] = "templates",
     policy: Annotated[str, typer.Option(help="What to try next: greedy, islands, random.")] = "islands",
     contract: Annotated[
         str | None, typer.Option(help="The form that candidates take: cpp, cuda; by default that of the device.")
@@ -91,9 +90,19 @@ def optimize(
         if task is None:
             raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
         form, where = placed(contract, device)
-        asked = (tuple(models or ()), ensemble, generation, measure)
         wishes = Wishes(
-            task, proposer, policy, form, where, seed, plateau, threads, tuple(baseline or ()), wait, ahead, *asked
+            task=task,
+            proposer=proposer,
+            policy=policy,
+            contract=form,
+            device=where,
+            seed=seed,
+            plateau=plateau,
+            threads=threads,
+            baselines=tuple(baseline or ()),
+            wait=wait,
+            ahead=ahead,
+            asked=ModelWishes(models=tuple(models or ()), ensemble=ensemble, generation=generation, measure=measure),
         )
         folder = begin(wishes, start or (), runs, budget or DEFAULT_BUDGET, recorded)
     limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
