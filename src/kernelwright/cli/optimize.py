@@ -18,7 +18,6 @@ from kernelwright.search import budget as budgets
 from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded
 from kernelwright.search.proposing import PROPOSERS
-from kernelwright.search.run import look
 from kernelwright.search.session import (
     DEFAULT_BUDGET,
     DEFAULT_ROOT,
@@ -26,6 +25,7 @@ from kernelwright.search.session import (
     carry_on,
     estimated,
     find,
+    limit_of,
 )
 from kernelwright.search.state import State
 from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
@@ -105,7 +105,7 @@ def optimize(
             asked=ModelWishes(models=tuple(models or ()), ensemble=ensemble, generation=generation, measure=measure),
         )
         folder = begin(wishes, start or (), runs, budget or DEFAULT_BUDGET, recorded)
-    limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
+    limit = limit_of(folder, budget)
     out = console()
     if not json:
         out.print(f"run {folder}", soft_wrap=True)

@@ -85,6 +85,11 @@ def _models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> I
         yield models
 
 
+def limit_of(folder: Path, budget: str | None) -> str:
+    """What is asked for, or what the run had, or the usual."""
+    return budget or str(look(folder).budget) or DEFAULT_BUDGET
+
+
 def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
     """What a generation may cost, in words, before anything is spent; None where no models are asked."""
     run = look(folder).run
