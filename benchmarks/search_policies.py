@@ -29,7 +29,7 @@ from tests.search import toy  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.judge.service.client import WarmJudge  # noqa: E402
-from kernelwright.judge.settings import Progress, Settings, quiet  # noqa: E402
+from kernelwright.judge.settings import Progress, Settings  # noqa: E402
 from kernelwright.judge.verdict import Verdict  # noqa: E402
 from kernelwright.search import proposing  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
@@ -39,7 +39,8 @@ from kernelwright.search.judging import Judging, Remote, Terms  # noqa: E402
 from kernelwright.search.policies import POLICIES, policy_named  # noqa: E402
 from kernelwright.search.run import take_up  # noqa: E402
 from kernelwright.search.score import provisional  # noqa: E402
-from kernelwright.search.session import Wishes, begin, runs_in  # noqa: E402
+from kernelwright.search.session import begin, runs_in  # noqa: E402
+from kernelwright.search.wishes import Wishes  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 NEAR = 0.95
@@ -127,10 +128,10 @@ def real_runs(task: str, seeds: int, budget: str, root: Path) -> tuple[list[Path
         judge = Remembered(Remote(warm), terms.quick)
         for policy in POLICIES:
             for seed in range(seeds):
-                folder = begin(Wishes(task, policy=policy, seed=seed, baselines=("eager",)), (), root, budget)
+                folder = begin(Wishes(task=task, policy=policy, seed=seed, baselines=("eager",)), (), root, budget)
                 run = take_up(folder, budget, time.time())
-                proposer = proposing.make(run.state.run, resolve(task), folder, quiet, None)
-                Driver(run, proposer, judge, policy_named(policy), terms).go()
+                made = proposing.make(proposing.Given(run.state.run, resolve(task), folder))
+                Driver(run, made.proposer, judge, policy_named(policy), terms).go()
                 run.close()
                 folders.append(folder)
                 print(policy, seed, len(judge.known), "judged so far", flush=True)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import torch
 from torch import nn
 
 import kernelwright
+from kernelwright import api
 from kernelwright.api import write_task
-from kernelwright.search import proposing, session
+from kernelwright.cli.optimize import optimize as command
+from kernelwright.errors import KernelwrightError
+from kernelwright.proposers.llm.proposer import Means
+from kernelwright.proposers.once import Once
+from kernelwright.search import asking, proposing, session
+from kernelwright.search.run import look
 from kernelwright.tasks import TaskError
 from kernelwright.tasks.faults import shown
 from kernelwright.tasks.resolve import resolve
+from tests.cli.test_llm import well
 from tests.cli.test_optimize import Judge
+from tests.llm.scripted import serving
+from tests.proposers.llm import acting, samples
 from tests.search import toy
 
 
@@ -117,14 +128,117 @@ def test_control_flow_that_depends_on_values_is_named_and_the_rest_is_the_cause(
     assert "def forward(" not in capfd.readouterr().err
 
 
-def test_a_whole_search_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+EXAMPLE = (torch.randn(128, 64), torch.randn(64), 1e-6)
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A judge and a proposer that take no time; where runs are kept."""
     monkeypatch.setattr(session, "WarmJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {})
-    monkeypatch.setitem(proposing.PROPOSERS, "templates", lambda *_: toy.ToyProposer())
-    example = (torch.randn(128, 64), torch.randn(64), 1e-6)
-    found = kernelwright.optimize(rms, example, budget="20evals", runs=tmp_path)
-    assert found.score is not None and found.sources.keys() == {"kernel.cpp"} and found.run == tmp_path / "rms-1"
+    monkeypatch.setitem(proposing.PROPOSERS, "templates", toy.KIND)
+    monkeypatch.setattr(Judge, "stop_after", 10**9)
+    return tmp_path
+
+
+def test_a_whole_search_from_python(toys: Path) -> None:
+    found = kernelwright.optimize(rms, EXAMPLE, budget="20evals", runs=toys)
+    assert found.score is not None and found.sources.keys() == {"kernel.cpp"} and found.run == toys / "rms-1"
+    assert found.source == found.sources["kernel.cpp"] == (found.run / "best" / "kernel.cpp").read_text()
+    assert str(found).startswith(f"{toys / 'rms-1'}: {found.score:.2f}× over the best baseline") and not found.missing
     assert resolve(found.task).name == "rms"
+
+
+def test_without_a_best_it_says_why(toys: Path) -> None:
+    found = kernelwright.optimize(rms, EXAMPLE, budget="1evals", seed=2, runs=toys)
+    assert found.score is None and found.sources == {} and "nothing was left for its final" in found.missing
+    assert str(found) == f"{toys / 'rms-1'}: no best: {found.missing}"
+    with pytest.raises(KernelwrightError, match=re.escape(f"rms-1 has no best: {found.missing}")):
+        _ = found.source
+
+
+def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Judge, "stop_after", 4)
+    assert "interrupted" in kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys).stopped
+    monkeypatch.setattr(Judge, "stop_after", 10**9)
+    found = kernelwright.optimize(resume="rms-1", runs=toys)
+    assert "the budget is used up" in found.stopped and str(look(found.run).budget) == "21evals"
+    assert found.score is not None and resolve(found.task).name == "rms"
+    kernelwright.optimize(resume=toys / "rms-1", budget="60evals")
+    assert str(look(found.run).budget) == "60evals" and look(found.run).spent.evaluations > 21
+
+
+def test_what_is_asked_for_is_what_the_run_is_told(toys: Path) -> None:
+    (toys / "mine.cpp").write_text(toy.source_of((1,) * toy.GENES))
+    options: dict[str, Any] = {"seed": 3, "plateau": 5, "threads": 2, "wait": 7.0, "ahead": 4, "policy": "greedy"}
+    found = kernelwright.optimize(
+        rms, EXAMPLE, budget="2evals", baseline="eager", start=toys / "mine.cpp", runs=toys, **options
+    )
+    state = look(found.run)
+    assert state.run.model_dump(include=set(options)) == options and state.run.baselines == ("eager",)
+    assert state.starts == (1,)
+
+
+def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: Means(samples.ground(), (acting.builds,))))
+    with serving(well) as server:
+        options: dict[str, Any] = {"proposer": "llm", "models": f"{server.url}#m", "budget": "6evals", "runs": toys}
+        found = kernelwright.optimize(rms, EXAMPLE, generation=3, measure=2, record=toys / "tape", **options)
+        asked = len(server.seen)
+        again = kernelwright.optimize(rms, EXAMPLE, generation=3, measure=2, replay=str(toys / "tape"), **options)
+        assert asked and len(server.seen) == asked
+    for one in (found, again):
+        assert (look(one.run).run.generation, look(one.run).run.measure) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        ((), {}, "give a function to optimize, or a run to go on with (resume)"),
+        ((rms, EXAMPLE), {"resume": "rms-1"}, "leave the function and start out"),
+        ((), {"resume": "rms-1"}, "rms-1: there is no such run"),
+        ((rms, EXAMPLE), {"budget": "soon"}, "budget 'soon'"),
+        ((rms, EXAMPLE), {"baseline": "magic"}, "unknown baseline 'magic'"),
+        ((rms, EXAMPLE), {"record": "tape"}, "others ask no models"),
+    ],
+)
+def test_one_line_for_bad_arguments(toys: Path, arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(KernelwrightError) as caught:
+        kernelwright.optimize(*arguments, runs=toys, **options)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert not list(toys.glob("rms-*"))
+
+
+COMMANDS_ALONE = {"task": "a function and an example take its place", "json": "an object comes back"}
+PYTHONS_ALONE = {
+    "function": "what a task's file says",
+    "example_inputs": "its public workload",
+    "name": "of the task that is written",
+    "direction": "NAME:backward for the command",
+    "tell": "the command has a view",
+}
+
+
+def test_the_options_are_the_commands() -> None:
+    commands, pythons = (inspect.signature(one).parameters for one in (command, kernelwright.optimize))
+    assert commands.keys() - COMMANDS_ALONE.keys() == pythons.keys() - PYTHONS_ALONE.keys()
+    assert COMMANDS_ALONE.keys() <= commands.keys() and PYTHONS_ALONE.keys() <= pythons.keys()
+    for name in commands.keys() & pythons.keys():
+        assert pythons[name].kind is inspect.Parameter.KEYWORD_ONLY
+        none = () if name in ("start", "baseline", "models") else None  # a list that is empty is pleasant in Python
+        default = commands[name].default
+        assert pythons[name].default == (none if default is None else default), name
+
+
+def test_the_least_that_an_option_may_be_is_the_commands(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "write_task", lambda *_: toys / "never_read.py")
+    hints = get_type_hints(command, include_extras=True)
+    least = {name: hint.__metadata__[0].min for name, hint in hints.items() if hasattr(hint, "__metadata__")}
+    limited = {name: minimum for name, minimum in least.items() if minimum is not None}
+    assert len(limited) == 7
+    for name, minimum in limited.items():
+        with pytest.raises(KernelwrightError, match=f"{name} is {minimum - 1}, and has to be at least {minimum}"):
+            kernelwright.optimize(rms, EXAMPLE, **{name: minimum - 1})
 
 
 def test_importing_the_package_stays_light() -> None:

@@ -5,31 +5,55 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from kernelwright.errors import KernelwrightError
+from kernelwright.judge.settings import quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
-from kernelwright.search.directory import files
+from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
+from kernelwright.search import budget as budgets
+from kernelwright.search.asking import Recorded
+from kernelwright.search.directory import BEST, files
 from kernelwright.search.events import Event
 from kernelwright.search.proof import proof_of
-from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_PLATEAU, DEFAULT_ROOT, Wishes, begin, carry_on, placed
+from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, carry_on, find, limit_of
 from kernelwright.search.state import State
-from kernelwright.search.summary import why_stopped
+from kernelwright.search.summary import no_gain, suspects, why_no_best, why_stopped
+from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
 
 
 @dataclass(frozen=True)
 class Optimized:
-    """What a search came to. `score` and `sources` are None and empty where nothing earned to be called best."""
+    """What a search came to; printed, it says so in a line.
+
+    Where nothing earned to be called best, `score` is None, `sources` is empty, and `missing` says why.
+    """
 
     run: Path
     task: str
     stopped: str
-    score: float | None
-    sources: dict[str, str]
-    note: str
-    verdict: Verdict | AuthorVerdict | None
-    certificates: tuple[str, ...]
+    score: float | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    verdict: Verdict | AuthorVerdict | None = None
+    certificates: tuple[str, ...] = ()
+    missing: str = ""
+
+    @property
+    def source(self) -> str:
+        """The text of the best kernel; a KernelwrightError with what is `missing` where there is none."""
+        if self.score is None:
+            raise KernelwrightError(f"{self.run} has no best: {self.missing}")
+        return next(iter(self.sources.values()))  # a plan comes after its kernel
+
+    def __str__(self) -> str:
+        if self.score is None:
+            return f"{self.run}: no best: {self.missing}"
+        slower = no_gain(self.score, self.verdict)
+        said = f"{self.score:.2f}× over the best baseline{f' ({slower})' if slower else ''}"
+        return f"{self.run}: {said}; the kernel is in {self.run / BEST}"
 
 
 class _Nobody:
@@ -41,39 +65,74 @@ class _Nobody:
 
 
 def optimize(
-    function: Callable[..., Any],
-    example_inputs: Sequence[Any],
+    function: Callable[..., Any] | None = None,
+    example_inputs: Sequence[Any] = (),
     *,
     name: str = "",
     direction: Literal["forward", "backward"] = "forward",
-    budget: str = DEFAULT_BUDGET,
     proposer: str = "templates",
     policy: str = "islands",
     contract: str | None = None,
     device: str | None = None,
-    start: Sequence[str | Path] = (),
+    budget: str | None = None,
+    start: str | Path | Sequence[str | Path] = (),
+    resume: str | Path | None = None,
     seed: int = 0,
     plateau: int = DEFAULT_PLATEAU,
+    threads: int = 0,
+    baseline: str | Sequence[str] = (),
+    wait: float = 3600.0,
+    ahead: int = 1,
+    models: str | Sequence[str] = (),
+    ensemble: str | Path | None = None,
+    generation: int = GENERATION,
+    measure: int = MEASURED,
+    record: str | Path | None = None,
+    replay: str | Path | None = None,
     runs: str | Path = DEFAULT_ROOT,
     own_oracle: bool = False,
-    models: Sequence[str] = (),
-    ensemble: str | Path | None = None,
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] = quiet,
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
 
     The example is the public workload; hidden ones have sizes around it. The task that was captured lies beside the
-    runs and can be used with every command.
+    runs and can be used with every command. With `resume` a run goes on, and there is no function to be given.
+
+    `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
+    `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
     """
-    path = write_task(function, example_inputs, Path(runs), name)
-    reference = f"{path}:backward" if direction == "backward" else str(path)
-    form, where = placed(contract, device)
-    wishes = Wishes(reference, proposer, policy, form, where, seed, plateau, models=tuple(models))
-    if ensemble is not None:
-        wishes = replace(wishes, ensemble=Path(ensemble))
-    folder = begin(wishes, [Path(one) for one in start], Path(runs), budget)
-    state = carry_on(folder, budget, _Nobody(tell), own_oracle=own_oracle)
-    return _optimized(state, folder, reference)
+    root, recorded = Path(runs), Recorded(_path(record), _path(replay))
+    if budget is not None:
+        budgets.parse(budget)
+    if resume is not None:
+        if function is not None or start:
+            raise KernelwrightError("resume goes on with what a run began with: leave the function and start out")
+        folder = find(str(resume), root)
+    else:
+        if function is None:
+            raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
+        form, where = placed(contract, device)
+        path = write_task(function, example_inputs, root, name)
+        wishes = Wishes(
+            task=f"{path}:backward" if direction == "backward" else str(path),
+            proposer=proposer,
+            policy=policy,
+            contract=form,
+            device=where,
+            seed=seed,
+            plateau=plateau,
+            threads=threads,
+            baselines=_several(baseline),
+            wait=wait,
+            ahead=ahead,
+            asked=ModelWishes(
+                models=_several(models), ensemble=_path(ensemble), generation=generation, measure=measure
+            ),
+        )
+        starts = [start] if isinstance(start, str | Path) else start
+        folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
+    limit = limit_of(folder, budget)
+    return _optimized(carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded), folder)
 
 
 def write_task(function: Callable[..., Any], example_inputs: Sequence[Any], root: Path, name: str = "") -> Path:
@@ -92,15 +151,22 @@ def write_task(function: Callable[..., Any], example_inputs: Sequence[Any], root
     return path
 
 
-def _optimized(state: State, folder: Path, reference: str) -> Optimized:
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def _optimized(state: State, folder: Path) -> Optimized:
+    found = Optimized(folder, state.run.task, why_stopped(state))
     if state.best is None:
-        return Optimized(folder, reference, why_stopped(state), None, {}, "", None, ())
+        return replace(found, missing="; ".join([*why_no_best(state), *suspects(state)]))
     entry = state.entries[state.best]
     proof = proof_of(entry)
-    return Optimized(
-        run=folder,
-        task=reference,
-        stopped=why_stopped(state),
+    return replace(
+        found,
         score=entry.score,
         sources=dict(files(entry.proposal.candidate)),
         note=entry.proposal.note,

@@ -53,7 +53,7 @@ class Judge(toy.ToyJudge):
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(session, "WarmJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {"a": 1e-9})
-    monkeypatch.setitem(proposing.PROPOSERS, "templates", lambda *_: toy.ToyProposer())
+    monkeypatch.setitem(proposing.PROPOSERS, "templates", toy.KIND)
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path))
     return tmp_path

@@ -8,9 +8,8 @@ from kernelwright.search import proposing
 from kernelwright.search.judging import Terms
 
 
-def test_every_proposer_is_known_to_read_profiles_or_not() -> None:
-    assert proposing.PROFILED.keys() == proposing.PROPOSERS.keys()
-    assert not proposing.PROFILED["templates"] and proposing.PROFILED["llm"] and proposing.PROFILED["files"]
+def test_those_who_can_read_a_profile_are_shown_one() -> None:
+    assert {name for name, kind in proposing.PROPOSERS.items() if kind.profiled} == {"files", "llm"}
 
 
 def test_both_kinds_of_judging_ask_for_it_and_a_warm_oracle_is_told() -> None:

@@ -28,6 +28,7 @@ from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import Started
 from kernelwright.search.policies import policy_named
+from kernelwright.search.proposing import Made, ProposerKind
 from kernelwright.search.run import create, take_up
 from kernelwright.search.state import State
 
@@ -149,6 +150,9 @@ class ToyProposer:
             named["shape"] = str(genes[0] // 4)
             found.append(Proposal(candidate_of(genes), f"toy {request.operator}", named, "a toy", ids))
         return found
+
+
+KIND = ProposerKind(make=lambda given: Made(ToyProposer()), lockstep=True)
 
 
 def _mutated(genes: Genes, draw: random.Random) -> Genes:

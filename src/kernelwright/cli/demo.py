@@ -17,7 +17,8 @@ from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, author_view
 from kernelwright.search.judging import Terms
-from kernelwright.search.session import DEFAULT_ROOT, Wishes, begin, carry_on
+from kernelwright.search.session import DEFAULT_ROOT, begin, carry_on
+from kernelwright.search.wishes import Wishes
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OPERATION = EXAMPLES / "gated_norm.py"
@@ -47,7 +48,7 @@ def _search() -> None:
     )
     terms = Terms()
     short = replace(terms, final=replace(terms.final, effort=Effort(least=12, most=150, step=12, seconds=20.0)))
-    run = begin(Wishes(str(OPERATION)), (), DEFAULT_ROOT)
+    run = begin(Wishes(task=str(OPERATION)), (), DEFAULT_ROOT)
     with view_for(out, quiet=False) as view:
         state = carry_on(run, BUDGET, view, own_oracle=True, terms=short)
     show_search(out, state, run)

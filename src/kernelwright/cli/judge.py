@@ -15,18 +15,13 @@ from kernelwright.cli.verdicts import show
 from kernelwright.contracts import contract_named, read_source
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.tunables import render
-from kernelwright.devices.names import Device, Kind, device_named, require
+from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge import sandbox
-from kernelwright.judge.baselines import BASELINES
-from kernelwright.judge.gpu import baselines as gpu_baselines
+from kernelwright.judge import baseline_names, sandbox
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
-
-BASELINES_ON: dict[Kind, tuple[str, ...]] = {"cpu": BASELINES, "cuda": gpu_baselines.BASELINES}
-KNOWN_BASELINES: dict[Kind, tuple[str, ...]] = {"cpu": BASELINES, "cuda": gpu_baselines.ALL_BASELINES}
 
 
 class View(StrEnum):
@@ -56,10 +51,7 @@ def judge(
     view: Annotated[View, typer.Option(help="What to show of hidden workloads.")] = View.author,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Compare with this only (eager, compile; on a GPU also compile-best, compile-default, "
-            "compile-training); repeatable."
-        ),
+        typer.Option(help=f"Compare with this only ({baseline_names.in_words()}); repeatable."),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,
@@ -84,7 +76,7 @@ def judge(
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(
-        baselines=baselines_named(baseline, where.kind),
+        baselines=baseline_names.chosen(baseline or (), where.kind),
         threads=threads,
         effort=Effort() if trials is None else Effort(trials, trials),
         public_only=public_only,
@@ -143,15 +135,6 @@ def _device(candidates: list[Candidate], asked: str | None) -> Device:
     if device.kind != kind:
         raise KernelwrightError(f"{candidate.name}: a {candidate.contract} candidate runs on {kind}, not on {device}")
     return device
-
-
-def baselines_named(chosen: list[str] | None, kind: Kind = "cpu") -> tuple[str, ...]:
-    """Those that were chosen, or the usual ones of this kind of device."""
-    known = KNOWN_BASELINES[kind]
-    for name in chosen or ():
-        if name not in known:
-            raise KernelwrightError(f"unknown baseline {name!r}: choose from {', '.join(known)}")
-    return tuple(name for name in known if name in chosen) if chosen else BASELINES_ON[kind]
 
 
 def _exit_code(verdicts: list[Verdict]) -> int:

@@ -8,28 +8,27 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from kernelwright.cli.judge import baselines_named
 from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge import baseline_names
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded
-from kernelwright.search.run import look
+from kernelwright.search.proposing import PROPOSERS
 from kernelwright.search.session import (
     DEFAULT_BUDGET,
-    DEFAULT_PLATEAU,
     DEFAULT_ROOT,
-    Wishes,
     begin,
     carry_on,
     estimated,
     find,
-    placed,
+    limit_of,
 )
 from kernelwright.search.state import State
+from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
 
 Root = Annotated[Path, typer.Option("--runs", envvar="KERNELWRIGHT_RUNS", help="Where runs are kept.")]
 
@@ -38,7 +37,7 @@ def optimize(
     task: Annotated[
         str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
     ] = None,
-    proposer: Annotated[str, typer.Option(help="Where candidates come from: templates, files, llm.")] = "templates",
+    proposer: Annotated[str, typer.Option(help=f"Where candidates come from: {', '.join(PROPOSERS)}.")] = "templates",
     policy: Annotated[str, typer.Option(help="What to try next: greedy, islands, random.")] = "islands",
     contract: Annotated[
         str | None, typer.Option(help="The form that candidates take: cpp, cuda; by default that of the device.")
@@ -57,7 +56,7 @@ def optimize(
     ] = DEFAULT_PLATEAU,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidates and baselines; 0: all cores.")] = 0,
     baseline: Annotated[
-        list[str] | None, typer.Option(help="Compare with this baseline only (eager, compile); repeatable.")
+        list[str] | None, typer.Option(help=f"Compare with this only ({baseline_names.in_words()}); repeatable.")
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds that `files` waits for an answer.")] = 3600.0,
     ahead: Annotated[int, typer.Option(min=1, help="Requests of `files` that are open at once.")] = 1,
@@ -91,11 +90,22 @@ def optimize(
         if task is None:
             raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
         form, where = placed(contract, device)
-        chosen = baselines_named(baseline, where.kind)
-        asked = (tuple(models or ()), ensemble, generation, measure)
-        wishes = Wishes(task, proposer, policy, form, where, seed, plateau, threads, chosen, wait, ahead, *asked)
+        wishes = Wishes(
+            task=task,
+            proposer=proposer,
+            policy=policy,
+            contract=form,
+            device=where,
+            seed=seed,
+            plateau=plateau,
+            threads=threads,
+            baselines=tuple(baseline or ()),
+            wait=wait,
+            ahead=ahead,
+            asked=ModelWishes(models=tuple(models or ()), ensemble=ensemble, generation=generation, measure=measure),
+        )
         folder = begin(wishes, start or (), runs, budget or DEFAULT_BUDGET, recorded)
-    limit = budget or (str(look(folder).budget) if resume else "") or DEFAULT_BUDGET
+    limit = limit_of(folder, budget)
     out = console()
     if not json:
         out.print(f"run {folder}", soft_wrap=True)

@@ -22,9 +22,10 @@ from kernelwright.proposers.model import Operator, Request
 from kernelwright.search.lessons import lessons
 from kernelwright.search.policy import inspired, request_seed
 from kernelwright.search.run import look
-from kernelwright.search.session import DEFAULT_ROOT, find, placed
+from kernelwright.search.session import DEFAULT_ROOT, find
 from kernelwright.search.state import Entry, Standing, State
 from kernelwright.search.subject import subject
+from kernelwright.search.wishes import placed
 
 SCHEMA_VERSION = 1
 ABOUT_A_FAILURE = (Stage.repair, Stage.diagnose_error)

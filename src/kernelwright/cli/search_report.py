@@ -12,11 +12,19 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import duration
-from kernelwright.search.actions import StopReason
 from kernelwright.search.directory import BEST
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
-from kernelwright.search.summary import gain_over_start, lineage, money, no_gain, reviewed, suspects, why_stopped
+from kernelwright.search.summary import (
+    gain_over_start,
+    lineage,
+    money,
+    no_gain,
+    reviewed,
+    suspects,
+    why_no_best,
+    why_stopped,
+)
 
 SCHEMA_VERSION = 1
 
@@ -119,25 +127,14 @@ def show(out: Console, state: State, folder: Path) -> None:
     for line in suspects(state):
         out.print(f"  [yellow]{escape(line)}[/]", soft_wrap=True)
     if found.best is None:
-        _no_best(out, state)
+        none, *further = why_no_best(state)
+        out.print(f"  [yellow]no best[/]: {none}", soft_wrap=True)
+        for line in further:
+            out.print(f"  {escape(line)}", soft_wrap=True)
     else:
         _show_best(out, found.best, folder)
     out.print(f"  [dim]files[/]    {escape(str(folder))}", soft_wrap=True)
     out.print(f"  [dim]resume[/]   kernelwright optimize --resume {escape(str(folder))} --budget …", soft_wrap=True)
-
-
-def _no_best(out: Console, state: State) -> None:
-    out.print("  [yellow]no best[/]: no candidate was right, safe and measured on every workload", soft_wrap=True)
-    if state.leader is not None:
-        entry = state.entries[state.leader]
-        spent = state.stopped is not None and state.stopped.reason is StopReason.budget
-        none = "nothing was left for its final" if spent else "it has not had its final"
-        why = f"; its final: {entry.why}" if entry.contests else f"; {none}"
-        out.print(
-            f"  the fastest is {entry.number:04d}, about {entry.provisional:.2f}× by medians, which claims nothing"
-            f"{escape(why)}",
-            soft_wrap=True,
-        )
 
 
 def _show_best(out: Console, best: BestReport, folder: Path) -> None:

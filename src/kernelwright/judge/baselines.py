@@ -16,7 +16,6 @@ from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.sandbox import trusted_environment
 from kernelwright.judge.warden import Ending, Reply, Subject
 
-BASELINES = ("eager", "compile")
 START_SECONDS = 120.0
 OPEN_SECONDS = 600.0
 RUN_SECONDS = 120.0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.devices.names import CPU, Device
-from kernelwright.judge.baselines import BASELINES
+from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle.client import Witness
 from kernelwright.tasks.model import Workload
@@ -36,7 +36,7 @@ class Settings:
     `device`, `threads` and `key` belong to a judge and stay with it; the rest may differ from candidate to candidate.
     """
 
-    baselines: tuple[str, ...] = BASELINES
+    baselines: tuple[str, ...] = usual("cpu")
     threads: int = 0  # 0: as many as there are cores to use
     effort: Effort = field(default_factory=Effort)
     public_only: bool = False

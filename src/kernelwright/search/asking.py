@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,10 +93,9 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
     models.on_called = called
 
 
-def estimate(run: Started, proposer: LlmProposer) -> Estimate:
+def estimate(run: Started, of: Callable[[Request], Estimate]) -> Estimate:
     """What one generation costs at most."""
-    request = Request(Operator.fresh, run.measure, request_seed(run.seed, 1), number=1)
-    return proposer.estimate(request)
+    return of(Request(Operator.fresh, run.measure, request_seed(run.seed, 1), number=1))
 
 
 def in_words(found: Estimate, run: Started, budget: Budget) -> str:

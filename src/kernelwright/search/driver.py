@@ -46,7 +46,7 @@ class Driver:
     ) -> None:
         self._run, self._proposer, self._judge, self._policy = run, proposer, judge, policy
         self._terms, self._clock, self._progress = terms or Terms(), clock, progress
-        self.reviewer = reviewer
+        self._reviewer = reviewer
         self._answered = threading.Condition(run.lock)
         self._asked: set[int] = set()  # the requests that a thread is at work on, each
         self._failure: BaseException | None = None
@@ -259,12 +259,12 @@ class Driver:
     def _reviewed(self, number: int, decision: contests.Decision) -> Reviewed | None:
         """What models think of a finalist that the judge accepted, asked once. They can only withhold a claim."""
         entry = self.state.entries[number]
-        if self.reviewer is None or decision.score is None:
+        if self._reviewer is None or decision.score is None:
             return None
         if entry.review is not None and entry.review.votes:
             return entry.review
         self._progress("asking for a review of the finalist")
-        found = self.reviewer.review(entry.proposal.candidate, request_seed(self.state.run.seed, -number))
+        found = self._reviewer.review(entry.proposal.candidate, request_seed(self.state.run.seed, -number))
         return Reviewed(at=self._clock(), number=number, votes=found.votes, against=found.against, reason=found.reason)
 
     def _abandon(self, number: int, error: KernelwrightError, begin: float) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.baselines import BASELINES
+from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Value
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.model import Called
@@ -39,7 +39,7 @@ class Started(Happened):
     seed: int
     plateau: int = Field(ge=1)
     threads: int = Field(default=0, ge=0)
-    baselines: tuple[str, ...] = BASELINES
+    baselines: tuple[str, ...] = usual("cpu")
     wait: float = 3600.0  # for a proposer that is a person
     lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload

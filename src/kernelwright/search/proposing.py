@@ -1,4 +1,4 @@
-"""Proposers by name, made for a run."""
+"""Proposers by name: how each is made for a run, and how a search goes about with it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,46 @@ from pathlib import Path
 from kernelwright.devices import lock
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.settings import Progress, quiet
 from kernelwright.llm.ensemble import Ensemble
+from kernelwright.llm.model import Estimate
 from kernelwright.proposers.files import Files
-from kernelwright.proposers.model import Proposal, Proposer, Request
+from kernelwright.proposers.model import Proposal, Proposer, Request, Reviewer
 from kernelwright.proposers.once import Once
 from kernelwright.search.asking import ground, llm_proposer
 from kernelwright.search.events import Started
 from kernelwright.tasks.model import Task
 
-Tell = Callable[[str], None]
 REQUESTS = "requests"
-# Those that think for themselves give the same answers again. A person is not waited for while there is other work.
-LOCKSTEP = {"templates": True, "files": False, "llm": True}
-# How often in a row a candidate is repaired, by those that can read why it was rejected.
-REPAIRS = {"templates": 0, "files": 3, "llm": 3}
-# Who reads what a profiler says of a kernel on a GPU.
-PROFILED = {"templates": False, "files": True, "llm": True}
-LLM = "llm"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a proposer is made from. `models` are there for a kind that asks them, opened with the run's money."""
+
+    run: Started
+    task: Task
+    folder: Path
+    tell: Progress = quiet
+    models: Ensemble | None = None
+
+
+@dataclass(frozen=True)
+class Made:
+    """A proposer, who reviews finalists, if anybody does, and what a request costs at most, if anything."""
+
+    proposer: Proposer
+    reviewer: Reviewer | None = None
+    estimate: Callable[[Request], Estimate] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposerKind:
+    make: Callable[[Given], Made]
+    lockstep: bool  # the policy waits for it, as its answers are the same again; a person is not waited for
+    repairs: int = 0  # how often in a row a candidate is repaired: it can read why that was rejected
+    profiled: bool = False  # it reads what a profiler says of a kernel on a GPU
+    asks_models: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,30 +67,35 @@ class Polite:
             return self.inner.propose(request)
 
 
-def _files(run: Started, task: Task, folder: Path, tell: Tell, models: Ensemble | None) -> Proposer:
-    return Files(folder / REQUESTS, Once(lambda: ground(run, task)), run.contract, run.wait, tell=tell)
+def _templates(given: Given) -> Made:
+    run = given.run
+    made: Proposer = importlib.import_module("kernelwright.proposers.templates").make(given.task, run.contract)
+    return Made(Polite(made) if device_named(run.device).kind == "cpu" else made)
 
 
-def _llm(run: Started, task: Task, folder: Path, tell: Tell, models: Ensemble | None) -> Proposer:
-    assert models is not None
-    return llm_proposer(run, task, models)
+def _files(given: Given) -> Made:
+    run, about = given.run, Once(lambda: ground(given.run, given.task))
+    return Made(Files(given.folder / REQUESTS, about, run.contract, run.wait, tell=given.tell))
 
 
-def _templates(run: Started, task: Task, folder: Path, tell: Tell, models: Ensemble | None) -> Proposer:
-    made: Proposer = importlib.import_module("kernelwright.proposers.templates").make(task, run.contract)
-    return Polite(made) if device_named(run.device).kind == "cpu" else made
+def _llm(given: Given) -> Made:
+    assert given.models is not None
+    made = llm_proposer(given.run, given.task, given.models)
+    return Made(made, reviewer=made, estimate=made.estimate)
 
 
-Make = Callable[[Started, Task, Path, Tell, Ensemble | None], Proposer]
-PROPOSERS: dict[str, Make] = {"templates": _templates, "files": _files, LLM: _llm}
+PROPOSERS: dict[str, ProposerKind] = {
+    "templates": ProposerKind(make=_templates, lockstep=True),
+    "files": ProposerKind(make=_files, lockstep=False, repairs=3, profiled=True),
+    "llm": ProposerKind(make=_llm, lockstep=True, repairs=3, profiled=True, asks_models=True),
+}
 
 
-def known(name: str) -> str:
+def kind_named(name: str) -> ProposerKind:
     if name not in PROPOSERS:
         raise KernelwrightError(f"unknown proposer {name!r}: choose from {', '.join(PROPOSERS)}")
-    return name
+    return PROPOSERS[name]
 
 
-def make(run: Started, task: Task, folder: Path, tell: Tell, models: Ensemble | None = None) -> Proposer:
-    """`models` are those of the proposer `llm`, opened with the run's money."""
-    return PROPOSERS[known(run.proposer)](run, task, folder, tell, models)
+def make(given: Given) -> Made:
+    return kind_named(given.run.proposer).make(given)

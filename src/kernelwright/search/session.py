@@ -5,26 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from kernelwright import stopping
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.candidate import read_candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.devices.names import CPU, Device, device_named, require
+from kernelwright.devices.names import device_named, require
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.baselines import BASELINES
+from kernelwright.judge import baseline_names
 from kernelwright.judge.service.client import WarmJudge
-from kernelwright.llm.config import read_config
 from kernelwright.llm.ensemble import Ensemble
-from kernelwright.proposers.llm.proposer import GENERATION, MEASURED, LlmProposer
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
 from kernelwright.search.actions import StopReason
-from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, llm_proposer, open_models
+from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, open_models
 from kernelwright.search.budget import Budget
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
@@ -32,44 +30,18 @@ from kernelwright.search.events import Event, Started, Stopped
 from kernelwright.search.journal import read
 from kernelwright.search.judging import Remote, Terms
 from kernelwright.search.policies import policy_named
+from kernelwright.search.proposing import Given, kind_named
 from kernelwright.search.run import Run, create, look, take_up
 from kernelwright.search.state import State
 from kernelwright.search.subject import Subject, Watchful, subject, subject_of
+from kernelwright.search.wishes import Wishes, started
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.naming import portable
 
 DEFAULT_BUDGET = "200evals,30m"
-DEFAULT_PLATEAU = 80
 DEFAULT_ROOT = Path("kernelwright-runs")
 NOT_RECORDED = Recorded()
 SETTLED_SECONDS = 3.0  # for calls under way when a run ends
-
-
-@dataclass(frozen=True)
-class Wishes:
-    task: str
-    proposer: str = "templates"
-    policy: str = "islands"
-    contract: str = "cpp"
-    device: Device = CPU
-    seed: int = 0
-    plateau: int = DEFAULT_PLATEAU
-    threads: int = 0
-    baselines: tuple[str, ...] = BASELINES
-    wait: float = 3600.0
-    ahead: int = 1
-    models: tuple[str, ...] = ()
-    ensemble: Path | None = None
-    generation: int = GENERATION
-    measure: int = MEASURED
-
-
-def placed(contract: str | None, device: str | None) -> tuple[str, Device]:
-    """A contract and a device, where one of them or both may be left out: each goes with the other."""
-    if contract is None:
-        chosen = device_named(device or "cpu")
-        return {"cpu": "cpp", "cuda": "cuda"}[chosen.kind], chosen
-    return contract, device_named(device or contract_named(contract).device)
 
 
 class View(Protocol):
@@ -93,69 +65,42 @@ def begin(
         raise KernelwrightError(f"a {contract} candidate runs on {kind}, not on {wishes.device}")
     require(wishes.device)
     policy_named(wishes.policy)
-    proposing.known(wishes.proposer)
+    baseline_names.chosen(wishes.baselines, kind)
+    recorded.check(asks_models=kind_named(wishes.proposer).asks_models)
     given = [Proposal(_read(path, contract), "start", note="what the search began with") for path in starts]
-    recorded.check(asks_models=wishes.proposer == proposing.LLM)
-    reference = portable(wishes.task)
-    found = subject(reference, str(wishes.device))
-    task = found.task
-    started = Started(
-        at=time.time(),
-        task=reference,
-        task_name=task.name,
-        task_digest=found.digest,
-        contract=contract,
-        device=str(wishes.device),
-        proposer=wishes.proposer,
-        policy=wishes.policy,
-        seed=wishes.seed,
-        plateau=wishes.plateau,
-        threads=wishes.threads,
-        baselines=wishes.baselines,
-        wait=wishes.wait,
-        ahead=wishes.ahead,
-        repairs=proposing.REPAIRS[wishes.proposer],
-        **_asked(wishes),
-        lockstep=proposing.LOCKSTEP[wishes.proposer],
-        bounds=_bounds(task) if kind == "cpu" else {},
-    )
-    with _models(started, budgets.parse(budget), 0.0, recorded) as models:
-        proposing.make(started, task, root, lambda text: None, models)  # what it cannot do it says before a run is made
-    return create(root, started, given)
-
-
-def _asked(wishes: Wishes) -> dict[str, Any]:
-    """What a run with models keeps of them: settings and names of variables, never a key."""
-    if wishes.proposer != proposing.LLM:
-        if wishes.models or wishes.ensemble:
-            raise KernelwrightError(f"the proposer {wishes.proposer} asks no models: use --proposer {proposing.LLM}")
-        return {}
-    if wishes.measure > wishes.generation:
-        raise KernelwrightError("--measure is more than --generation: nothing more can be measured than was proposed")
-    config = read_config(wishes.ensemble, wishes.models)
-    return {"ensemble": config, "generation": wishes.generation, "measure": wishes.measure}
+    wishes = replace(wishes, task=portable(wishes.task))
+    about = subject(wishes.task, str(wishes.device))
+    run = started(wishes, about, _bounds(about.task) if kind == "cpu" else {})
+    with _models(run, budgets.parse(budget), 0.0, recorded) as models:
+        proposing.make(Given(run, about.task, root, models=models))  # what it cannot do it says before a run is made
+    return create(root, run, given)
 
 
 @contextmanager
 def _models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> Iterator[Ensemble | None]:
-    if run.proposer != proposing.LLM:
+    if not kind_named(run.proposer).asks_models:
         yield None
         return
     with open_models(run, budget, spent, recorded) as models:
         yield models
 
 
+def limit_of(folder: Path, budget: str | None) -> str:
+    """What is asked for, or what the run had, or the usual."""
+    return budget or str(look(folder).budget) or DEFAULT_BUDGET
+
+
 def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
     """What a generation may cost, in words, before anything is spent; None where no models are asked."""
-    started = look(folder).run
+    run = look(folder).run
     limit = budgets.parse(budget)
     if recorded.replay is not None:
         return f"answers come from {recorded.replay}, and nobody is asked"
-    with _models(started, limit, 0.0, recorded) as models:
+    with _models(run, limit, 0.0, recorded) as models:
         if models is None:
             return None
-        proposer = llm_proposer(started, subject_of(started).task, models)
-        return in_words(estimate(started, proposer), started, limit)
+        made = proposing.make(Given(run, subject_of(run).task, folder, models=models))
+        return None if made.estimate is None else in_words(estimate(run, made.estimate), run, limit)
 
 
 def carry_on(
@@ -169,10 +114,10 @@ def carry_on(
 ) -> State:
     """Begins a run that was just made, or goes on with one from before, until it stops."""
     budgets.parse(budget)  # what cannot be read must not get into a journal
-    started = look(folder).run
-    recorded.check(asks_models=started.proposer == proposing.LLM)
-    require(device_named(started.device))
-    about = subject_of(started)
+    first = look(folder).run
+    recorded.check(asks_models=kind_named(first.proposer).asks_models)
+    require(device_named(first.device))
+    about = subject_of(first)
     run = take_up(folder, budget, time.time())
     try:
         return _driven(run, about, view, own_oracle=own_oracle, terms=terms or Terms(), recorded=recorded)
@@ -187,24 +132,30 @@ def carry_on(
 
 
 def _driven(run: Run, about: Subject, view: View, *, own_oracle: bool, terms: Terms, recorded: Recorded) -> State:
-    started = run.state.run
+    first = run.state.run
     directory = Directory(run.folder)
     directory.restore(run.state)
     run.watch(directory)
     run.watch(view)
-    device = device_named(started.device)
-    profile = device.kind == "cuda" and proposing.PROFILED[started.proposer]
-    chosen = terms.using(started.threads, started.baselines, device, profile=profile)
-    with _models(started, run.state.budget, run.state.spent.usd, recorded) as models:
-        proposer = proposing.make(started, about.task, run.folder, view.progress, models)
+    device = device_named(first.device)
+    profile = device.kind == "cuda" and kind_named(first.proposer).profiled
+    chosen = terms.using(first.threads, first.baselines, device, profile=profile)
+    with _models(first, run.state.budget, run.state.spent.usd, recorded) as models:
+        made = proposing.make(Given(first, about.task, run.folder, view.progress, models))
         if models is not None:
             keep_account(run, models, read(run.folder))
         with WarmJudge(chosen.quick, own=own_oracle) as judge:
             view.progress("opening the task")
-            judge.open(started.task, view.progress)
-            policy = policy_named(started.policy)
-            driver = Driver(run, proposer, Watchful(Remote(judge), about), policy, chosen, progress=view.progress)
-            driver.reviewer = proposer if isinstance(proposer, LlmProposer) else None
+            judge.open(first.task, view.progress)
+            driver = Driver(
+                run,
+                made.proposer,
+                Watchful(Remote(judge), about),
+                policy_named(first.policy),
+                chosen,
+                progress=view.progress,
+                reviewer=made.reviewer,
+            )
             try:
                 return driver.go()
             finally:

@@ -18,6 +18,7 @@ STOPPED = {
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10
+UNPROVED = "no candidate was right, safe and measured on every workload"
 
 
 def why_stopped(state: State) -> str:
@@ -63,6 +64,19 @@ def no_gain(score: float | None, verdict: Verdict | AuthorVerdict | None) -> str
     if found is None or found < 1:
         return "the best baseline is still faster: keep it, and take this for the fastest that was found"
     return "it is not shown to be faster than the best baseline: the intervals reach below 1"
+
+
+def why_no_best(state: State) -> list[str]:
+    """Of a run without a best: a line on why, and one on the fastest, where there is one."""
+    lines = [UNPROVED]
+    if state.leader is not None:
+        entry = state.entries[state.leader]
+        spent = state.stopped is not None and state.stopped.reason is StopReason.budget
+        none = "nothing was left for its final" if spent else "it has not had its final"
+        why = f"its final: {entry.why}" if entry.contests else none
+        about = f"about {entry.provisional:.2f}× by medians, which claims nothing"
+        lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
+    return lines
 
 
 def money(state: State) -> str:
@@ -121,7 +135,7 @@ def summary(state: State) -> str:
 
 def _best(state: State) -> list[str]:
     if state.best is None:
-        return ["- best: none yet; no candidate was right, safe and measured on every workload"]
+        return [f"- best: none yet; {UNPROVED}"]
     entry = state.entries[state.best]
     assert entry.verdict is not None
     lines = [f"- best: {entry.number:04d} ({entry.proposal.candidate.id}), score {entry.score:.3f}: {entry.why}"]

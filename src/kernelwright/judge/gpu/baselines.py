@@ -18,12 +18,6 @@ from kernelwright.judge.sandbox import trusted_environment
 if TYPE_CHECKING:
     from kernelwright.judge.oracle.client import OpenTask, Posed
 
-BASELINES = ("eager", "compile")
-"""What a candidate is compared with unless others are named. `compile` is max-autotune without CUDA graphs."""
-ALL_BASELINES = (*BASELINES, "compile-best", "compile-default", "compile-training")
-"""`compile-best` is the fastest of three such compiles, which differ (on hidden workloads of one); `compile-default` is
-torch.compile as it is by default: quicker to prepare, and slower where products are tuned. `compile-training` is a
-backward as training has it: the forward comes before the timed window, and keeps what it likes for later."""
 OPEN_SECONDS = 900.0
 RUN_SECONDS = 120.0
 
