@@ -13,9 +13,7 @@ answers to prompts, claims_answers.json and optimized/answers. The judge's key i
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import shutil
 import sys
 import tempfile
@@ -27,8 +25,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.common import temporary_home  # noqa: E402
 from benchmarks.gpu_run import CUDA, told, with_training  # noqa: E402
-from benchmarks.revision import commit  # noqa: E402
+from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
 from kernelwright.contracts import Candidate, read_source  # noqa: E402
@@ -41,12 +40,6 @@ from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
-from kernelwright.paths import cache_dir  # noqa: E402
-
-_home = tempfile.TemporaryDirectory(prefix="kernelwright-claims-")
-Path(_home.name).chmod(0o755)
-(Path(_home.name) / "cache").symlink_to(cache_dir())  # what was compiled before need not be compiled again
-os.environ["KERNELWRIGHT_HOME"] = _home.name
 
 LOOK = Settings((), effort=Effort(6, 6), safety=False, public_only=True, device=CUDA)
 CAREFUL = Effort(12, 120, seconds=6.0)
@@ -60,26 +53,29 @@ def main() -> None:
         require(CUDA)
     except KernelwrightError as error:
         raise SystemExit(f"claims_gpu.py: {error}") from None
+    with temporary_home("."), Judge(LOOK) as judge:  # what was compiled before need not be compiled again
+        claim_all(judge, options)
+
+
+def claim_all(judge: Judge, options: argparse.Namespace) -> None:
     path: Path = options.out / f"claims_{'answers' if options.answers else 'gpu'}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    report |= {"command": "python benchmarks/claims_gpu.py " + " ".join(sys.argv[1:])}
-    report["gpu"] = nvidia.probe(CUDA.index).name
+    report = load(path)
+    gpu = nvidia.probe(CUDA.index)
+    report["gpu"], came = gpu.name, provenance(gpu)
     rows = report.setdefault("rows", {})
     until = time.monotonic() + options.seconds
-    with Judge(LOOK) as judge:
-        for ref in options.tasks:
-            if time.monotonic() > until:
-                print(f"{ref}: left out, no time", flush=True)
-                continue
-            begin = time.perf_counter()
-            try:
-                rows[ref] = _claimed(judge, ref, options)
-            except KernelwrightError as error:
-                rows[ref] = {"undecided": str(error)}
-            rows[ref] |= {"seconds": time.perf_counter() - begin, "commit": commit()}
-            path.write_text(json.dumps(report, indent=1) + "\n")
-            print(f"{ref}: {_line(rows[ref])}", flush=True)
+    for ref in options.tasks:
+        if time.monotonic() > until:
+            print(f"{ref}: left out, no time", flush=True)
+            continue
+        begin = time.perf_counter()
+        try:
+            rows[ref] = claimed(judge, ref, options)
+        except KernelwrightError as error:
+            rows[ref] = {"undecided": str(error)}
+        rows[ref] |= {"seconds": time.perf_counter() - begin, **came}
+        save(path, report)
+        print(f"{ref}: {_line(rows[ref])}", flush=True)
 
 
 def _options() -> argparse.Namespace:
@@ -89,36 +85,47 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--baselines", nargs="*", default=list(PUBLIC.baselines), help="for the public workload")
     parser.add_argument("--answers", action="store_true", help="kernels that came as answers to prompts")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no other task is begun")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
 
-def _claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
+def claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
     name = ref.replace(":", "_")
     folder = options.out / "optimized" / ("answers" if options.answers else "cuda") / name
     paths = sorted(path for path in (options.sources / name).glob("*") if path.suffix == ".cu" or path.is_dir())
     candidates = [render(read_source(path)) for path in paths]
     if not candidates:
         raise KernelwrightError(f"{options.sources / name}: has no candidate")
-    shutil.rmtree(folder, ignore_errors=True)  # what was claimed before is claimed no more
     looks = [judge.judge(ref, candidate).workloads for candidate in candidates] if len(candidates) > 1 else []
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
     chosen = candidates[times.index(min(times))]
     public = judge.judge(ref, chosen, settings=replace(PUBLIC, baselines=with_training(ref, options.baselines)))
+    found = {"public": told(public), "looked_us": [value * 1e6 for value in times]}
     if public.verdict is not Outcome.accepted:
-        return {"public": told(public)}
+        return found
     hidden = judge.judge(ref, chosen, settings=HIDDEN)
+    found["hidden"] = told(hidden)
     if hidden.verdict is Outcome.accepted:
-        _keep(folder, chosen, (public, hidden))
-    return {"public": told(public), "hidden": told(hidden), "looked_us": [value * 1e6 for value in times]}
+        found["certificates"] = keep(folder, chosen, (public, hidden))
+    return found
 
 
-def _keep(folder: Path, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> None:
-    folder.mkdir(parents=True)
-    (folder / "kernel.cu").write_text(candidate.source)
-    for verdict in verdicts:
-        assert verdict.certificate is not None
-        shutil.copy(certificate.find(verdict.certificate), folder)
+def keep(folder: Path, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> list[str]:
+    """Puts kernel and certificates in the place of what was claimed before, all of them at once; the certificates'
+    names. Until then what is there stays: it may be the very sources that are judged."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".claimed-") as name:
+        fresh, old = Path(name) / "fresh", Path(name) / "old"
+        fresh.mkdir()
+        (fresh / "kernel.cu").write_text(candidate.source)
+        names = []
+        for verdict in verdicts:
+            assert verdict.certificate is not None
+            names.append(Path(shutil.copy(certificate.find(verdict.certificate), fresh)).name)
+        if folder.exists():
+            folder.rename(old)
+        fresh.rename(folder)
+    return names
 
 
 def _line(row: dict[str, Any]) -> str:
