@@ -1,6 +1,6 @@
-"""What the GPU launcher costs and how well its clocks agree. Writes JSON and prints a short table.
+"""What the GPU launcher costs and how well its clocks agree. Writes benchmarks/results/gpu_launcher.json.
 
-    python benchmarks/gpu_launcher.py [OUTPUT.json]
+    python benchmarks/gpu_launcher.py [--out FILE]
 
 Start-up, one trial, an empty call on both clocks, spins of known length on both clocks, a kernel measured in fresh
 processes, builds with and without a warm compiler, and the device's measured peaks.
@@ -8,6 +8,7 @@ processes, builds with and without a warm compiler, and the device's measured pe
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.record import RESULTS, gpu_facts, provenance, save
 from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
 
 from kernelwright.contracts.candidate import Candidate
@@ -137,17 +139,19 @@ def builds(bench: Bench) -> dict[str, object]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu_launcher.json")
+    options = parser.parse_args()
     bench, gpu = Bench(), probe()
-    result: dict[str, object] = {"gpu": asdict(gpu), "state": asdict(state(gpu)), "peaks": asdict(gpu_peaks(gpu))}
+    result: dict[str, object] = {**provenance(gpu), "gpu": gpu_facts(gpu), "state": asdict(state(gpu))}
+    result["peaks"] = asdict(gpu_peaks(gpu))
     for part in (start_up, trials, agreement, repeats, builds):
         begin = time.perf_counter()
         result |= part(bench)
         print(f"{part.__name__}: {time.perf_counter() - begin:.1f} s", flush=True)
     bench.close()
-    text = json.dumps(result, indent=1)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(text + "\n")
-    print(text)
+    save(options.out, result)
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

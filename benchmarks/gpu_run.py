@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelwright.contracts import Candidate, read_source
+from benchmarks.common import RANK, write_task
+
 from kernelwright.devices.names import Device
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
@@ -22,22 +22,6 @@ KERNELS, EXPLOITS = ROOT / "tests" / "kernels_cuda", ROOT / "tests" / "gpu" / "e
 EXAMPLE = KERNELS / "rmsnorm_vector"
 CUDA = Device("cuda", 0)
 TRAINING = "compile-training"
-RANK = Effort(least=12, most=12)
-
-TASK = '''"""RMS normalisation on chosen workloads."""
-import torch
-from kernelwright.tasks import Task, normal, tensor
-
-def reference(x, weight, eps):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
-
-task = Task(
-    reference,
-    inputs={{"x": tensor("rows", "cols"), "weight": tensor("cols", draw=normal(1.0, 0.2)), "eps": 1e-6}},
-    public=[{public}],
-    hidden={{"rows": (30, 1200), "cols": (100, 5000)}},
-)
-'''
 
 
 @dataclass(frozen=True)
@@ -56,29 +40,11 @@ class Run:
         return time.monotonic() > self.until
 
     def task(self, sizes: tuple[tuple[int, int], ...], name: str = "rows_task.py") -> str:
-        public = ", ".join(f'{{"rows": {rows}, "cols": {cols}}}' for rows, cols in sizes)
-        path = self.folder / name
-        path.write_text(TASK.format(public=public))
-        return str(path)
+        return write_task(self.folder / name, sizes, rows=(30, 1200), cols=(100, 5000))
 
 
 def settings(*baselines: str, effort: Effort = RANK, safety: bool = False, public_only: bool = False) -> Settings:
     return Settings(baselines=baselines, effort=effort, safety=safety, public_only=public_only, device=CUDA)
-
-
-_numbers = itertools.count()
-
-
-def variant(path: Path = EXAMPLE) -> Candidate:
-    """The source with a comment of its own, so that it is another candidate with another build."""
-    source = read_source(path)
-    return Candidate("cuda", f"// variant {next(_numbers)} {time.time_ns()}\n{source.source}", path.name)
-
-
-def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
-    value = function()
-    return time.perf_counter() - begin, value
 
 
 def with_training(reference: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -14,22 +14,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from streams import side_by_side
-
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "honest_kernels.json"
 KERNELS = ROOT / "tests" / "kernels"
+sys.path.insert(0, str(ROOT))
 
-_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
-os.environ["KERNELWRIGHT_HOME"] = _home.name
+from benchmarks.common import temporary_home  # noqa: E402
+from benchmarks.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.streams import side_by_side  # noqa: E402
 
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
-from kernelwright.devices.cpu import probe  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
@@ -50,15 +48,15 @@ task = replace(
 """
 
 
-def thin_task(folder: str) -> str:
+def thin_task(folder: str, home: Path) -> str:
     """The task of a folder of kernels, with fewer rows."""
     name = folder.removesuffix("_backward")
-    path = Path(_home.name) / f"{name}.py"
+    path = home / f"{name}.py"
     path.write_text(THIN.format(name=name))
     return f"{path}:backward" if folder.endswith("_backward") else str(path)
 
 
-def judge_all(options: argparse.Namespace) -> dict[str, Any]:
+def judge_all(options: argparse.Namespace, home: Path) -> dict[str, Any]:
     keys, stream, limit = options.keys, options.stream, options.seconds
     every = sorted(KERNELS.glob("*/*.cpp"))
     wanted = min(options.kernels or len(every), len(every))
@@ -73,7 +71,7 @@ def judge_all(options: argparse.Namespace) -> dict[str, Any]:
         with Judge(Settings(baselines=(), effort=Effort(least=3, most=3), key=os.urandom(32))) as judge:
             for path in kernels:
                 name = str(path.relative_to(KERNELS))
-                verdict = judge.judge(thin_task(path.parent.name), read_candidate(path, "cpp"))
+                verdict = judge.judge(thin_task(path.parent.name, home), read_candidate(path, "cpp"))
                 calls += sum(result.trials for result in verdict.workloads)
                 if verdict.verdict is Outcome.accepted:
                     accepted[name] += 1
@@ -91,28 +89,20 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=1, help="how many share the keys, on two cores each")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other key after so long")
     parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--write", type=Path, default=RESULTS, help=argparse.SUPPRESS)
+    parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stream is not None:
-        options.write.write_text(json.dumps(judge_all(options)))
+        with temporary_home() as home:
+            save(options.write, judge_all(options, home))
         return
+    came = provenance()
     each = -(-options.keys // options.streams)
     chosen = ["--kernels", str(options.kernels)] if options.kernels else []
     shared = ["--keys", str(each), "--seconds", str(options.seconds), *chosen]
     parts = side_by_side(__file__, options.streams, shared)
     kernels = parts[0]["accepted"]
     report = {
-        "command": " ".join(
-            [
-                "python benchmarks/honest_kernels.py",
-                "--keys",
-                str(options.keys),
-                "--streams",
-                str(options.streams),
-                *chosen,
-            ]
-        ),
-        "machine": {"cpu": probe().model, "cores": len(probe().cores)},
+        **came,
         "kernels": len(kernels),
         "keys": sum(part["keys"] for part in parts),
         "judgings": len(kernels) * sum(part["keys"] for part in parts),
@@ -121,7 +111,7 @@ def main() -> None:
         "not_accepted": [one for part in parts for one in part["not_accepted"]],
         "seconds": [part["seconds"] for part in parts],
     }
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    save(RESULTS / "honest_kernels.json", report)
     print(f"{report['judgings']} judgings, {len(report['not_accepted'])} not accepted")
 
 

@@ -8,69 +8,36 @@ Run it on a quiet machine. All times are seconds of wall time; ratios are taken 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "judge_cpu.json"
 EXAMPLE = ROOT / "examples" / "rmsnorm.cpp"
-
-_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
-os.environ["KERNELWRIGHT_HOME"] = _home.name
-
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.revision import commit  # noqa: E402
+from benchmarks import common  # noqa: E402
+from benchmarks.common import RANK, temporary_home, timed  # noqa: E402
+from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
-from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
-from kernelwright.devices.cpu import probe  # noqa: E402
+from kernelwright.contracts import Candidate  # noqa: E402
+from kernelwright.contracts.candidate import read_candidate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 
-RANK = Effort(least=12, most=12)  # just long enough to rank
 
-ROWS_TASK = '''"""RMS normalisation on a chosen number of workloads."""
-import torch
-from kernelwright.tasks import Task, normal, tensor
-
-def reference(x, weight, eps):
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
-
-task = Task(
-    reference,
-    inputs={{"x": tensor("rows", "cols"), "weight": tensor("cols", draw=normal(1.0, 0.2)), "eps": 1e-6}},
-    public=[{public}],
-    hidden={{"rows": (200, 9000), "cols": (300, 9000)}},
-)
-'''
+def variant() -> Candidate:
+    return common.variant(EXAMPLE)
 
 
-def variant(number: int) -> Candidate:
-    """The example with a comment of its own, so that it is another candidate with another build."""
-    return Candidate("cpp", f"{EXAMPLE.read_text()}\n// variant {number} {time.time_ns()}\n", f"variant{number}.cpp")
-
-
-def timed(function: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
-    value = function()
-    return time.perf_counter() - begin, value
-
-
-def write_task(folder: Path, workloads: list[tuple[int, int]], name: str = "rows_task.py") -> str:
-    public = ", ".join(f'{{"rows": {rows}, "cols": {cols}}}' for rows, cols in workloads)
-    path = folder / name
-    path.write_text(ROWS_TASK.format(public=public))
-    return str(path)
+def write_task(path: Path, workloads: list[tuple[int, int]]) -> str:
+    return common.write_task(path, workloads, rows=(200, 9000), cols=(300, 9000))
 
 
 def commands(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -104,8 +71,8 @@ def warm(_: argparse.Namespace) -> dict[str, Any]:
     rows = {}
     for baselines in (("eager",), ("eager", "compile")):
         with Judge(Settings(baselines=baselines, effort=RANK)) as judge:
-            first = timed(lambda judge=judge: judge.judge("rmsnorm", variant(0)))[0]
-            fresh = [timed(lambda judge=judge, n=n: judge.judge("rmsnorm", variant(n)))[0] for n in range(1, 21)]
+            first = timed(lambda judge=judge: judge.judge("rmsnorm", variant()))[0]
+            fresh = [timed(lambda judge=judge: judge.judge("rmsnorm", variant()))[0] for _ in range(20)]
             same = read_candidate(EXAMPLE, "cpp")
             judge.judge("rmsnorm", same)
             cached = [timed(partial(judge.judge, "rmsnorm", same))[0] for _ in range(5)]
@@ -117,10 +84,10 @@ def candidates(arguments: argparse.Namespace) -> dict[str, float]:
     """Growth from 1 to 30 candidates in one session, hidden workloads included."""
     counts = (1, 3, 10) if arguments.quick else (1, 3, 10, 30)
     with Judge(Settings(baselines=("eager",), effort=RANK)) as judge:
-        for number in range(6):  # until the hidden workloads that candidates draw have been seen
-            judge.judge("rmsnorm", variant(number))
+        for _ in range(6):  # until the hidden workloads that candidates draw have been seen
+            judge.judge("rmsnorm", variant())
         return {
-            str(count): timed(lambda count=count: [judge.judge("rmsnorm", variant(n)) for n in range(count)])[0]
+            str(count): timed(lambda count=count: [judge.judge("rmsnorm", variant()) for _ in range(count)])[0]
             for count in counts
         }
 
@@ -131,32 +98,34 @@ def workloads(arguments: argparse.Namespace) -> dict[str, Any]:
     grown: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for count in (1, 3, 6, 12):
-            task = write_task(Path(folder), shapes[:count], f"task{count}.py")
+            task = write_task(Path(folder) / f"task{count}.py", shapes[:count])
             settings = Settings(baselines=("eager",), effort=RANK, public_only=True)
             with Judge(settings) as judge:
                 judge.open(task)
-                first = timed(lambda judge=judge, task=task: judge.judge(task, variant(0)))[0]
-                again = timed(lambda judge=judge, task=task: judge.judge(task, variant(1)))[0]
+                first = timed(lambda judge=judge, task=task: judge.judge(task, variant()))[0]
+                again = timed(lambda judge=judge, task=task: judge.judge(task, variant()))[0]
             grown[str(count)] = {"cold pool": first, "warm pool": again}
     return grown
 
 
 def noise(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The A/A interval of eager PyTorch by how long it takes, for two sizes of sample."""
+    """The A/A interval of eager PyTorch by how long it takes, for two sizes of sample, and as the judge itself goes on:
+    with more blocks, and the baseline called several times in each, until it agrees with itself (decision 9)."""
     shapes = [(64, 1024), (256, 1024), (1024, 1024), (1024, 2048), (4096, 2048), (8192, 2048)]
+    efforts = {f"{blocks} blocks": Effort(least=blocks, most=blocks, seconds=1e9) for blocks in (12, 36)}
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for blocks in (12, 36):
-            task = write_task(Path(folder), shapes, f"noise{blocks}.py")
-            effort = Effort(least=blocks, most=blocks, seconds=1e9)
+        for number, (name, effort) in enumerate({**efforts, "as the noise demands": Effort()}.items()):
+            task = write_task(Path(folder) / f"noise{number}.py", shapes)
             with Judge(Settings(baselines=("eager",), effort=effort, public_only=True, safety=False)) as judge:
                 verdict = judge.judge(task, read_candidate(EXAMPLE, "cpp"))
             for result in verdict.workloads:
                 assert result.aa is not None
-                found.setdefault(result.label, {})[f"{blocks} blocks"] = {
+                found.setdefault(result.label, {})[name] = {
                     "eager_seconds": result.baselines[0].seconds,
                     "aa": [result.aa.low, result.aa.mid, result.aa.high],
                     "status": result.speed,
+                    "trials": result.trials,
                     "raw": {name: list(values) for name, values in result.raw_seconds.items()},
                 }
     return found
@@ -175,24 +144,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", nargs="*", choices=sorted(SECTIONS), default=[])
-    parser.add_argument("--write", type=Path, default=RESULTS, help="where to; what is there already is kept")
+    parser.add_argument("--write", type=Path, default=RESULTS / "judge_cpu.json", help="with --only the rest is kept")
     arguments = parser.parse_args()
+    with temporary_home():
+        measure(arguments)
+
+
+def measure(arguments: argparse.Namespace) -> None:
     target: Path = arguments.write
-    report: dict[str, Any] = json.loads(target.read_text()) if arguments.only and target.exists() else {}
-    report["machine"] = {
-        "cpu": probe().model,
-        "cores": len(probe().cores),
-        "python": platform.python_version(),
-    }
-    report["command"] = "python benchmarks/judge_cpu.py"
+    report, came = load(target) if arguments.only else {}, provenance()
     for name, section in SECTIONS.items():
         if not arguments.only or name in arguments.only:
             print(f"{name} ...", flush=True)
-            seconds, report[name] = timed(lambda section=section: section(arguments))
-            report.setdefault("taken", {})[name] = {"commit": commit(), "seconds": seconds}
+            seconds, report[name] = timed(partial(section, arguments))
+            report.setdefault("taken", {})[name] = {**came, "seconds": seconds}
+            save(target, report)
             print(f"{name}: {seconds:.0f} s", flush=True)
-            target.parent.mkdir(exist_ok=True)
-            target.write_text(json.dumps(report, indent=1) + "\n")
     print(f"written: {target}")
 
 

@@ -13,7 +13,6 @@ import argparse
 import itertools
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -29,21 +28,11 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.common import temporary_home, timed, variant  # noqa: E402
 from benchmarks.gpu_rows import rows  # noqa: E402
-from benchmarks.gpu_run import (  # noqa: E402
-    CUDA,
-    EXAMPLE,
-    EXPLOITS,
-    KERNELS,
-    Run,
-    row,
-    settings,
-    timed,
-    told,
-    variant,
-)
+from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, row, settings, told  # noqa: E402
 from benchmarks.kbench_harness import harness  # noqa: E402
-from benchmarks.revision import commit  # noqa: E402
+from benchmarks.record import RESULTS, gpu_facts, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import read_source  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
@@ -55,13 +44,6 @@ from kernelwright.judge.measure import Effort  # noqa: E402
 from kernelwright.judge.service.client import stop_all  # noqa: E402
 from kernelwright.judge.statistics import median  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
-from kernelwright.paths import cache_dir  # noqa: E402
-
-_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
-Path(_home.name).chmod(0o755)
-(Path(_home.name) / "cache").mkdir(mode=0o755)
-(Path(_home.name) / "cache" / "triton").symlink_to(cache_dir("triton"))  # baselines are not what is measured
-os.environ["KERNELWRIGHT_HOME"] = _home.name  # but for that a cache of its own, and a key
 
 SIZES = ((1024, 4096), (64, 128))
 BY_DURATION = ((64, 128), (256, 1024), (1024, 2048), (1024, 4096), (4096, 4096), (16384, 4096), (32768, 8192))
@@ -69,7 +51,7 @@ HOSTILE = (
     *("illegal_null", "write_input", "past_end_far", "illegal_trap", "partial_half", "zeros"),
     *("illegal_stack", "cache_workspace", "read_past_end", "launch_too_much_shared", "not_a_number"),
 )
-HARMLESS = ("hog_device_heap",)  # its results are right, and what it takes is given back with its process
+HARMLESS = {"hog_device_heap": "its results are right, and the memory that it takes goes with its process"}
 TIRING = ("endless", "endless_deadlock", *HARMLESS)  # each takes seconds
 
 
@@ -86,7 +68,7 @@ def commands(run: Run) -> dict[str, Any]:
             if run.over:
                 break
             path = run.folder / f"candidate{time.time_ns()}.cu"
-            path.write_text(variant().source)
+            path.write_text(variant(EXAMPLE).source)
             seconds, verdict = timed(partial(_call, run.task(SIZES), path, safety=safety))
             entry = {"warm": number > 0, "seconds": seconds, "judging": verdict["seconds"]}
             calls.append({**entry, "verdict": verdict["verdict"], "stages": verdict["stage_seconds"]})
@@ -143,14 +125,14 @@ def batch(run: Run) -> dict[str, Any]:
         ("eager, sanitizers", settings("eager", safety=True), 1, 5),
     ):
         with Judge(chosen) as judge:
-            start = timed(partial(judge.judge, task, variant()))[0]
+            start = timed(partial(judge.judge, task, variant(EXAMPLE)))[0]
             for _ in range(unseen):  # until most of the hidden workloads that candidates draw have been seen
                 if not run.over:
-                    judge.judge(task, variant())
+                    judge.judge(task, variant(EXAMPLE))
             verdicts: list[Verdict] = []
             begin = time.perf_counter()
             while len(verdicts) < count and not run.over:
-                verdicts.append(judge.judge(task, variant()))
+                verdicts.append(judge.judge(task, variant(EXAMPLE)))
             seconds = time.perf_counter() - begin
         if verdicts:
             found[name] = {
@@ -178,7 +160,7 @@ def noise(run: Run) -> dict[str, Any]:
         if run.over:
             break
         with Judge(settings("eager", "compile-default", effort=effort, public_only=True)) as judge:
-            verdict = judge.judge(task, variant())
+            verdict = judge.judge(task, variant(EXAMPLE))
         rows = []
         for result in verdict.workloads:
             fastest = result.best_baseline
@@ -237,6 +219,7 @@ def hostile(run: Run) -> dict[str, Any]:
     return {
         "judged": len(outcomes),
         "outcomes": outcomes,
+        "harmless": HARMLESS,
         "accepted": [
             entry["name"]
             for entry in outcomes
@@ -268,7 +251,7 @@ def kbench(run: Run) -> dict[str, Any]:
     task = run.task(((16384, 4096),), "kbench.py")
     with Judge(settings("eager")) as judge:
         for _ in range(4):
-            judge.judge(task, variant())
+            judge.judge(task, variant(EXAMPLE))
         ours = [
             timed(partial(judge.judge, task, variant(KERNELS / name)))[0]
             for name in ("rmsnorm_vector", "rmsnorm_split")
@@ -291,14 +274,9 @@ SECTIONS: dict[str, tuple[Callable[[Run], Any], float]] = {
 }
 
 
-def machine() -> dict[str, Any]:
-    gpu = nvidia.probe(CUDA.index)
-    return {"gpu": asdict(gpu), "state": asdict(nvidia.state(gpu)), "python": platform.python_version()}
-
-
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--only", nargs="*", choices=list(SECTIONS), default=[])
     parser.add_argument("--seconds", type=float, default=520.0, help="for all sections together")
     parser.add_argument("--tasks", nargs="*", default=[], help="for the section rows")
@@ -315,17 +293,24 @@ def main() -> None:
         require(CUDA)
     except KernelwrightError as error:
         raise SystemExit(f"judge_gpu.py: {error}") from None
+    with temporary_home("triton"):  # how long baselines take to compile is not what is measured
+        failed = measured(arguments)
+    raise SystemExit(1 if failed else 0)
+
+
+def measured(arguments: argparse.Namespace) -> list[str]:
+    """Writes as it goes; the names of the sections that failed."""
     target: Path = arguments.out / "judge_gpu.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = json.loads(target.read_text()) if target.exists() else {}
-    report["machine"] = machine()
-    command = "python benchmarks/judge_gpu.py " + " ".join(sys.argv[1:])
+    report = load(target)
+    gpu = nvidia.probe(CUDA.index)
+    came = provenance(gpu)
+    report["machine"] = {**came["machine"], "gpu": gpu_facts(gpu), "state": asdict(nvidia.state(gpu))}
     end = time.monotonic() + arguments.seconds
     failed = []
 
     def keep(name: str, value: Any) -> None:
         report[name] = value
-        target.write_text(json.dumps(report, indent=1) + "\n")
+        save(target, report)
 
     for name, (section, share) in SECTIONS.items():
         if arguments.only and name not in arguments.only:
@@ -341,12 +326,11 @@ def main() -> None:
                 traceback.print_exc()
                 report[name] = {"failed": f"{type(error).__name__}: {error}"}
                 failed.append(name)
-        taken = {"commit": commit(), "seconds": time.perf_counter() - begin, "command": command}
-        report.setdefault("taken", {})[name] = taken
+        report.setdefault("taken", {})[name] = {**came, "seconds": time.perf_counter() - begin}
         keep(name, report[name])
         print(f"{name}: {report['taken'][name]['seconds']:.0f} s", flush=True)
     print(f"written: {target}")
-    raise SystemExit(1 if failed else 0)
+    return failed
 
 
 if __name__ == "__main__":

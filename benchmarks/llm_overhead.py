@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.llm.scripted import Behaviour, Good, Seen, serving  # noqa: E402
 from tests.proposers.llm import acting, samples  # noqa: E402
 
@@ -66,8 +66,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--latency", type=float, default=0.5, help="seconds until the scripted model answers")
     parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "llm_overhead.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "llm_overhead.json")
     given = parser.parse_args()
+    came = provenance()
 
     def script(seen: Seen) -> Behaviour:
         return Good(lambda seen: acting.act(seen.prompt, seen.body["seed"]), delay=given.latency)
@@ -90,9 +91,7 @@ def main() -> None:
         most = server.most_at_once
     overheads = [(row["wall"] - row["waited"]) / PROPOSALS for row in rows]
     report = {
-        "command": "python benchmarks/llm_overhead.py",
-        "cores": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],
+        **came,
         "latency_seconds": given.latency,
         "concurrency_limit": given.concurrency,
         "concurrency_reached": most,
@@ -101,8 +100,7 @@ def main() -> None:
         "overhead_ms_per_proposal": [round(1000 * value, 2) for value in overheads],
         "mean_overhead_ms_per_proposal": round(1000 * sum(overheads) / len(overheads), 2),
     }
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(report, indent=1) + "\n")
+    save(given.out, report)
     print(json.dumps({key: value for key, value in report.items() if key != "generations"}, indent=1))
 
 

@@ -25,14 +25,13 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.revision import commit  # noqa: E402
+from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.proposers.templates import make  # noqa: E402
 from kernelwright.proposers.templates.graph import CannotExpressError  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 from kernelwright.tasks.suites import suite  # noqa: E402
 
-RESULTS = ROOT / "benchmarks" / "results"
 CONTRACTS = {"cpu": "cpp", "cuda": "cuda"}
 SUFFIX = {"cpp": "kernel.cpp", "cuda": "kernel.cu"}
 
@@ -40,15 +39,14 @@ SUFFIX = {"cpp": "kernel.cpp", "cuda": "kernel.cu"}
 def main() -> None:
     options = _options()
     path = RESULTS / f"optimize_{options.device}.json"
-    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    report["command"] = "python benchmarks/optimize_suite.py " + " ".join(sys.argv[1:])
+    report, came = load(path), provenance()
     rows = report.setdefault("tasks", {})
     with tempfile.TemporaryDirectory(prefix="kernelwright-suite-") as home:
         for ref in options.only or suite(options.suite):
             begin = time.monotonic()
-            rows[ref] = {**_optimized(ref, Path(home), options), "commit": commit(), "budget": options.budget}
+            rows[ref] = {**_optimized(ref, Path(home), options), **came, "budget": options.budget}
             rows[ref]["seconds"] = round(time.monotonic() - begin, 1)
-            path.write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+            save(path, report, sort_keys=True)
             print(ref, _line(rows[ref]), flush=True)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import sys
 import tempfile
 import time
@@ -20,12 +19,11 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "search_overhead.json"
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
-from kernelwright.devices.cpu import probe  # noqa: E402
 from kernelwright.search.directory import Directory  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
 from kernelwright.search.events import Event, Stopped  # noqa: E402
@@ -86,17 +84,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=10_000)
     options = parser.parse_args()
-    report: dict[str, Any] = {
-        "command": f"python benchmarks/search_overhead.py --events {options.events}",
-        "machine": {"cpu": probe().model, "cores": len(probe().cores)},
-        "load_average": os.getloadavg()[0],  # of other work: wall times mean little where it exceeds the cores
-        "policies": {},
-    }
+    report: dict[str, Any] = {**provenance(), "policies": {}}
     with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as folder:
         for policy in POLICIES:
             report["policies"][policy] = measure(policy, options.events, Path(folder))
             print(policy, json.dumps(report["policies"][policy]), flush=True)
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    save(RESULTS / "search_overhead.json", report)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
@@ -145,15 +145,14 @@ def main() -> None:
     parser.add_argument("--task", default=None, help="real templates instead of the toy")
     parser.add_argument("--name", default="toy")
     options = parser.parse_args()
-    report: dict[str, Any] = {"command": "python benchmarks/search_policies.py " + " ".join(sys.argv[1:]), "near": NEAR}
+    report: dict[str, Any] = {**provenance(), "near": NEAR}
     with tempfile.TemporaryDirectory(prefix="kernelwright-bench-") as folder:
         if options.task is None:
             folders = toy_runs(options.seeds, options.budget, Path(folder))
         else:
             folders, report["judged"] = real_runs(options.task, options.seeds, options.budget, Path(folder))
         report["tasks"] = compared([curve(one) for one in folders])
-    name = options.name
-    (RESULTS / f"search_policies_{name}.json").write_text(json.dumps(report, indent=1) + "\n")
+    save(RESULTS / f"search_policies_{options.name}.json", report)
     print(json.dumps(report, indent=1))
 
 

@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "soak.json"
-
-_home = tempfile.TemporaryDirectory(prefix="kernelwright-bench-")
-os.environ["KERNELWRIGHT_HOME"] = _home.name
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.common import temporary_home  # noqa: E402
+from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.pairs import EXPLOITS, NEEDS_FULL_SIZE, Pair, pairs  # noqa: E402
 
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
@@ -45,17 +43,21 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no other candidate after so long")
     options = parser.parse_args()
-    wanted = options.candidates
+    with temporary_home():
+        measure(options.candidates, options.seconds)
+
+
+def measure(wanted: int, limit: float) -> None:
     before_all = system()
-    report: dict[str, Any] = {"command": f"python benchmarks/soak.py --candidates {wanted}", "wanted": wanted}
+    report: dict[str, Any] = {**provenance(), "wanted": wanted}
     report["honest_before"] = honest_times()
-    report.update(soak(wanted, options.seconds))
+    report.update(soak(wanted, limit))
     report["honest_after"] = honest_times()
     stop_all()
     time.sleep(1)
     report["left_behind"] = left_behind(before_all, system())
     report["same_speed"] = overlap(report["honest_before"], report["honest_after"])
-    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+    save(RESULTS / "soak.json", report)
     print(json.dumps({key: report[key] for key in ("outcomes", "wrong", "left_behind", "same_speed")}, indent=1))
 
 
@@ -152,13 +154,13 @@ def meminfo(name: str) -> int:
 
 def system() -> dict[str, set[str]]:
     """What a candidate could have left behind."""
-    processes = set()
+    processes, home = set(), os.environ["KERNELWRIGHT_HOME"].encode()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             command, environment = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
         except OSError:
             continue
-        if int(entry.name) != os.getpid() and _home.name.encode() in command + environment:
+        if int(entry.name) != os.getpid() and home in command + environment:
             processes.add(command.replace(b"\0", b" ").decode(errors="replace")[:120])
     return {
         "processes": processes,

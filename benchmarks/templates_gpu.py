@@ -11,7 +11,6 @@ templates_gpu.json as it goes.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import random
@@ -28,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu_run import CUDA  # noqa: E402
+from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.cuda.target import Target, architecture  # noqa: E402
@@ -87,15 +87,14 @@ def main() -> None:
     except KernelwrightError as error:
         raise SystemExit(f"templates_gpu.py: {error}") from None
     path: Path = options.out / "templates_gpu.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    report["command"] = "python benchmarks/templates_gpu.py " + " ".join(sys.argv[1:])
-    report["gpu"] = nvidia.probe(CUDA.index).name
+    report = load(path)
+    gpu = nvidia.probe(CUDA.index)
+    report["gpu"], came = gpu.name, provenance(gpu)
     rows = report.setdefault("rows", {})
     for ref, made in _all_made(options.tasks, options.count).items():
         swept = _roughly(ref, made)
-        rows[ref] = {"rough_us": _told(made, swept)}
-        path.write_text(json.dumps(report, indent=1) + "\n")
+        rows[ref] = {"rough_us": _told(made, swept), **came}
+        save(path, report)
         _keep(options.keep / ref.replace(":", "_"), swept[: options.best])
         print(f"{ref}: {_line(swept)}", flush=True)
 
@@ -106,7 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=30, help="candidates whose rough time is taken, for each task")
     parser.add_argument("--keep", type=Path, required=True, help="where the sources of the best go")
     parser.add_argument("--best", type=int, default=2, help="how many of them are kept")
-    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
 
 

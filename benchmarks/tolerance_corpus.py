@@ -9,7 +9,6 @@ Writes benchmarks/results/tolerance_corpus.json. About two minutes per seed and 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -21,14 +20,16 @@ from typing import Any
 
 import torch
 
-HERE = Path(__file__).parent
-PATH = HERE / "results" / "tolerance_corpus.json"
-sys.path.insert(0, str(HERE.parent / "tests"))
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+
+from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
 from kernelwright.judge.oracle import rounding, tolerance  # noqa: E402
 
+PATH = RESULTS / "tolerance_corpus.json"
 CONSTANTS = {
     **{name: getattr(tolerance, name) for name in ("C_STEP", "C_EAGER", "C_ROUND", "REACH", "PROBES")},
     "MIXING": rounding.MIXING,
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="operations measured at the same time")
     parser.add_argument("--only", help="the name of one operation; the others' results are kept")
     options = parser.parse_args()
+    came = provenance()
     chosen = [operation for operation in OPERATIONS if options.only in (None, operation.name)]
     rows: list[dict[str, Any]] = others(options.seeds, [options.only]) if options.only else []
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
@@ -48,7 +50,9 @@ def main() -> None:
         for operation, (found, seconds) in zip(chosen, pool.map(run, names, repeat(options.seeds)), strict=True):
             show(operation, found, seconds)
             rows += map(as_json, found)
-    write(rows, options.seeds)
+    kept = load(PATH).get("taken", {}) if options.only else {}
+    taken = {**kept, **{operation.name: came for operation in chosen}}
+    write(rows, options.seeds, taken)
 
 
 def run(name: str, seeds: int) -> tuple[list[Row], float]:
@@ -104,22 +108,22 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, float | int | None]:
 
 def others(seeds: int, measured: list[str]) -> list[dict[str, Any]]:
     """What is known of the operations that were not measured now, if it is of the same constants and seeds."""
-    known = json.loads(PATH.read_text()) if PATH.exists() else {}
+    known = load(PATH)
     if (known.get("constants"), known.get("seeds"), known.get("torch")) != (CONSTANTS, seeds, torch.__version__):
         raise SystemExit("the results that are there are of other constants, seeds or torch: measure all operations")
     return [row for row in known["rows"] if row["operation"] not in measured]
 
 
-def write(rows: list[dict[str, Any]], seeds: int) -> None:
+def write(rows: list[dict[str, Any]], seeds: int, taken: dict[str, Any]) -> None:
     result = {
         "torch": torch.__version__,
         "seeds": seeds,
         "constants": CONSTANTS,
         "summary": summarise(rows),
+        "taken": taken,  # of each operation
         "rows": rows,
     }
-    PATH.parent.mkdir(exist_ok=True)
-    PATH.write_text(json.dumps(result, indent=1) + "\n")
+    save(PATH, result)
     print("\n" + "\n".join(f"{key}: {value}" for key, value in summarise(rows).items()))
 
 
