@@ -1,52 +1,58 @@
-"""Makes docs/results.md from what `optimize_suite.py` wrote: `python benchmarks/results_page.py`.
+"""Makes docs/results.md from what `optimize_suite.py` and `claims_gpu.py` wrote: `python benchmarks/results_page.py`.
 
 Every speedup on the page is read from a signed certificate under benchmarks/results/optimized, not from a report.
 """
 
 from __future__ import annotations
 
-import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
-from kernelwright.judge import certificate
-from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.search.score import pooled
-from kernelwright.tasks.naming import parse
-
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.claimed import COMPILED, Claim, counted, low, read_claims  # noqa: E402
+from benchmarks.record import RESULTS, load  # noqa: E402
+from benchmarks.templates_gpu import ROWS  # noqa: E402
+
+from kernelwright.judge import certificate  # noqa: E402
+from kernelwright.judge.verdict import SpeedStatus, Verdict  # noqa: E402
+from kernelwright.search.score import pooled  # noqa: E402
+from kernelwright.tasks.naming import parse  # noqa: E402
+
 PAGE = ROOT / "docs" / "results.md"
-PRODUCTS = ("linear", "llama_ffw", "unet_linear", "unet_conv2d", "resnet_block", "conv_relu_pool")  # and linear_relu
+PRODUCTS = ("linear", "linear_relu", "llama_ffw", "unet_linear", "unet_conv2d", "resnet_block", "conv_relu_pool")
 BY_TEMPLATES = "kernels of the templates, found by rough times"
 BY_ANSWERS = "answers to prompts, from the best of the templates on"
-COMPILED, TRAINING = "compile-best", "compile-training"
 
 
 def main() -> None:
     parts = [
-        "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. A figure is the lower end "
-        "of the 95% interval of a speedup, the least over all workloads of the task, public and hidden, as the "
-        "certificates beside the kernels say. They can be replayed: `kernelwright replay FILE`."
+        "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. Every speedup is the "
+        "lower end of a 95% interval, read from the certificates beside the kernels; each section says over which "
+        "workloads. "
+        "Certificates can be replayed: `kernelwright replay FILE`."
     ]
     for device in ("cpu", "cuda"):
-        path = RESULTS / f"optimize_{device}.json"
-        if path.exists():
-            parts += section(device, json.loads(path.read_text()))
-    for name, folder, found in (("claims_gpu", "cuda", BY_TEMPLATES), ("claims_answers", "answers", BY_ANSWERS)):
-        path = RESULTS / f"{name}.json"
-        if path.exists():
-            parts += claims(json.loads(path.read_text()), RESULTS / "optimized" / folder, found)
+        parts += section(device, load(RESULTS / f"optimize_{device}.json"))
+    parts += claims(load(RESULTS / "claims_gpu.json"), "cuda", BY_TEMPLATES, ROWS)
+    parts += claims(load(RESULTS / "claims_answers.json"), "answers", BY_ANSWERS, ())
     PAGE.write_text("\n".join(parts) + "\n")
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 
 def section(device: str, report: dict[str, Any]) -> list[str]:
+    if not report:
+        return []
     rows = {ref: proven(device, ref) for ref, row in report["tasks"].items() if row["covered"]}
     machine = next((verdict.conditions.device for verdict in rows.values() if verdict), device)
     others = [f"{ref} with `{row['budget']}`" for ref, row in report["tasks"].items() if _differs(report, row)]
-    parts = [f"\n## {machine}\n\n`{report['command']}`{'; but ' + ', '.join(others) if others else ''}"]
+    parts = [
+        f"\n## {machine}\n\n{commands(report, report['tasks'])}{'; but ' + ', '.join(others) if others else ''}. A "
+        "figure is the least over all workloads of the task, public and hidden."
+    ]
     for title, chosen in (
         ("Memory-bound", [ref for ref in rows if not is_product(ref)]),
         ("Dominated by products", [ref for ref in rows if is_product(ref)]),
@@ -63,68 +69,66 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
     return parts + (["\nNot covered by the templates:\n", *missing] if missing else [])
 
 
-def claims(report: dict[str, Any], kept: Path, found: str) -> list[str]:
+def claims(report: dict[str, Any], folder: str, found: str, wanted: tuple[str, ...]) -> list[str]:
     """Kernels judged on a GPU: the public workload with all baselines, and hidden ones against eager alone."""
-    lines, won, lenient = [], 0, 0
-    for ref in report["rows"]:
-        folder = kept / ref.replace(":", "_")
-        issued = [certificate.read(path).verdict for path in folder.glob("*.json")]
-        public = next((verdict for verdict in issued if len(_baselines(verdict)) > 1), None)
-        hidden = next((verdict for verdict in issued if len(_baselines(verdict)) == 1), None)
-        if public is None or hidden is None or {public.verdict, hidden.verdict} != {Outcome.accepted}:
-            lines.append(f"| {ref} | - | - | - | no claim | - | - | {report['rows'][ref]['commit']} |")
-            continue
-        result = public.workloads[0]
-        lenient += parse(ref).backward and TRAINING not in _baselines(public)
-        won += result.speed is SpeedStatus.measured and low(result, "best") > 1
-        lines.append(f"{claim(ref, result, hidden)} {report['rows'][ref]['commit']} |")
-    head = (
-        "task",
-        "kernel, µs",
-        "eager, µs",
-        "compiled, µs",
-        "over the best",
-        "bound, µs",
-        "hidden, over eager",
-        "commit",
-    )
+    if not report:
+        return []
+    every = read_claims(report, load(RESULTS / "templates_gpu.json"), RESULTS / "optimized" / folder, wanted)
+    lenient = sum(one.accepted and one.lenient for one in every)
+    head = ("task", "kernel, µs", "eager, µs", "compiled, µs", "over the best", "bound, µs", "hidden, over eager",
+            "commit")  # fmt: skip
     return [
-        f"\n## {report['gpu']}: {found}\n\n`{report['command']}`. Kernels for one size of each task, judged on that "
-        f"size against eager PyTorch and {COMPILED} (the best of three max-autotune compiles) unless another is named, "
-        "and on hidden sizes from half to twice of it against eager. Baselines of a backward go "
-        "from its arguments, as a kernel does, what a forward would keep for it included; `compile-training`, where it "
-        f"is named, does not. Of the backward rows, {lenient} were judged without it.\n\n"
-        f"Faster than the best baseline on {won} of {len(lines)}.\n",
+        f"\n## {report['gpu']}: {found}\n\n{commands(report, report['rows'])}. Kernels for one size of each task. "
+        f"“Over the best” is on that public size alone, against eager PyTorch and {COMPILED} (the best of three "
+        "max-autotune compiles) unless another is named. “Hidden, over eager” is the least over hidden sizes from half "
+        "to twice of it, against eager alone. Baselines of a backward go from its arguments, as a kernel does, what a "
+        "forward would keep for it included; `compile-training`, where it is named, does not. Of the backward rows, "
+        f"{lenient} were judged without it.\n\n{counted(every)}\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
-        *lines,
+        *(f"| {' | '.join((one.ref, *cells(one), one.commit))} |" for one in every),
     ]
 
 
-def claim(ref: str, result: WorkloadResult, hidden: Verdict) -> str:
+def cells(one: Claim) -> tuple[str, ...]:
+    """From the kernel's time to the hidden sizes."""
+    if not one.judged:
+        return ("-" if one.rough is None else f"{one.rough:.4g} (rough)", "-", "-", "not judged", "-", "-")
+    if not one.accepted:
+        return ("-", "-", "-", f"no claim: {one.why}", "-", "-")
+    result = one.result
     assert result.seconds is not None and result.bound is not None
     times = {entry.baseline: entry.seconds for entry in result.baselines}
     eager = times.pop("eager")
     compiled = min(times, key=lambda name: times[name])
-    micro = " | ".join(f"{1e6 * seconds:.4g}" for seconds in (result.seconds, eager, times[compiled]))
-    micro += "" if compiled == COMPILED else f" ({compiled})"
     unsure = "" if result.speed is SpeedStatus.measured else f" ({result.speed})"
-    least_hidden = min(low(one, "eager") for one in hidden.workloads if one.hidden)
+    slower = f" ({', '.join(one.doubts)})" if one.doubts else ""
     return (
-        f"| {ref} | {micro} | {low(result, 'best'):.2f}×{unsure} | {1e6 * result.bound.seconds:.4g} | "
-        f"{least_hidden:.2f}× |"
+        _micro(result.seconds),
+        _micro(eager),
+        _micro(times[compiled]) + ("" if compiled == COMPILED else f" ({compiled})"),
+        f"{low(result, 'best'):.2f}×{unsure}",
+        _micro(result.bound.seconds),
+        f"{one.least_hidden:.2f}×{slower}",
     )
 
 
-def _baselines(verdict: Verdict) -> set[str]:
-    return {entry.baseline for result in verdict.workloads for entry in result.baselines}
+def _micro(seconds: float) -> str:
+    return f"{1e6 * seconds:.4g}"
+
+
+def commands(report: dict[str, Any], rows: dict[str, Any]) -> str:
+    """Each row's own; rows of older files have one that stands at the top."""
+    every = dict.fromkeys(row.get("command", report.get("command", "unknown")) for row in rows.values())
+    return ", ".join(f"`{command}`" for command in every)
 
 
 def _differs(report: dict[str, Any], row: dict[str, Any]) -> bool:
-    return "budget" in row and row["budget"] not in report["command"]
+    """A row of an older file, of another run than the one whose command stands at the top."""
+    return "command" not in row and "budget" in row and row["budget"] not in report["command"]
 
 
 def is_product(ref: str) -> bool:
-    return parse(ref).name in (*PRODUCTS, "linear_relu")
+    return parse(ref).name in PRODUCTS
 
 
 def proven(device: str, ref: str) -> Verdict | None:
@@ -137,16 +141,11 @@ def proven(device: str, ref: str) -> Verdict | None:
 
 
 def least(verdict: Verdict | None, baseline: str) -> float:
+    """Over all workloads; not a number where one was not measured."""
     if verdict is None:
         return math.nan
-    return min(low(result, baseline) for result in verdict.workloads)
-
-
-def low(result: WorkloadResult, baseline: str) -> float:
-    if baseline == "best":
-        best = result.best_baseline
-        return best.speedup.low if best else math.nan
-    return next((one.speedup.low for one in result.baselines if one.baseline == baseline), math.nan)
+    every = [low(result, baseline) for result in verdict.workloads]
+    return math.nan if any(map(math.isnan, every)) else min(every)
 
 
 def line(ref: str, verdict: Verdict | None, row: dict[str, Any]) -> str:
