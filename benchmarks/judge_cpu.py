@@ -71,8 +71,8 @@ def warm(_: argparse.Namespace) -> dict[str, Any]:
     rows = {}
     for baselines in (("eager",), ("eager", "compile")):
         with Judge(Settings(baselines=baselines, effort=RANK)) as judge:
-            first = timed(lambda judge=judge: judge.judge("rmsnorm", variant()))[0]
-            fresh = [timed(lambda judge=judge: judge.judge("rmsnorm", variant()))[0] for _ in range(20)]
+            first = timed(partial(judge.judge, "rmsnorm", variant()))[0]
+            fresh = [timed(partial(judge.judge, "rmsnorm", variant()))[0] for _ in range(20)]
             same = read_candidate(EXAMPLE, "cpp")
             judge.judge("rmsnorm", same)
             cached = [timed(partial(judge.judge, "rmsnorm", same))[0] for _ in range(5)]
@@ -87,7 +87,7 @@ def candidates(arguments: argparse.Namespace) -> dict[str, float]:
         for _ in range(6):  # until the hidden workloads that candidates draw have been seen
             judge.judge("rmsnorm", variant())
         return {
-            str(count): timed(lambda count=count: [judge.judge("rmsnorm", variant()) for _ in range(count)])[0]
+            str(count): sum(timed(partial(judge.judge, "rmsnorm", variant()))[0] for _ in range(count))
             for count in counts
         }
 
@@ -102,8 +102,8 @@ def workloads(arguments: argparse.Namespace) -> dict[str, Any]:
             settings = Settings(baselines=("eager",), effort=RANK, public_only=True)
             with Judge(settings) as judge:
                 judge.open(task)
-                first = timed(lambda judge=judge, task=task: judge.judge(task, variant()))[0]
-                again = timed(lambda judge=judge, task=task: judge.judge(task, variant()))[0]
+                first = timed(partial(judge.judge, task, variant()))[0]
+                again = timed(partial(judge.judge, task, variant()))[0]
             grown[str(count)] = {"cold pool": first, "warm pool": again}
     return grown
 

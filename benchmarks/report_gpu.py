@@ -1,0 +1,192 @@
+"""The part of docs/benchmarks.md about judging on a GPU: see report.py."""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import Any
+
+from benchmarks.record import RESULTS, load
+from benchmarks.tables import source, sources, table
+
+COMPILED = ("compile-best", "compile", "compile-default")  # the strictest of them is told
+
+
+def gpu(report: dict[str, Any]) -> list[str]:
+    """Sections that are missing, or failed, are left out."""
+    if not report:
+        return []
+    name = report["machine"].get("gpu", {}).get("name", "a GPU")
+    parts = [f"\n## On a GPU\n\n{name}; {sources(report)}."]
+    calls = whole_commands(report)
+    batches = {name: found for name, found in report.get("batch", {}).items() if "per_minute" in found}
+    if calls or batches:
+        rows = [(f"one call, {name}", f"{found['median_seconds']:.2f} s, median") for name, found in calls.items()]
+        rows += [(f"a session, {name}", f"{found['per_minute']:.0f} a minute") for name, found in batches.items()]
+        parts += ["\nWarm oracle, every candidate with a new source, hidden workloads included unless it says so.\n"]
+        parts.append(table(("judging rmsnorm", "result"), rows))
+    parts += stages(batches) + bands(report.get("noise", {}))
+    spread = report.get("repeats", {}).get("spread", {})
+    if spread:
+        rows = [(label, f"{100 * value:.2f}%") for label, value in spread.items()]
+        parts.append(f"\nOne kernel judged {report['repeats']['judged']} times: how far its medians spread.\n")
+        parts.append(table(("workload", "largest over smallest, less 1"), rows))
+    parts += hostile(report.get("hostile", {}))
+    parts += against(report.get("rows", {}), load(RESULTS / "claims_gpu.json"), load(RESULTS / "elsewhere_h200.json"))
+    return parts + other_harness(report.get("kbench", {}), calls)
+
+
+def whole_commands(report: dict[str, Any]) -> dict[str, Any]:
+    return {name: found for name, found in report.get("commands", {}).items() if "median_seconds" in found}
+
+
+def hostile(report: dict[str, Any]) -> list[str]:
+    """What became of hostile candidates, by verdict. Older results name as `accepted` those that are not harmless."""
+    if "inside_band" not in report:
+        return []
+    outcomes = report["outcomes"]
+    verdicts = Counter(entry["verdict"] for entry in outcomes)
+    accepted = list(dict.fromkeys(entry["name"] for entry in outcomes if entry["verdict"] == "accepted"))
+    harmless = report.get("harmless") or {name: "" for name in accepted if name not in report["accepted"]}
+    told = [f"`{name}`, {_which(name, harmless)}" for name in accepted]
+    inside, workloads = sum(report["inside_band"].values()), len(report["inside_band"])
+    return [
+        f"\nAn honest kernel was {report['before']['verdict']}; then came {len(outcomes)} hostile candidates of "
+        f"{len({entry['name'] for entry in outcomes})} kinds: "
+        f"{', '.join(f'{count} {verdict}' for verdict, count in verdicts.most_common())}."
+        f"{' Accepted: ' + '; '.join(told) + '.' if told else ''} Then the honest one was "
+        f"{report['after']['verdict']}, with its time inside the band on {inside} of {workloads} workloads."
+    ]
+
+
+def _which(name: str, harmless: dict[str, str]) -> str:
+    if name not in harmless:
+        return "which it must not be"
+    return "which the benchmark counts as harmless" + (f" ({harmless[name]})" if harmless[name] else "")
+
+
+def against(rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
+    """What a kernel is up against: the baselines that claims were judged with, and for other rows those measured alone.
+
+    Where another program measured the same rows, differences of more than a tenth are told, with their reason."""
+    found: dict[str, tuple[dict[str, float], float]] = {}
+    for row in rows.get("rows", []):
+        if "us" in row:
+            found[row["task"].split()[0]] = row["us"], row["bound_us"]
+    for task, row in claims.get("rows", {}).items():
+        if "public" in row and (first := row["public"]["workloads"][0])["bound"] is not None:
+            found[task] = first["baselines_us"], 1e6 * first["bound"]["seconds"]
+    if not found:
+        return []
+    lines, differences = [], []
+    for task, (us, bound) in sorted(found.items()):
+        compiled = next((name for name in COMPILED if name in us), "")
+        other = dict(elsewhere.get("us", {}).get(task, {}))
+        times = {"eager": us.get("eager"), "compile": us.get(compiled), "training": us.get("compile-training")}
+        if ":backward" in task and times["training"] is not None and "compile" in other:
+            other["training"] = other.pop("compile")  # which is what was measured there
+        lines.append(
+            (task, *(_micro(times[name]) + _micro(other.get(name), " ({})") for name in times), _micro(bound),
+             compiled or "-")
+        )  # fmt: skip
+        for name, value in other.items():
+            mine = times[name]
+            if mine is not None and not 0.9 <= mine / value <= 1.1:
+                why = elsewhere["differences"].get(task, {}).get(name, "not explained")
+                differences.append(f"- `{task}`, {name}: {mine / value - 1:+.0%}: {why}.")
+    head = ("task", "eager", "compiled", "compiled, as in training", "bound", "compiled how")
+    return [
+        f"\nBaselines and bounds of the rows of `robust`, in µs. In brackets: {elsewhere.get('what', 'nothing')}.\n",
+        table(head, lines),
+        *(["\nDifferences of more than a tenth:\n", *differences] if differences else []),
+    ]
+
+
+def _micro(value: float | None, form: str = "{}") -> str:
+    if value is None:
+        return "" if form != "{}" else "-"
+    return form.format(f"{value:.4g}")
+
+
+def stages(batches: dict[str, Any]) -> list[str]:
+    """Where the time of a candidate in a session goes."""
+    rows = [
+        (name, stage, f"{1000 * seconds:.0f}")
+        for name, found in batches.items()
+        for stage, seconds in sorted(found["mean_stage_seconds"].items(), key=lambda pair: -pair[1])
+        if seconds >= 0.001
+    ]
+    head = ("a session", "stage", "ms for each candidate, mean")
+    return ["\nWhere the time goes.\n", table(head, rows)] if rows else []
+
+
+def bands(noise: dict[str, Any]) -> list[str]:
+    rows = [
+        (name, row["workload"], f"{min(row['baselines_us'].values()):.1f}", str(row["trials"]),
+         f"{row['aa']['low']:.3f} to {row['aa']['high']:.3f}", f"{row['band'][0]:.3f} to {row['band'][1]:.3f}",
+         "yes" if row["inside"] else "no")
+        for name, found in noise.items() if isinstance(found, dict)
+        for row in found.get("rows", [])
+    ]  # fmt: skip
+    head = ("blocks", "workload", "fastest baseline, µs", "taken", "against itself", "band", "inside")
+    return ["\nThe fastest baseline against itself, by duration.\n", table(head, rows)] if rows else []
+
+
+def other_harness(report: dict[str, Any], calls: dict[str, Any]) -> list[str]:
+    """Their two steps beside our judging, with all that differs said where the ratio is."""
+    done = [entry["correct_s"] + entry["time_s"] for entry in report.get("theirs", []) if "time_s" in entry]
+    if not done:
+        return []
+    rows = [
+        (entry["source"], *(f"{entry[key]:.1f}" if key in entry else "-" for key in ("correct_s", "time_s")))
+        for entry in report["theirs"]
+    ]
+    theirs, ours = median(done), " and ".join(f"{seconds:.2f} s" for seconds in report["ours_s"])
+    whole = "".join(
+        f"\n- to a whole `judge` command ({name}; warm oracle, a new process, other sizes of rmsnorm): "
+        f"{theirs / found['median_seconds']:.0f}"
+        for name, found in calls.items()
+    )
+    meanwhile = "with nothing else" if report["beside"] == "nothing" else f"beside other work ({report['beside']})"
+    return [
+        f"\nrobust-kbench's own correctness and timing steps took {theirs:.0f} s together, median over the kernels for "
+        f"which both were done; judging two kernels for rmsnorm at the size of its task took {ours} here. It is not "
+        "the same work. Theirs are cold processes, one for each step, that import torch and build the kernel, "
+        f"{meanwhile} on the GPU. Ours, before that in the same run, is a warm session with oracle, baseline and "
+        "compiler up, without sanitizers, of 12 trials. The kernels are different ones. Neither side has a compiled "
+        "baseline; ours times eager PyTorch, theirs nothing else. With that said, the ratio of theirs\n\n"
+        f"- to a judging in that session: {theirs / median(report['ours_s']):.0f}{whole}\n",
+        table(("kernel of robust-kbench", "correctness, s", "timing, s"), rows),
+    ]
+
+
+def launcher(report: dict[str, Any]) -> list[str]:
+    """What starting, calling and building takes below the judge, and the peaks that bounds go by."""
+    if not report:
+        return []
+    empty, peaks = report["empty"], report["peaks"]
+    disagreeing = [name for name, spin in report["spins"].items() if spin["disagreement"]]
+    rows = [
+        ("start of a launcher, median", f"{median(report['launcher_up_s']):.2f} s"),
+        ("one trial of an empty call", f"{report['empty_trial_ms']:.2f} ms"),
+        ("an empty call, device's clock, median", f"{empty['device_us']['median']:.2f} µs"),
+        ("an empty call, clock outside, median", f"{empty['outside_us']['median']:.2f} µs"),
+        ("spins of known length on which the clocks disagree", f"{len(disagreeing)} of {len(report['spins'])}"),
+        *(
+            (f"rmsnorm {size} in {len(found['medians_us'])} processes: largest median over smallest, less 1",
+             f"{100 * (max(found['medians_us']) / min(found['medians_us']) - 1):.1f}%")
+            for size, found in report["repeats"].items()
+        ),
+        *((f"build of {name.replace(' ', ', compiler ')}", f"{seconds:.2f} s")
+          for name, seconds in report["build_s"].items()),
+        *((f"peak, {name}", f"{peaks[name] / 1e12:.2f} TB/s") for name in ("copy", "read")),
+        *((f"peak, {name}", f"{peaks[name] / 1e12:.0f} TFLOP/s")
+          for name in ("float64", "float32", "tf32", "float16", "bfloat16", "float8")),
+        ("launch", f"{1e6 * peaks['launch']:.2f} µs"),
+    ]  # fmt: skip
+    return [
+        f"\n## Below the judge on a GPU\n\n{report['gpu']['name']}, driver {report['gpu']['driver']}; "
+        f"{source(report, 'python benchmarks/gpu_launcher.py')}"
+        f"{'' if 'commit' in report else ', commit not recorded'}.\n",
+        table(("what", "measured"), rows),
+    ]
