@@ -225,7 +225,7 @@ def reached(found: dict[str, Any]) -> str:
     return f"{middle:g}, {reached_by}" if middle is not None else reached_by
 
 
-def main() -> None:
+def page() -> str:
     report = load(RESULTS / "judge_cpu.json")
     head = (
         "# Benchmarks\n\nMade by `python benchmarks/report.py` from the raw data in `benchmarks/results`. On a CPU: "
@@ -242,7 +242,11 @@ def main() -> None:
         *gpu(load(RESULTS / "judge_gpu.json")),
         *launcher(load(RESULTS / "gpu_launcher.json")),
     ]
-    PAGE.write_text("\n".join([head, *parts]) + "\n")
+    return "\n".join([head, *parts]) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page())
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

@@ -28,7 +28,7 @@ BY_TEMPLATES = "kernels of the templates, found by rough times"
 BY_ANSWERS = "answers to prompts, from the best of the templates on"
 
 
-def main() -> None:
+def page() -> str:
     parts = [
         "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. Every speedup is the "
         "lower end of a 95% interval, read from the certificates beside the kernels; each section says over which "
@@ -39,7 +39,11 @@ def main() -> None:
         parts += section(device, load(RESULTS / f"optimize_{device}.json"))
     parts += claims(load(RESULTS / "claims_gpu.json"), "cuda", BY_TEMPLATES, ROWS)
     parts += claims(load(RESULTS / "claims_answers.json"), "answers", BY_ANSWERS, ())
-    PAGE.write_text("\n".join(parts) + "\n")
+    return "\n".join(parts) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page())
     print(f"written: {PAGE.relative_to(ROOT)}")
 
 

@@ -1,0 +1,70 @@
+"""The pages of measurements are what their scripts make of the results, and the README says the same."""
+
+from __future__ import annotations
+
+import re
+
+from benchmarks import report, report_gpu, results_page
+from benchmarks.claimed import read_claims
+from benchmarks.record import RESULTS, ROOT, load
+from benchmarks.templates_gpu import ROWS
+
+HOSTILE = {
+    "before": {"verdict": "accepted"},
+    "after": {"verdict": "accepted"},
+    "inside_band": {"rows=1": True},
+    "accepted": ["zeros"],
+    "outcomes": [
+        {"name": "zeros", "verdict": "accepted"},
+        {"name": "hog", "verdict": "accepted"},
+        {"name": "endless", "verdict": "undecided"},
+        {"name": "endless", "verdict": "rejected"},
+    ],
+}
+
+
+def test_pages_are_up_to_date() -> None:
+    assert results_page.PAGE.read_text() == results_page.page(), "run python benchmarks/results_page.py"
+    assert report.PAGE.read_text() == report.page(), "run python benchmarks/report.py"
+
+
+def test_the_readme_counts_as_the_page_does() -> None:
+    claims = load(RESULTS / "claims_gpu.json")
+    every = read_claims(claims, load(RESULTS / "templates_gpu.json"), RESULTS / "optimized" / "cuda", ROWS)
+    won = [one for one in every if one.won]
+    said = (ROOT / "README.md").read_text()
+    assert f"on {len(won)} of {len(every)} rows" in said
+    assert f"on {sum(not one.doubts for one in won)} of these" in said
+    assert f"{sum(not one.judged for one in every)} rows were not judged" in said
+
+
+def test_rows_that_nobody_judged_are_on_the_page_and_count() -> None:
+    claims = load(RESULTS / "claims_gpu.json")
+    judged = dict(list(claims["rows"].items())[:1])
+    told = "\n".join(results_page.claims({**claims, "rows": judged}, "cuda", "found", ROWS))
+    assert f"of {len(ROWS)} rows" in told
+    assert len(re.findall(r"\| not judged \|", told)) == len(ROWS) - 1
+
+
+def test_a_row_that_was_refused_claims_nothing_although_old_certificates_lie_there() -> None:
+    claims = load(RESULTS / "claims_gpu.json")
+    (ref, row), *_ = claims["rows"].items()
+    refused = {**row, "public": {**row["public"], "verdict": "rejected", "reason": "wrong"}}
+    (one,) = read_claims({"rows": {ref: refused}}, {}, RESULTS / "optimized" / "cuda", ())
+    assert one.judged and not one.accepted and not one.won
+    assert "no claim: rejected (wrong)" in results_page.cells(one)
+
+
+def test_undecided_is_not_rejected_and_accepted_is_not_harmless() -> None:
+    (told,) = report_gpu.hostile(HOSTILE)
+    assert "4 hostile candidates of 3 kinds: 2 accepted, 1 undecided, 1 rejected." in told
+    assert "`zeros`, which it must not be" in told
+    assert "`hog`, which the benchmark counts as harmless" in told
+    (told,) = report_gpu.hostile({**HOSTILE, "harmless": {"hog": "it is slow"}})
+    assert "`hog`, which the benchmark counts as harmless (it is slow)" in told
+
+
+def test_a_sample_as_the_noise_demands_is_shown_where_there_is_one() -> None:
+    one = {"eager_seconds": 1e-3, "aa": [0.9, 1.0, 1.1]}
+    text = "\n".join(report.noise({"rows=1": {"12 blocks": one, "as the noise demands": {**one, "trials": 48}}}))
+    assert "| rows=1 | 1.00 | 0.90 to 1.10 | 0.90 to 1.10 (48 blocks) |" in text
