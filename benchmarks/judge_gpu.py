@@ -163,7 +163,7 @@ def noise(run: Run) -> dict[str, Any]:
             verdict = judge.judge(task, variant(EXAMPLE))
         rows = []
         for result in verdict.workloads:
-            fastest = result.best_baseline
+            fastest = result.fastest_baseline
             if fastest is None or result.aa is None:
                 continue
             band = statistics.band("gpu", fastest.seconds)
