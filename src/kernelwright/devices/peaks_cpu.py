@@ -79,17 +79,23 @@ def _read(path: Path) -> CpuPeaks | None:
 
 def _bandwidth(threads: int) -> float:
     """Of a copy or of reading alone, whichever is more. A plain copy reads what it overwrites; kernels need not."""
-    plain = _plain_bandwidth()
+    plain = max(plain_copy(), reading())
     return max(plain, streaming_copy(COPIED_BYTES, threads)) if streams() else plain
 
 
-def _plain_bandwidth() -> float:
+def plain_copy() -> float:
     import torch
 
     source = torch.ones(COPIED_BYTES // 4)
     target = torch.zeros_like(source)
-    copied = 2 * source.nbytes / _best(lambda: target.copy_(source))
-    return max(copied, source.nbytes / _best(source.sum))
+    return 2 * source.nbytes / _best(lambda: target.copy_(source))
+
+
+def reading() -> float:
+    import torch
+
+    source = torch.ones(COPIED_BYTES // 4)
+    return source.nbytes / _best(source.sum)
 
 
 def _products(dtype: str) -> float:
