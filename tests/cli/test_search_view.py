@@ -24,6 +24,11 @@ def test_where_it_stands() -> None:
     assert crowned["best"].startswith("0001  2.00× over the best baseline") and crowned["of the bound"] == "20%"
 
 
+def test_a_bound_that_is_beaten_is_not_called_one() -> None:
+    rows = dict(status(state_with(2.0, events=(contested(1, 2.0, won=True),), bounds={"a": 0.57e-3})))
+    assert rows["of the bound"].startswith("114% (more than the bound allows")
+
+
 def test_events_in_a_line_each() -> None:
     state = fold([toy.started()])
     assert line(evaluated(3, genes(3), 2.0), state) == "0003  accepted, about 2.00× (provisional)"

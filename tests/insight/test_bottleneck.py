@@ -19,6 +19,7 @@ PEAKS = Peaks(bandwidth=4e12, operations=5e13, launch=3e-6)
         (100e-6, 1_000_000, 4_000_000_000, None, Limit.computing),
         (100e-6, 1_000_000, 1_000_000, None, Limit.waiting),
         (100e-6, 390_000_000, 0, 95e-6, Limit.bound),
+        (100e-6, 450_000_000, 0, 114e-6, Limit.moving),  # a bound that is beaten says nothing
         (100e-6, 1_000_000, 5_000_000_000, 100e-6, Limit.computing),  # tensor cores may still be faster
     ],
 )

@@ -59,3 +59,14 @@ def test_a_damaged_file_of_peaks_is_measured_again(monkeypatch: pytest.MonkeyPat
     for damage in (b"", b"[]", b'{"version": 0}', b'{"version": 1, "model": "x"}'):
         kept.write_bytes(damage)
         assert cpu_peaks().bandwidth == 1.0
+
+
+def test_what_was_measured_without_streaming_stores_is_not_taken_for_what_is_measured_with_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    for streams, bandwidth in ((False, 1.0), (True, 2.0), (False, 1.0)):
+        monkeypatch.setattr(peaks_cpu, "streams", lambda streams=streams: streams)
+        found = CpuPeaks("a CPU", 1, bandwidth, 2.0, 3.0)
+        monkeypatch.setattr(peaks_cpu, "measure", lambda *_, found=found: found)
+        assert cpu_peaks().bandwidth == bandwidth

@@ -117,6 +117,19 @@ def test_it_stops_at_the_bound_and_says_so() -> None:
     assert not any(isinstance(a, Stop) for a in decide(state_with(2.0, bounds={"a": 0.49e-3}), Greedy()))
 
 
+@pytest.mark.parametrize(("bound", "stops"), [(0.48e-3, False), (0.49e-3, True), (0.52e-3, True), (0.57e-3, False)])
+def test_a_bound_that_is_clearly_beaten_stops_nothing(bound: float, *, stops: bool) -> None:
+    state = state_with(2.0, events=(contested(1, 2.0, won=True),), bounds={"a": bound})  # 0.5 ms
+    assert any(isinstance(action, Stop) for action in decide(state, Greedy())) is stops
+
+
+def test_a_search_that_beats_its_bound_stops_for_other_reasons() -> None:
+    best = contested(1, 2.0, won=True)
+    state = state_with(2.0, *[1.0] * 10, plateau=10, events=(best,), bounds={"a": 0.57e-3})
+    (stop,) = decide(state, Greedy())
+    assert isinstance(stop, Stop) and stop.reason is StopReason.plateau
+
+
 def test_it_stops_on_a_plateau_once_the_finals_are_over() -> None:
     state = state_with(2.0, *[1.0] * 10, plateau=10, waiting=2)
     assert decide(state, Greedy()) == (Contest(challenger=1, incumbent=None),)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernelwright.judge.verdict import JudgeEvidence, Outcome, SpeedStatus, Verdict, author_view
 from kernelwright.search.contest import decide
 from kernelwright.search.judging import Terms, judge_fully
-from kernelwright.search.score import fraction_of_bound, pooled, provisional, ratio, score
+from kernelwright.search.score import beats_bound, fraction_of_bound, pooled, provisional, ratio, score
 from tests.search import toy
 
 CANDIDATE = toy.candidate_of((5,) * 8)
@@ -50,6 +50,12 @@ def test_the_bound_is_reached_when_the_slowest_workload_reaches_it() -> None:
     seen = author_view(verdict(1.0, 2.0))  # 1 ms and 0.5 ms
     assert fraction_of_bound(seen, {"w0": 0.9e-3, "w1": 0.1e-3}) == pytest.approx(0.2)
     assert fraction_of_bound(seen, {}) is None
+
+
+def test_a_bound_is_beaten_when_any_public_workload_is_clearly_faster() -> None:
+    seen = verdict(1.0, 2.0, hidden=9.0)  # 1 ms and 0.5 ms
+    assert not beats_bound(seen, {"w0": 1.04e-3, "w1": 0.5e-3, "h": 1.0}) and not beats_bound(seen, {})
+    assert beats_bound(seen, {"w0": 0.98e-3, "w1": 0.57e-3})  # though the slowest does not
 
 
 def test_judged_twice_the_first_measured_time_counts_and_not_the_better() -> None:

@@ -16,11 +16,11 @@ from kernelwright.cli.doctor_gpu import examine_gpus
 from kernelwright.cli.finding import Finding
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
+from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox
 from kernelwright.judge.arena import Segment, place
-from kernelwright.judge.native import compiler, compiler_version
 from kernelwright.judge.safety import sanitizers_available
 from kernelwright.judge.words import duration
 from kernelwright.paths import cache_dir

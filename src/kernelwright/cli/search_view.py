@@ -17,9 +17,8 @@ from kernelwright.cli.progress import Progress
 from kernelwright.judge.verdict import Outcome, Reason
 from kernelwright.judge.words import SENTENCES
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Reviewed, Stopped
-from kernelwright.search.score import fraction_of_bound
 from kernelwright.search.state import State
-from kernelwright.search.summary import money
+from kernelwright.search.summary import money, of_the_bound
 
 LAST = 6
 
@@ -72,8 +71,7 @@ def status(state: State) -> list[tuple[str, str]]:
         said = f"{best.number:04d}  {best.score:.2f}× over the best baseline, by workload {low:.2f} to {high:.2f}"
     rows = [("best", said)]
     if best is not None and best.verdict is not None:
-        reached = fraction_of_bound(best.verdict, state.run.bounds)
-        rows.append(("of the bound", f"{reached:.0%}" if reached is not None else "not known"))
+        rows.append(("of the bound", of_the_bound(state, best.verdict) or "not known"))
     if state.leader is not None and state.leader != state.best:
         leader = state.entries[state.leader]
         rows.append(("fastest", f"{leader.number:04d}  about {leader.provisional:.2f}× (provisional)"))

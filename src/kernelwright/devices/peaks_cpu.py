@@ -1,7 +1,7 @@
 """What this CPU reaches at most, measured once: bytes per second of memory, operations per second of a product.
 
-The figures are kept in the cache by CPU model and number of threads. They are best times of a few short runs, since
-whatever disturbs a measurement makes it slower, never faster.
+The figures are kept in the cache by CPU model, number of threads, and whether streaming stores could be measured.
+They are best times of a few short runs, since whatever disturbs a measurement makes it slower, never faster.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.lock import measuring
+from kernelwright.devices.streaming import streaming_copy, streams
 from kernelwright.paths import cache_dir, write_whole
 
-VERSION = 2
+VERSION = 3
 COPIED_BYTES = 128 << 20  # each way; more than the last cache of most CPUs
 SIDE = 1024
 REPEATS = 7
@@ -57,11 +58,11 @@ def cached_peaks(model: str) -> CpuPeaks | None:
 
 
 def measure(model: str, threads: int) -> CpuPeaks:
-    return CpuPeaks(model, threads, _bandwidth(), _products("float32"), _products("float64"))
+    return CpuPeaks(model, threads, _bandwidth(threads), _products("float32"), _products("float64"))
 
 
 def _kept(model: str, threads: int) -> Path:
-    name = hashlib.sha256(f"{model} {threads}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{model} {threads} {streams()}".encode()).hexdigest()[:16]
     return cache_dir("peaks") / f"cpu-{name}.json"
 
 
@@ -76,14 +77,25 @@ def _read(path: Path) -> CpuPeaks | None:
         return None
 
 
-def _bandwidth() -> float:
-    """Of a copy or of reading alone, whichever is more: plain stores read what they overwrite, others need not."""
+def _bandwidth(threads: int) -> float:
+    """Of a copy or of reading alone, whichever is more. A plain copy reads what it overwrites; kernels need not."""
+    plain = max(plain_copy(), reading())
+    return max(plain, streaming_copy(COPIED_BYTES, threads)) if streams() else plain
+
+
+def plain_copy() -> float:
     import torch
 
     source = torch.ones(COPIED_BYTES // 4)
     target = torch.zeros_like(source)
-    copied = 2 * source.nbytes / _best(lambda: target.copy_(source))
-    return max(copied, source.nbytes / _best(source.sum))
+    return 2 * source.nbytes / _best(lambda: target.copy_(source))
+
+
+def reading() -> float:
+    import torch
+
+    source = torch.ones(COPIED_BYTES // 4)
+    return source.nbytes / _best(source.sum)
 
 
 def _products(dtype: str) -> float:

@@ -15,6 +15,7 @@ from kernelwright.judge.verdict import LaunchProfile
 from kernelwright.judge.words import byte_count
 
 NEAR = 0.9  # of the bound's speed: little is left to gain
+BEATEN = 1.05  # of it: a peak was measured too low, or another unit was used, and the bound says nothing
 LAUNCHING = 0.4  # of the time: what the kernel does hardly matters any more
 BUSY = 0.6  # of a peak: the unit is what limits
 LARGEST = 0.8  # of the time in one launch: there is no need to look at the others
@@ -76,7 +77,7 @@ def bottleneck(seconds: float, moved: int, operations: int, peaks: Peaks, bound:
     of_bound = bound / seconds if bound else None
     launching = min(1.0, peaks.launch / seconds)
     arithmetic = (of_operations or 0.0) > (of_bandwidth or 0.0)  # and a faster unit may beat that bound
-    if of_bound is not None and of_bound >= NEAR and not arithmetic:
+    if of_bound is not None and NEAR <= of_bound <= BEATEN and not arithmetic:
         limit = Limit.bound
     elif launching >= LAUNCHING:
         limit = Limit.launching

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from kernelwright.contracts import HOST_CONTRACTS, BuildPlan, Candidate
 from kernelwright.devices import lock
+from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox, warden
-from kernelwright.judge.native import compiler, compiler_version
 from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.model import Signature
 

@@ -8,12 +8,12 @@ from functools import partial
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices import lock
+from kernelwright.devices.compiler import compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.judge import sandbox
 from kernelwright.judge.baselines import BaselineProcess, Baselines
 from kernelwright.judge.build import BuildFailure, Built, build_both
 from kernelwright.judge.measure import Clock, Fault, build_fault
-from kernelwright.judge.native import compiler_version
 from kernelwright.judge.nothing import empty_trial
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.runner import start_runner

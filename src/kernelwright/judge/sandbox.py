@@ -13,8 +13,9 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from kernelwright.devices.compiler import compiler
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.native import compiler, program
+from kernelwright.judge.native import program
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 LOADER_CACHE = "/etc/ld.so.cache"

@@ -66,9 +66,6 @@ class Budget:
     def evaluations_left(self, spent: Spent) -> float:
         return math.inf if self.evaluations is None else self.evaluations - spent.evaluations
 
-    def wall_left(self, spent: Spent) -> float:
-        return math.inf if self.wall is None else self.wall - spent.wall
-
     def left(self, spent: Spent) -> str:
         """What remains, for people."""
         parts = []

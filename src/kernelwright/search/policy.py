@@ -13,7 +13,7 @@ from typing import Protocol
 from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
-from kernelwright.search.score import fraction_of_bound
+from kernelwright.search.score import beats_bound, fraction_of_bound
 from kernelwright.search.state import Entry, Standing, State
 
 BATCH = 4  # proposals asked for at a time
@@ -52,8 +52,7 @@ def decide(state: State, policy: Policy) -> tuple[Action, ...]:
 def closing(state: State) -> tuple[StopReason, str] | None:
     """Why nothing new is begun any more; what is left are the finals."""
     run, spent, limit = state.run, state.spent, state.budget
-    best = state.entries[state.best] if state.best is not None else None
-    reached = fraction_of_bound(best.verdict, run.bounds) if best is not None and best.verdict is not None else None
+    reached = _reached(state)
     if reached is not None and reached >= AT_BOUND:
         return StopReason.at_the_bound, f"{reached:.0%} of the bound's speed on every public workload"
     if limit.used(spent) >= 1:
@@ -70,6 +69,14 @@ def closing(state: State) -> tuple[StopReason, str] | None:
     if state.barren >= BARREN and not state.queue and not state.asking and _unswept(state) is None:
         return StopReason.exhausted, f"{state.barren} answers in a row brought nothing new"
     return None
+
+
+def _reached(state: State) -> float | None:
+    """The best's part of the bound's speed. A bound that it beats is none: there may be more to gain."""
+    best = state.entries[state.best].verdict if state.best is not None else None
+    if best is None or beats_bound(best, state.run.bounds):
+        return None
+    return fraction_of_bound(best, state.run.bounds)
 
 
 def _silence(state: State) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from kernelwright.insight.bottleneck import BEATEN
 from kernelwright.judge.verdict import (
     AuthorVerdict,
     IntervalValue,
@@ -50,13 +51,24 @@ def fraction_of_bound(verdict: AuthorVerdict, bounds: dict[str, float]) -> float
 
     A verdict on a GPU brings its bounds; those of a CPU are known beforehand.
     """
-    parts = [
+    return min(_fractions(verdict, bounds), default=None)
+
+
+def beats_bound(verdict: AuthorVerdict, bounds: dict[str, float]) -> bool:
+    """Whether some public workload is clearly faster than its bound, which is then none, on any workload.
+
+    Nothing is faster than what it needs at least: the peak is too low that the bound was made from.
+    """
+    return max(_fractions(verdict, bounds), default=0.0) > BEATEN
+
+
+def _fractions(verdict: AuthorVerdict, bounds: dict[str, float]) -> list[float]:
+    return [
         least / result.seconds
         for result in verdict.workloads
         if not result.hidden and result.seconds
         if (least := result.bound.seconds if result.bound else bounds.get(result.label))
     ]
-    return min(parts, default=None)
 
 
 def pooled(earlier: Verdict, later: Verdict) -> Verdict:

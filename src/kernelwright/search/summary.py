@@ -6,7 +6,7 @@ from collections import Counter
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict
 from kernelwright.search.actions import StopReason
-from kernelwright.search.score import fraction_of_bound, most, ratio
+from kernelwright.search.score import beats_bound, fraction_of_bound, most, ratio
 from kernelwright.search.state import Entry, Standing, State
 
 STOPPED = {
@@ -79,6 +79,17 @@ def why_no_best(state: State) -> list[str]:
     return lines
 
 
+def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
+    """The part of the bound's speed that it reaches, and a word where that cannot be."""
+    reached = fraction_of_bound(verdict, state.run.bounds)
+    if reached is None:
+        return None
+    beaten = beats_bound(verdict, state.run.bounds)
+    return f"{reached:.0%}" + (
+        " (more than the bound allows, so it is none: a peak behind it is too low)" if beaten else ""
+    )
+
+
 def money(state: State) -> str:
     """What the models took."""
     unknown = f", and {state.unpriced} calls without a known price" if state.unpriced else ""
@@ -142,9 +153,9 @@ def _best(state: State) -> list[str]:
     slower = no_gain(entry.score, entry.verdict)
     if slower:
         lines.append(f"- **{slower}**")
-    reached = fraction_of_bound(entry.verdict, state.run.bounds)
+    reached = of_the_bound(state, entry.verdict)
     if reached is not None:
-        lines.append(f"- bound: {reached:.0%} of its speed on the workload that is furthest from it")
+        lines.append(f"- of the bound's speed, on the workload that is furthest from it: {reached}")
     gain = gain_over_start(state)
     if gain:
         lines.append(f"- gain over the start: {gain}")

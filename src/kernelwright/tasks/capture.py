@@ -23,7 +23,6 @@ from kernelwright.tasks.inputs import DTYPES, FLOATS
 if TYPE_CHECKING:
     import torch
 
-Scalar = int | float | bool | None
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""

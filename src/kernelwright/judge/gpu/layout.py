@@ -53,10 +53,6 @@ class Layout:
     def named(self, name: str) -> Place:
         return next(place for place in (*self.tensors, *self.private) if place.name == name)
 
-    @property
-    def mapped_bytes(self) -> int:
-        return sum(place.bytes for place in (*self.tensors, *self.private))
-
 
 def size_of(extent: int) -> tuple[int, int]:
     """The bytes of a block's allocation, and the offset of its contents in it."""

@@ -13,7 +13,6 @@ from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.brief import brief
 from kernelwright.insight.bottleneck import Bottleneck, Peaks, bottleneck, profiled
 from kernelwright.insight.counters import lines
-from kernelwright.judge.emulate.model import Check, CheckOutcome
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult
 from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.proposers.llm.view import ShownDevice, ShownKernel, ShownTask, ShownTiming, ShownWorkload
@@ -66,19 +65,6 @@ def shown_kernel(
 def shown_source(candidate: Candidate, note: str = "") -> ShownKernel:
     """A candidate that nobody has judged yet."""
     return ShownKernel(name=candidate.name or candidate.id, source=candidate.source, note=note)
-
-
-def shown_check(candidate: Candidate, check: Check, note: str = "") -> ShownKernel:
-    """A candidate that the emulator looked at: on small workloads that anybody may know, and on public ones."""
-    faulty = check.outcome is CheckOutcome.faulty
-    return ShownKernel(
-        name=candidate.name or candidate.id,
-        source=candidate.source,
-        note=note,
-        outcome="rejected" if faulty else "",
-        fault=SENTENCES[check.reason] if faulty and check.reason is not None else "",
-        evidence=_evidence(check.evidence),
-    )
 
 
 def fault_of(verdict: AuthorVerdict) -> str:

@@ -32,7 +32,6 @@ _SPELLED = {
     "repeat": "{0}",
 }
 COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
-POINTWISE = frozenset((*_INFIX, *_COMPARED, *_CALLED, *_SPELLED, "convert"))
 
 
 def expression(operation: str, operands: list[str], source: str, target: str, *, vector: bool) -> str:

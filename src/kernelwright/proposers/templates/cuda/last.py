@@ -66,10 +66,6 @@ class Last:
         lines, (name,) = self._values([place])
         return lines, name
 
-    @property
-    def only_output(self) -> bool:
-        return self.program is None or [store.tensor for store in self.program.stores] == [self.output]
-
     def target(self, tensor: str) -> str:
         return self.pen.pointer(tensor, written=True, read=False)
 

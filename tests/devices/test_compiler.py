@@ -1,4 +1,4 @@
-"""Finding the compiler itself, behind whatever stands before it on PATH."""
+"""Finding the compiler itself, behind whatever stands before it on PATH, and compiling our own programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.devices.compiler import compiled, compiler
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.native import compiler, program
 
 find = compiler.__wrapped__
 
@@ -47,6 +47,18 @@ def test_nothing_but_wrappers_is_said(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_threads_that_need_a_program_first_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    source = tmp_path / "sources" / "nothing.cpp"
+    source.parent.mkdir()
+    source.write_text("int main() {}")
     with ThreadPoolExecutor(4) as threads:
-        found = set(threads.map(lambda _: program.__wrapped__("flush.so"), range(4)))
+        found = set(threads.map(lambda _: compiled(source, "nothing", ()), range(4)))
     assert len(found) == 1 and found.pop().is_file()
+
+
+def test_a_program_that_does_not_compile_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    source = tmp_path / "sources" / "broken.cpp"
+    source.parent.mkdir()
+    source.write_text("int main() {")
+    with pytest.raises(CannotDecide, match=r"broken\.cpp"):
+        compiled(source, "broken", ())
