@@ -8,19 +8,20 @@ Rounds are a few seconds apart, and the best of each counts: a machine that othe
 from __future__ import annotations
 
 import argparse
-import json
+import sys
 import time
 from pathlib import Path
 
 import torch
 
-from kernelwright.devices.cpu import probe
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.record import RESULTS, provenance, save
+
 from kernelwright.devices.lock import measuring
 from kernelwright.devices.peaks_cpu import COPIED_BYTES, plain_copy, reading
 from kernelwright.devices.streaming import streaming_copy
-from revision import commit
 
-RESULT = Path(__file__).parent / "results" / "copies_cpu.json"
 PAUSE = 2.0
 
 
@@ -28,6 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     rounds = parser.parse_args().rounds
+    where = provenance()
     threads = torch.get_num_threads()
     ways = {
         "plain copy": plain_copy,
@@ -41,8 +43,8 @@ def main() -> None:
                 found[way].append(round(measure() / 1e9, 2))
         time.sleep(PAUSE)
     best = {way: max(rates) for way, rates in found.items()}
-    about = {"commit": commit(), "cpu": probe().model, "threads": threads}
-    RESULT.write_text(json.dumps({**about, "unit": "GB/s", "best": best, "rounds": found}, indent=1) + "\n")
+    told = {"threads": threads, "unit": "GB/s", "best": best, "rounds": found}
+    save(RESULTS / "copies_cpu.json", {**where, **told})
     for way, rate in best.items():
         print(f"{way:15} {rate:6.1f} GB/s")
 
