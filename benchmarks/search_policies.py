@@ -35,7 +35,7 @@ from kernelwright.search import proposing  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
 from kernelwright.search.events import Evaluated, Started  # noqa: E402
 from kernelwright.search.journal import read  # noqa: E402
-from kernelwright.search.judging import Judging, Remote, Terms  # noqa: E402
+from kernelwright.search.judging import JudgeClient, Remote, Terms  # noqa: E402
 from kernelwright.search.policies import POLICIES, policy_named  # noqa: E402
 from kernelwright.search.run import take_up  # noqa: E402
 from kernelwright.search.score import provisional  # noqa: E402
@@ -107,7 +107,7 @@ def toy_runs(seeds: int, budget: str, root: Path) -> list[Path]:
 class Remembered:
     """A judge that judges each candidate twice, quickly, and keeps the less lucky verdict."""
 
-    inner: Judging
+    inner: JudgeClient
     settings: Settings
     known: dict[str, Verdict] = field(default_factory=dict)
 

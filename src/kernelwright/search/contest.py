@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kernelwright.contracts import Candidate
 from kernelwright.judge.settings import Progress
 from kernelwright.judge.verdict import IntervalValue, JudgeEvidence, Outcome, Verdict, author_view
-from kernelwright.search.judging import Judged, Judging, Terms, judge_fully
+from kernelwright.search.judging import JudgeClient, Judged, Terms, judge_fully
 from kernelwright.search.score import ratio, score
 
 
@@ -38,7 +38,7 @@ class Final:
 
 
 def contest(
-    judge: Judging,
+    judge: JudgeClient,
     task: str,
     challenger: Candidate,
     incumbent: Candidate | None,

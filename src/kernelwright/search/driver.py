@@ -20,7 +20,7 @@ from kernelwright.search import contest as contests
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.budget import Spent
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Reviewed, Stopped
-from kernelwright.search.judging import Judging, Terms, judge_quickly
+from kernelwright.search.judging import JudgeClient, Terms, judge_quickly
 from kernelwright.search.lessons import lessons
 from kernelwright.search.policy import Policy, decide, request_seed
 from kernelwright.search.run import Run
@@ -36,7 +36,7 @@ class Driver:
         self,
         run: Run,
         proposer: Proposer,
-        judge: Judging,
+        judge: JudgeClient,
         policy: Policy,
         terms: Terms | None = None,
         *,

@@ -15,7 +15,7 @@ from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 from kernelwright.search.score import pooled
 
 
-class Judging(Protocol):
+class JudgeClient(Protocol):
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
     ) -> Verdict:
@@ -52,13 +52,13 @@ class Judged:
     judgings: int
 
 
-def judge_quickly(judge: Judging, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
+def judge_quickly(judge: JudgeClient, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
     verdict = judge.judge(task, candidate, terms.quick, progress, terms.deadline)
     return Judged(verdict, _names(verdict), 1)
 
 
 def judge_fully(
-    judge: Judging,
+    judge: JudgeClient,
     task: str,
     candidate: Candidate,
     terms: Terms,

@@ -9,7 +9,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search.events import Started
-from kernelwright.search.judging import Judging
+from kernelwright.search.judging import JudgeClient
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.sources import Sources, digest, sources_of, unchanged
 
@@ -54,7 +54,7 @@ def subject_of(run: Started) -> Subject:
 class Watchful:
     """A judge whose verdict does not count when the task was edited meanwhile: it reads the files as they are."""
 
-    inner: Judging
+    inner: JudgeClient
     subject: Subject
 
     def judge(
