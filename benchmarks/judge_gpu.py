@@ -166,7 +166,7 @@ def noise(run: Run) -> dict[str, Any]:
             fastest = result.fastest_baseline
             if fastest is None or result.aa is None:
                 continue
-            band = statistics.band("gpu", fastest.seconds)
+            band = statistics.band("cuda", fastest.seconds)
             rows.append({**row(result), "band": [band.low, band.high],
                          "inside": band.low <= result.aa.low and result.aa.high <= band.high,
                          "raw": {who: list(values) for who, values in result.raw_seconds.items()}})  # fmt: skip
@@ -237,7 +237,7 @@ def _inside(before: Verdict, after: Verdict) -> dict[str, bool]:
     found = {}
     for one, other in zip(before.workloads, after.workloads, strict=True):
         assert one.seconds is not None and other.seconds is not None
-        band = statistics.band("gpu", one.seconds)
+        band = statistics.band("cuda", one.seconds)
         found[one.label] = band.low <= other.seconds / one.seconds <= band.high
     return found
 

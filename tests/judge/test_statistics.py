@@ -124,11 +124,11 @@ def test_a_noisy_baseline_is_outside_its_band() -> None:
     [
         ("cpu", 1e-6, 0.05),
         ("cpu", 1.0, 0.05),
-        ("gpu", 51e-6, 0.01),
-        ("gpu", 50e-6, 0.03),
-        ("gpu", 10e-6, 0.03),
-        ("gpu", 8e-6, 0.025),
-        ("gpu", 2e-6, 0.1),
+        ("cuda", 51e-6, 0.01),
+        ("cuda", 50e-6, 0.03),
+        ("cuda", 10e-6, 0.03),
+        ("cuda", 8e-6, 0.025),
+        ("cuda", 2e-6, 0.1),
     ],
 )
 def test_bands_are_those_of_the_design(kind: str, duration: float, width: float) -> None:
@@ -157,4 +157,4 @@ def test_unpaired_times_and_unknown_devices_are_refused() -> None:
     with pytest.raises(ValueError, match="tpu"):
         band("tpu", 1.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="duration"):
-        band("gpu", float("nan"))
+        band("cuda", float("nan"))

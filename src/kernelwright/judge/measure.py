@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol
 
+from kernelwright.devices.names import Kind
 from kernelwright.judge import statistics
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.channel import Message
@@ -84,7 +85,7 @@ class Runner(Protocol):
 class Clock:
     """How times on a device are read: what an empty trial costs there, and by its kind what noise is allowed."""
 
-    kind: statistics.DeviceKind
+    kind: Kind
     overhead: Overhead
 
 

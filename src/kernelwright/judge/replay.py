@@ -130,7 +130,7 @@ def _speeds(then: Verdict, now: Verdict) -> _Speeds:
 
 
 def _band(verdict: Verdict, seconds: float) -> statistics.Band:
-    return statistics.band("gpu" if verdict.conditions.device.startswith("cuda") else "cpu", seconds)
+    return statistics.band("cuda" if verdict.conditions.device.startswith("cuda") else "cpu", seconds)
 
 
 def _measured(result: WorkloadResult) -> bool:

@@ -20,9 +20,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
-DeviceKind = Literal["cpu", "gpu"]
+from kernelwright.devices.names import Kind
 
 COVERAGE = 0.95
 CPU_BAND = 0.05
@@ -90,13 +89,13 @@ def against_itself(times: Sequence[float]) -> Interval:
     return speedup(first, second)
 
 
-def band(device_kind: DeviceKind, seconds: float) -> Band:
+def band(device_kind: Kind, seconds: float) -> Band:
     """The band for a device and a baseline that takes this long."""
     if not seconds > 0 or math.isinf(seconds):
         raise ValueError(f"a duration must be positive and finite, not {seconds}")
     if device_kind == "cpu":
         width = CPU_BAND
-    elif device_kind == "gpu":
+    elif device_kind == "cuda":
         if seconds > GPU_LONG:
             width = GPU_LONG_BAND
         elif seconds >= GPU_SHORT:
@@ -104,7 +103,7 @@ def band(device_kind: DeviceKind, seconds: float) -> Band:
         else:
             width = GPU_TINY_SECONDS / seconds
     else:
-        raise ValueError(f"no band is known for a device of kind {device_kind!r}: it is 'cpu' or 'gpu'")
+        raise ValueError(f"no band is known for a device of kind {device_kind!r}: it is 'cpu' or 'cuda'")
     return Band(max(0.0, 1.0 - width), 1.0 + width)
 
 

@@ -103,7 +103,7 @@ class GpuWorkshop:
 
     def clock(self) -> Clock:
         self._measured()
-        return Clock("gpu", NOTHING_OFF)
+        return Clock("cuda", NOTHING_OFF)
 
     @property
     def empty(self) -> Timing:
