@@ -34,8 +34,8 @@ def judging(report: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
         parts.append(table(("candidates", "seconds", "per candidate"), rows))
     if "workloads" in report:
         parts.append(
-            "\n## Growth with the number of workloads\n\nEager baseline, 12 trials each. An oracle keeps 4 GiB of values "
-            "on a host; where workloads have more, they are drawn anew for each candidate.\n"
+            "\n## Growth with the number of workloads\n\nEager baseline, 12 trials each. An oracle keeps 4 GiB of "
+            "values on a host; where workloads have more, they are drawn anew for each candidate.\n"
         )
         parts.append(growth(report["workloads"]))
         if "workloads" in elsewhere:
