@@ -143,6 +143,8 @@ def test_same_means_overlapping_intervals_on_the_same_class_of_device(case: Case
     faster = _with_speedup(then, 2.0, 2.1)
     assert compare(slower, slower.verdict).same is True
     assert compare(slower, faster.verdict).same is False
+    assert compare(slower, _with_speedup(then, 1.12, 1.2).verdict).same is True  # within what a CPU's baseline may show
+    assert compare(slower, _with_speedup(then, 1.2, 1.3).verdict).same is False
     moved = faster.verdict.conditions.model_copy(update={"device": "cpu: another"})
     elsewhere = compare(slower, faster.verdict.model_copy(update={"conditions": moved}))
     assert elsewhere.same is True and not elsewhere.speeds and elsewhere.not_compared

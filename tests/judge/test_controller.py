@@ -22,6 +22,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     author_view,
 )
+from kernelwright.judge.workshop import Patience
 
 DOUBLE_TASK = '''
 """Twice the input."""
@@ -140,8 +141,7 @@ SLOW_UNDER_SANITIZERS = """
 def test_slow_sanitizers_get_the_time_that_the_kernel_s_own_allows(
     judge: Judge, tasks: dict[str, str], monkeypatch: pytest.MonkeyPatch, slowdown: float, outcome: Outcome
 ) -> None:
-    monkeypatch.setattr(cpu_workshop, "PATIENCE", 5.0)
-    monkeypatch.setattr(cpu_workshop, "SLOWDOWN", slowdown)
+    monkeypatch.setattr(cpu_workshop, "PATIENCE", Patience(5.0, slowdown, 300.0))
     source = "#include <chrono>\n" + DOUBLE.replace("BODY", f"{SLOW_UNDER_SANITIZERS}{HONEST}")
     verdict = judge.judge(tasks["double"], Candidate("cpp", source, "double.cpp"))
     assert verdict.verdict is outcome and len(verdict.workloads) == 5

@@ -20,11 +20,11 @@ from kernelwright.judge.runner import start_runner
 from kernelwright.judge.safety import inspect, sanitizers_available
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
 from kernelwright.judge.warden import Subject
-from kernelwright.judge.workshop import Inspections, LateError
+from kernelwright.judge.workshop import Inspections, LateError, Patience
 from kernelwright.version import __version__
 
-PATIENCE, MOST_PATIENCE = 10.0, 300.0  # seconds of one call under the sanitizers
-SLOWDOWN = 100  # sanitized code takes several times as long; loops that were vectorised take many times
+# Sanitized code takes several times as long; loops that were vectorised take many times.
+PATIENCE = Patience(least=10.0, slowdown=100.0, most=300.0)
 NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
 
 
@@ -43,8 +43,9 @@ class CpuWorkshop:
     def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
         return Inspections(self.safety or NO_SAFETY, usual)
 
-    def patience(self, seconds: float | None) -> float:
-        return PATIENCE if seconds is None else max(PATIENCE, min(SLOWDOWN * seconds, MOST_PATIENCE))
+    @property
+    def patience(self) -> Patience:
+        return PATIENCE
 
     def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
         return CpuJob(self, candidate, task)

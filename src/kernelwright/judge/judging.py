@@ -156,7 +156,7 @@ class Judging:
     def _patience(self, posed: Posed) -> float:
         workload = posed.workload
         known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
-        return self.workshop.patience(next(known, None))
+        return self.workshop.patience.with_a_call_of(next(known, None))
 
     def _take(self, step: Step, job: Job, progress: Progress) -> Fault | None:
         if step.purpose == "sanitized":

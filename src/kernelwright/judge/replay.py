@@ -88,7 +88,7 @@ def replay(
 def compare(issued: Certificate, now: Verdict) -> Replay:
     then = issued.verdict
     same_device = (then.conditions.device, then.conditions.threads) == (now.conditions.device, now.conditions.threads)
-    speeds = _speeds(then, now) if same_device else _Speeds((), tuple(result.label for result in then.workloads))
+    speeds = _speeds(issued, now) if same_device else _Speeds((), tuple(result.label for result in then.workloads))
     same_outcome = (then.verdict, then.reason) == (now.verdict, now.reason)
     comparable = (then.verdict is Outcome.undecided) == (now.verdict is Outcome.undecided)
     return Replay(
@@ -102,7 +102,8 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
     )
 
 
-def _speeds(then: Verdict, now: Verdict) -> _Speeds:
+def _speeds(issued: Certificate, now: Verdict) -> _Speeds:
+    kind, then = device_named(issued.terms.device).kind, issued.verdict
     compared: list[SpeedComparison] = []
     left_out: list[str] = []
     later = {(result.label, result.hidden): result for result in now.workloads}
@@ -115,7 +116,9 @@ def _speeds(then: Verdict, now: Verdict) -> _Speeds:
         for time in before.baselines:
             if time.baseline in known:
                 first, second = time.speedup, known[time.baseline]
-                slack = _band(then, time.seconds).high  # what a baseline may differ from itself, it may here, too
+                slack = statistics.band(
+                    kind, time.seconds
+                ).high  # what a baseline may differ from itself, it may here, too
                 overlap = first.low <= second.high * slack and second.low <= first.high * slack
                 compared.append(
                     SpeedComparison(
@@ -127,10 +130,6 @@ def _speeds(then: Verdict, now: Verdict) -> _Speeds:
                     )
                 )
     return _Speeds(tuple(compared), tuple(left_out))
-
-
-def _band(verdict: Verdict, seconds: float) -> statistics.Band:
-    return statistics.band("cuda" if verdict.conditions.device.startswith("cuda") else "cpu", seconds)
 
 
 def _measured(result: WorkloadResult) -> bool:

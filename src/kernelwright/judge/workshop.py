@@ -22,6 +22,19 @@ class LateError(Exception):
 
 
 @dataclass(frozen=True)
+class Patience:
+    """Seconds that one call may take under the sanitizers: `least` before it is known what it takes without them, then
+    `slowdown` times that, up to `most`."""
+
+    least: float
+    slowdown: float
+    most: float
+
+    def with_a_call_of(self, seconds: float | None) -> float:
+        return self.least if seconds is None else max(self.least, min(self.slowdown * seconds, self.most))
+
+
+@dataclass(frozen=True)
 class Inspections:
     """What the sanitizers look at, in order, and what a verdict says of it (`name`).
 
@@ -91,8 +104,8 @@ class Workshop(Protocol):
         """What the sanitizers are to look at, which is `usual` unless it is too heavy for some of them. A lighter
         workload is then looked at besides: the one that is given, if there is a choice at all."""
 
-    def patience(self, seconds: float | None) -> float:
-        """How long one call may take under the sanitizers; `seconds` is what it takes without, where that is known."""
+    @property
+    def patience(self) -> Patience: ...
 
     def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
 

@@ -31,7 +31,7 @@ from kernelwright.judge.measure import Clock
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions
-from kernelwright.judge.workshop import Inspections
+from kernelwright.judge.workshop import Inspections, Patience
 from kernelwright.version import __version__
 
 MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
@@ -39,8 +39,7 @@ CORES_PER_BUILDER = 4
 INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are started when it is looked at
 # By weight, of which half a billion takes about a second under all tools.
 USUALLY_RACECHECKED, MOST_RACECHECKED = 4e9, 40e9
-PATIENCE, MOST_PATIENCE = 120.0, 600.0  # seconds of one call under the sanitizers
-SLOWDOWN = 100_000
+PATIENCE = Patience(least=120.0, slowdown=100_000.0, most=600.0)
 ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
 NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
 
@@ -95,8 +94,9 @@ class GpuWorkshop:
     def _weight(self, task: OpenTask, posed: Posed) -> float:
         return self.limits(task, posed).cost.weight
 
-    def patience(self, seconds: float | None) -> float:
-        return PATIENCE if seconds is None else max(PATIENCE, min(SLOWDOWN * seconds, MOST_PATIENCE))
+    @property
+    def patience(self) -> Patience:
+        return PATIENCE
 
     def job(self, candidate: Candidate, task: OpenTask) -> GpuJob:
         return GpuJob(self, candidate, task)
