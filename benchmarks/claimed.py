@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.judge import certificate
+from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.tasks.naming import parse
 
-COMPILED, TRAINING = "compile-best", "compile-training"
+COMPILED = "compile-best"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from benchmarks.common import RANK, write_task
 
 from kernelwright.devices.names import Device
+from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Verdict, WorkloadResult
@@ -21,7 +22,6 @@ ROOT = Path(__file__).parents[1]
 KERNELS, EXPLOITS = ROOT / "tests" / "kernels_cuda", ROOT / "tests" / "gpu" / "exploits"
 EXAMPLE = KERNELS / "rmsnorm_vector"
 CUDA = Device("cuda", 0)
-TRAINING = "compile-training"
 
 
 @dataclass(frozen=True)

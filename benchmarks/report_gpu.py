@@ -9,6 +9,8 @@ from typing import Any
 from benchmarks.record import RESULTS, load
 from benchmarks.tables import source, sources, table
 
+from kernelwright.judge.baseline_names import TRAINING
+
 COMPILED = ("compile-best", "compile", "compile-default")  # the strictest of them is told
 
 
@@ -82,7 +84,7 @@ def against(rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, A
     for task, (us, bound) in sorted(found.items()):
         compiled = next((name for name in COMPILED if name in us), "")
         other = dict(elsewhere.get("us", {}).get(task, {}))
-        times = {"eager": us.get("eager"), "compile": us.get(compiled), "training": us.get("compile-training")}
+        times = {"eager": us.get("eager"), "compile": us.get(compiled), "training": us.get(TRAINING)}
         if ":backward" in task and times["training"] is not None and "compile" in other:
             other["training"] = other.pop("compile")  # which is what was measured there
         lines.append(

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from kernelwright.devices.names import Kind
 from kernelwright.errors import KernelwrightError
 
+TRAINING = "compile-training"
 _USUAL: dict[Kind, tuple[str, ...]] = {"cpu": ("eager", "compile"), "cuda": ("eager", "compile")}
-_FURTHER: dict[Kind, tuple[str, ...]] = {"cpu": (), "cuda": ("compile-best", "compile-default", "compile-training")}
+_FURTHER: dict[Kind, tuple[str, ...]] = {"cpu": (), "cuda": ("compile-best", "compile-default", TRAINING)}
 
 
 def usual(kind: Kind) -> tuple[str, ...]:

@@ -116,9 +116,7 @@ def _speeds(issued: Certificate, now: Verdict) -> _Speeds:
         for time in before.baselines:
             if time.baseline in known:
                 first, second = time.speedup, known[time.baseline]
-                slack = statistics.band(
-                    kind, time.seconds
-                ).high  # what a baseline may differ from itself, it may here, too
+                slack = statistics.band(kind, time.seconds).high  # a baseline may differ from itself by as much
                 overlap = first.low <= second.high * slack and second.low <= first.high * slack
                 compared.append(
                     SpeedComparison(

@@ -86,7 +86,9 @@ def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
         return None
     beaten = beats_bound(verdict, state.run.bounds)
     return f"{reached:.0%}" + (
-        " (more than the bound allows, so it is none: a peak behind it is too low)" if beaten else ""
+        " (more than the bound allows, so it is none: a peak is too low, or another unit did the work)"
+        if beaten
+        else ""
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from kernelwright.judge.baseline import with_code_of_its_own
+from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.gpu.arena import DeviceBytes
 from kernelwright.judge.gpu.driver import CudaFailure, use_device
@@ -33,7 +34,6 @@ WARM_UP = 3
 HOLD_CYCLES = 2_000_000  # about a millisecond
 LOOKS = 9  # calls by which one compile is held against another
 AUTOTUNED = "max-autotune-no-cudagraphs"
-TRAINING = "compile-training"
 MODES = {"compile": AUTOTUNED, "compile-best": AUTOTUNED, "compile-default": None, TRAINING: AUTOTUNED}
 COMPILES = {"compile-best": 3, TRAINING: 2}
 Way = Callable[[Sequence[Any]], Callable[[], Any]]
