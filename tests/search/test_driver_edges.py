@@ -18,7 +18,7 @@ from kernelwright.judge.settings import Settings
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
 from kernelwright.search.actions import StopReason
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Abandoned, Evaluated, Planned, Proposed, Refused
+from kernelwright.search.events import Abandoned, Evaluated, Event, Planned, Proposed, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.policies import policy_named
 from kernelwright.search.run import Run, create, look, take_up
@@ -180,6 +180,31 @@ def test_a_slow_proposer_does_not_keep_the_device_waiting(tmp_path: Path) -> Non
     kinds = [type(event) for event in read(tmp_path / "toy-1")]
     first_evaluated = kinds.index(Evaluated)
     assert Proposed in kinds[first_evaluated:] and Planned in kinds
+
+
+def test_finals_are_held_while_a_person_is_waited_for(tmp_path: Path) -> None:
+    """An answer that is faster need not wait for the next one to be called the best."""
+    called_best = threading.Event()
+
+    def slow(request: Request) -> Sequence[Proposal]:
+        if asked and not called_best.wait(20):
+            raise AssertionError("the final waited for the proposer")
+        asked.append(request)
+        return toy.ToyProposer().propose(request)
+
+    asked: list[Request] = []
+
+    def seen(event: Event, state: State) -> None:
+        if state.best is not None:
+            called_best.set()
+
+    run = take_up(create(tmp_path, toy.started(lockstep=False)), "30evals", time.time())
+    run.watch(seen)
+    try:
+        state = _driver(run, Answers(slow), None).go()
+    finally:
+        run.close()
+    assert len(asked) > 1 and state.best is not None
 
 
 def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action |
     if state.budget.exceeded(state.spent) is not None:
         return None
     due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
-    idle = not state.queue and not state.asking and state.barren > 0 and _unswept(state) is None
+    idle = not state.queue and not state.sweeping and _unswept(state) is None and _left_waiting(state)
     start = _uncontested_start(state)
     if start is not None:
         return Contest(challenger=start, incumbent=state.best)
@@ -114,6 +114,11 @@ def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action |
         for number in state.queue:
             return Evaluate(number=number)
     return None
+
+
+def _left_waiting(state: State) -> bool:
+    """Whether the device has nothing else to do: no answer brings anything, or whoever answers takes their time."""
+    return not state.run.lockstep if state.asking else state.barren > 0
 
 
 def contender(state: State) -> int | None:
