@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from benchmarks.gpu_run import CUDA, Run, with_training
+from benchmarks.record import command, revision
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import statistics
@@ -24,6 +26,7 @@ def rows(run: Run) -> dict[str, Any]:
 
     It takes minutes for a product or a convolution: name a few `--tasks` at a time, and rows of earlier runs stay.
     """
+    came = revision() | {"command": command(sys.argv)}  # rows of several runs lie side by side
     with _shop() as shop:
         found: dict[str, Any] = {"rows": run.before.get("rows", []), "left_out": []}
         for reference in run.arguments.tasks or suite("robust"):
@@ -42,7 +45,7 @@ def rows(run: Run) -> dict[str, Any]:
                     entry = _row(shop, task, posed, with_training(reference, run.arguments.baselines))
                 except KernelwrightError as error:
                     entry = {"failed": str(error)}
-                entry = {"task": label, **entry, "took_s": time.perf_counter() - begin}
+                entry = {"task": label, **entry, "took_s": time.perf_counter() - begin, **came}
                 print(f"  {entry}", flush=True)
                 found["rows"] = [*(kept for kept in found["rows"] if kept["task"] != label), entry]
                 run.keep(found)

@@ -308,8 +308,10 @@ def measured(arguments: argparse.Namespace) -> list[str]:
     end = time.monotonic() + arguments.seconds
     failed = []
 
-    def keep(name: str, value: Any) -> None:
+    def keep(name: str, begin: float, value: Any) -> None:
+        """With where it came from: a run that is cut off leaves results that nobody need guess about."""
         report[name] = value
+        report.setdefault("taken", {})[name] = {**came, "seconds": time.perf_counter() - begin}
         save(target, report)
 
     for name, (section, share) in SECTIONS.items():
@@ -318,16 +320,15 @@ def measured(arguments: argparse.Namespace) -> list[str]:
         print(f"{name} ...", flush=True)
         with tempfile.TemporaryDirectory(prefix="kernelwright-bench-task-") as folder:
             until = min(end, time.monotonic() + share)
-            run = Run(Path(folder), until, arguments, report.get(name, {}), partial(keep, name))
             begin = time.perf_counter()
+            run = Run(Path(folder), until, arguments, report.get(name, {}), partial(keep, name, begin))
             try:
-                report[name] = section(run)
+                found = section(run)
             except Exception as error:  # what was measured before must not be lost
                 traceback.print_exc()
-                report[name] = {"failed": f"{type(error).__name__}: {error}"}
+                found = {"failed": f"{type(error).__name__}: {error}"}
                 failed.append(name)
-        report.setdefault("taken", {})[name] = {**came, "seconds": time.perf_counter() - begin}
-        keep(name, report[name])
+        keep(name, begin, found)
         print(f"{name}: {report['taken'][name]['seconds']:.0f} s", flush=True)
     print(f"written: {target}")
     return failed

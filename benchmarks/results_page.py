@@ -6,6 +6,7 @@ Every speedup on the page is read from a signed certificate under benchmarks/res
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from kernelwright.tasks.naming import parse  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"
 PRODUCTS = ("linear", "linear_relu", "llama_ffw", "unet_linear", "unet_conv2d", "resnet_block", "conv_relu_pool")
+PARTIAL = ("--sources", "--tasks", "--seconds", "--out")
 BY_TEMPLATES = "kernels of the templates, found by rough times"
 BY_ANSWERS = "answers to prompts, from the best of the templates on"
 
@@ -122,8 +124,20 @@ def _micro(seconds: float) -> str:
 
 def commands(report: dict[str, Any], rows: dict[str, Any]) -> str:
     """Each row's own; rows of older files have one that stands at the top."""
-    every = dict.fromkeys(row.get("command", report.get("command", "unknown")) for row in rows.values())
+    every = dict.fromkeys(shortly(row.get("command", report.get("command", "unknown"))) for row in rows.values())
     return ", ".join(f"`{command}`" for command in every)
+
+
+def shortly(command: str) -> str:
+    """Without what says how much of the work is done this time, from where and to where. The JSON has all of it."""
+    kept: list[str] = []
+    leaving = False
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            leaving = word in PARTIAL
+        if not leaving:
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def _differs(report: dict[str, Any], row: dict[str, Any]) -> bool:

@@ -102,6 +102,21 @@ __device__ inline T over_team(T v, T* slots) {
   return v;
 }
 
+// The element of a row at a place that all lanes know, from the lane that keeps it: a load would be waited for again.
+template <int Width, int Chunks, int Lanes, bool Whole, class Kept>
+__device__ inline float picked(const Kept& kept, unsigned at) {
+  const int lane = threadIdx.x % 32;
+  const unsigned few = ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+  float found = 0.0f;
+#pragma unroll
+  for (int k = 0; k < Chunks; ++k) {
+#pragma unroll
+    for (int j = 0; j < Width; ++j)
+      if (at == (k * Lanes + lane % Lanes) * Width + j) found = kept[k][j];
+  }
+  return __shfl_sync(Whole || Lanes == 32 ? 0xffffffffu : few, found, at / Width % Lanes, Lanes);
+}
+
 // Written by another block of this launch, so not from a cache that may be old.
 __device__ inline float fetched(const float* from) { return __ldcg(from); }
 __device__ inline Found fetched(const Found* from) {
@@ -215,7 +230,7 @@ __device__ __forceinline__ void rows_0_0(const int block, const int blocks, cons
     const long long v1 = r1;
     const bool v9 = v1 != v8;
     const long long v11 = v9 ? v1 : v10;
-    const float g12_0 = p_logits[row * COLS + v11];
+    const float g12_0 = TEAM <= 32 && PARTS == 1 && CHUNKS * WIDTH <= 16 ? picked<WIDTH, CHUNKS, TEAM < 32 ? TEAM : 32, WHOLE>(k0, v11) : p_logits[row * COLS + v11];
     t16 = Sum::join(t16, static_cast<float>(v9));
     if (AHEAD_0_0 && all < ROWS) fetch(row + all);
     float a2;
@@ -540,7 +555,7 @@ def plan(logits, target, out):
     definitions_["CHUNKS_0_0"] = chunks_0_0
     definitions_["INDEX_0_0"] = 'int' if rows_0_0 * cols_0_0 < 2 ** 31 else 'long long'
     each_0_0, threads_0_0 = chunks_0_0 * width_0_0, team_0_0 * teams_0_0
-    space_0_0 = (max(0, min(64, 32768 // threads_0_0)), 0)
+    space_0_0 = (max(0, min(18, 32768 // threads_0_0)), 0)
     space_0_0 = (40, kw.device.shared_per_block // 1 - 4096) if parts_0_0 > 1 else space_0_0
     kept_0_0 = kept(1, cols_0_0, width_0_0, team_0_0, parts_0_0, *space_0_0, teams_0_0)
     outside_0_0, shared_0_0 = kept_0_0 or (0, 0)
@@ -562,7 +577,7 @@ def plan(logits, target, out):
     blocks_ = blocks_rows_0_0
     threads_ = max([threads_rows_0_0])
     definitions_["THREADS_0"] = threads_
-    definitions_["LEAST_0"] = min(1 if parts_0_0 > 1 else max(1, 0 // threads_0_0), 2048 // threads_)
+    definitions_["LEAST_0"] = min(1 if parts_0_0 > 1 else max(1, 1536 // threads_0_0), 2048 // threads_)
     if blocks_:
         steps_.append(kw.launch("launch0", blocks_, threads_, target, logits, met_0_0, shares_0_0, out, cooperative=parts_0_0 > 1, shared=max(0, shared_0_0)))
     return kw.plan(*steps_, definitions=definitions_)

@@ -102,6 +102,21 @@ __device__ inline T over_team(T v, T* slots) {
   return v;
 }
 
+// The element of a row at a place that all lanes know, from the lane that keeps it: a load would be waited for again.
+template <int Width, int Chunks, int Lanes, bool Whole, class Kept>
+__device__ inline float picked(const Kept& kept, unsigned at) {
+  const int lane = threadIdx.x % 32;
+  const unsigned few = ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+  float found = 0.0f;
+#pragma unroll
+  for (int k = 0; k < Chunks; ++k) {
+#pragma unroll
+    for (int j = 0; j < Width; ++j)
+      if (at == (k * Lanes + lane % Lanes) * Width + j) found = kept[k][j];
+  }
+  return __shfl_sync(Whole || Lanes == 32 ? 0xffffffffu : few, found, at / Width % Lanes, Lanes);
+}
+
 // Written by another block of this launch, so not from a cache that may be old.
 __device__ inline float fetched(const float* from) { return __ldcg(from); }
 __device__ inline Found fetched(const Found* from) {

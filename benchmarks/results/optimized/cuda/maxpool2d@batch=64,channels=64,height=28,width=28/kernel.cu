@@ -1,0 +1,310 @@
+// maxpool2d@batch=64,channels=64,height=28,width=28: maxima of 2×2 windows, 2 times 1 for each thread.
+#define INF __int_as_float(0x7f800000)
+
+// NaN wins, as in torch.
+__device__ inline float most(float a, float b) { return a > b || a != a ? a : b; }
+__device__ inline float least(float a, float b) { return a < b || a != a ? a : b; }
+__device__ inline float plus(float a, float b) { return a + b; }
+__device__ inline float sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x; }
+
+template <int Width>
+struct Vector;
+template <>
+struct Vector<1> { using type = float; };
+template <>
+struct Vector<2> { using type = float2; };
+template <>
+struct Vector<4> { using type = float4; };
+
+template <int Width>
+__device__ inline void load(float (&to)[Width], const float* from) {
+  using Whole = typename Vector<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
+}
+template <int Width>
+__device__ inline void store(float* to, const float (&from)[Width]) {
+  using Whole = typename Vector<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
+}
+template <int Width>
+__device__ inline void copy(float (&to)[Width], const float (&from)[Width]) {
+#pragma unroll
+  for (int j = 0; j < Width; ++j) to[j] = from[j];
+}
+template <int Width>
+__device__ inline void stream(float* to, const float (&from)[Width]) {
+  using Whole = typename Vector<Width>::type;
+  __stcs(reinterpret_cast<Whole*>(to), *reinterpret_cast<const Whole*>(from));
+}
+
+// What a thread keeps in shared memory, vector by vector, beside what `Threads` threads keep.
+template <int Width, int Threads>
+struct Shelf {
+  float* first;
+  __device__ float (&operator[](int k) const)[Width] {
+    return *reinterpret_cast<float (*)[Width]>(first + k * Threads * Width);
+  }
+};
+
+struct Sum {
+  static __device__ float nothing() { return 0.0f; }
+  static __device__ float join(float a, float b) { return a + b; }
+};
+struct Most {
+  static __device__ float nothing() { return -INF; }
+  static __device__ float join(float a, float b) { return most(a, b); }
+};
+struct Least {
+  static __device__ float nothing() { return INF; }
+  static __device__ float join(float a, float b) { return least(a, b); }
+};
+// The largest value and where it stands; the first of equals, and a NaN before all.
+struct __align__(8) Found {
+  float value;
+  int at;
+};
+struct First {
+  static __device__ Found nothing() { return {-INF, -1}; }
+  static __device__ Found join(Found a, Found b) {
+    if (b.at < 0) return a;
+    if (a.at < 0) return b;
+    const bool lost_a = a.value != a.value, lost_b = b.value != b.value;
+    if (lost_a != lost_b) return lost_a ? a : b;
+    if (lost_a || a.value == b.value) return a.at < b.at ? a : b;
+    return a.value > b.value ? a : b;
+  }
+};
+__device__ inline float shuffled(unsigned mask, float v, int with) { return __shfl_xor_sync(mask, v, with); }
+__device__ inline Found shuffled(unsigned mask, Found v, int with) {
+  return {__shfl_xor_sync(mask, v.value, with), __shfl_xor_sync(mask, v.at, with)};
+}
+
+// Over `Lanes` neighbouring lanes of a warp; all of them get the result. `Whole`: all lanes of the warp come here.
+template <class Join, int Lanes, bool Whole, class T>
+__device__ inline T over_lanes(T v, int lane) {
+  const unsigned few = ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+#pragma unroll
+  for (int d = Lanes / 2; d; d /= 2) v = Join::join(v, shuffled(Whole || Lanes == 32 ? 0xffffffffu : few, v, d));
+  return v;
+}
+
+// Over `Threads` threads of a block, which all come here; `slots` must not be read any more by others.
+template <class Join, int Threads, bool Whole = (Threads >= 32), class T>
+__device__ inline T over_team(T v, T* slots) {
+  constexpr int Lanes = Threads < 32 ? Threads : 32, Warps = Threads < 32 ? 1 : Threads / 32;
+  const int lane = threadIdx.x % 32;
+  v = over_lanes<Join, Lanes, Whole>(v, lane);
+  if (Warps > 1) {
+    if (lane == 0) slots[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = over_lanes<Join, Warps, true>(slots[lane % Warps], lane);
+  }
+  return v;
+}
+
+// The element of a row at a place that all lanes know, from the lane that keeps it: a load would be waited for again.
+template <int Width, int Chunks, int Lanes, bool Whole, class Kept>
+__device__ inline float picked(const Kept& kept, unsigned at) {
+  const int lane = threadIdx.x % 32;
+  const unsigned few = ((1u << Lanes % 32) - 1) << (lane & ~(Lanes - 1));
+  float found = 0.0f;
+#pragma unroll
+  for (int k = 0; k < Chunks; ++k) {
+#pragma unroll
+    for (int j = 0; j < Width; ++j)
+      if (at == (k * Lanes + lane % Lanes) * Width + j) found = kept[k][j];
+  }
+  return __shfl_sync(Whole || Lanes == 32 ? 0xffffffffu : few, found, at / Width % Lanes, Lanes);
+}
+
+// Written by another block of this launch, so not from a cache that may be old.
+__device__ inline float fetched(const float* from) { return __ldcg(from); }
+__device__ inline Found fetched(const Found* from) {
+  const int2 raw = __ldcg(reinterpret_cast<const int2*>(from));
+  return {__int_as_float(raw.x), raw.y};
+}
+
+// A number for blocks of this launch that wait for it: one word, zero before, tells that it is there and what it is.
+__device__ inline unsigned long long told(float v) { return 1ull << 32 | __float_as_uint(v); }
+__device__ inline unsigned long long told(Found v) {
+  return static_cast<unsigned long long>(v.at + 2) << 32 | __float_as_uint(v.value);
+}
+__device__ inline unsigned long long awaited(const unsigned long long* from) {
+  unsigned long long word;
+  do {
+    word = *reinterpret_cast<const volatile unsigned long long*>(from);
+  } while (!(word >> 32));
+  return word;
+}
+template <class T>
+__device__ inline T heard(const unsigned long long* from);
+template <>
+__device__ inline float heard<float>(const unsigned long long* from) {
+  return __uint_as_float(static_cast<unsigned>(awaited(from)));
+}
+template <>
+__device__ inline Found heard<Found>(const unsigned long long* from) {
+  const unsigned long long word = awaited(from);
+  return {__uint_as_float(static_cast<unsigned>(word)), static_cast<int>(word >> 32) - 2};
+}
+template <class T>
+__device__ inline void tell(unsigned long long* to, T v) {
+  *reinterpret_cast<volatile unsigned long long*>(to) = told(v);
+}
+
+// Whether this block is the last of `count` to come here; it sees what the others wrote, and leaves the count zero.
+__device__ inline bool last_to_come(unsigned* arrived, unsigned count) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(arrived, 1u) == count - 1;
+  __syncthreads();
+  if (last && threadIdx.x == 0) *arrived = 0;
+  __threadfence();
+  return last;
+}
+
+__device__ inline void wait_for_launch_before() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ inline void let_next_launch_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ __forceinline__ void pool_0(const int block, const int blocks, float* __restrict__ p_out, const float* __restrict__ p_x) {
+  constexpr int HEIGHT = HEIGHT_0, WIDTH = WIDTH_0, TALL = TALL_0, BROAD = BROAD_0, EACH = EACH_0, THREADS = 256, LINES = 2;
+  using Index = INDEX_0;
+  constexpr Index ITEMS = ITEMS_0;
+  const Index first = static_cast<Index>(block) * (THREADS * LINES) + threadIdx.x;
+  (void)HEIGHT, (void)TALL, (void)EACH;
+  #if WHOLE_0
+  constexpr int SPAN = EACH * 2, VECTOR = SPAN % 4 == 0 ? 4 : SPAN % 2 == 0 ? 2 : 1, SHARES = BROAD / EACH;
+  alignas(16) float part[LINES][2][SPAN];
+  const auto place = [](const Index at) {  // of the first element of the windows in the image
+    const Index line = at / SHARES;
+    const Index row = HEIGHT == TALL * 2 ? line * 2 : line / TALL * HEIGHT + line % TALL * 2;
+    return row * WIDTH + (at - line * SHARES) * SPAN;
+  };
+  #pragma unroll
+  for (int u = 0; u < LINES; ++u)
+    if (first + u * THREADS < ITEMS) {
+      const float* const from = p_x + place(first + u * THREADS);
+  #pragma unroll
+      for (int i = 0; i < 2; ++i)
+  #pragma unroll
+        for (int v = 0; v < SPAN; v += VECTOR)
+          load(reinterpret_cast<float (&)[VECTOR]>(part[u][i][v]), from + i * WIDTH + v);
+    }
+  #pragma unroll
+  for (int u = 0; u < LINES; ++u)
+    if (first + u * THREADS < ITEMS) {
+      alignas(16) float best[EACH];
+  #pragma unroll
+      for (int e = 0; e < EACH; ++e) best[e] = -INF;
+  #pragma unroll
+      for (int i = 0; i < 2; ++i)
+  #pragma unroll
+        for (int j = 0; j < SPAN; ++j) best[j / 2] = most(best[j / 2], part[u][i][j]);
+      store(p_out + (first + u * THREADS) * EACH, best);
+    }
+  #else
+  for (int u = 0; u < LINES; ++u) {
+    const Index at = first + u * THREADS;
+    if (at >= ITEMS) return;
+    const Index row = at / BROAD, plane = row / TALL;
+    const int column = at - row * BROAD, line = row - plane * TALL;
+    const float* const from = p_x + plane * HEIGHT * WIDTH;
+    float best = -INF;
+    #pragma unroll
+    for (int i = 0; i < 2; ++i)
+    #pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int y = line * 2 - 0 + i * 1, x = column * 2 - 0 + j * 1;
+        if (y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH) best = most(best, from[y * WIDTH + x]);
+      }
+    p_out[at] = best;
+  }
+  #endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS_0, LEAST_0) launch0(
+    float* __restrict__ p_out,
+    const float* __restrict__ p_x) {
+  if (blockIdx.x < 0 + BLOCKS_pool_0) {
+    if (threadIdx.x < THREADS_pool_0)
+      pool_0(blockIdx.x - (0), BLOCKS_pool_0, p_out, p_x);
+  }
+}
+
+/* plan.py
+import math
+
+import kw
+
+
+def ceil(a, b):
+    return -(-a // b)
+
+
+def power(value):
+    return 1 << max(0, math.ceil(math.log2(max(1, value))))
+
+
+def literal(value):
+    if isinstance(value, bool) or isinstance(value, int):
+        return str(int(value))
+    if value != value:
+        return "__int_as_float(0x7fc00000)"
+    if abs(value) == math.inf:
+        return "INF" if value > 0 else "(-INF)"
+    return f"{value!r}f" if "e" in repr(value) or "." in repr(value) else f"{value!r}.0f"
+
+
+def widest(wanted, size):
+    while size % wanted:
+        wanted //= 2
+    return wanted
+
+
+def kept(arrays, cols, width, team, parts, registers, shared, teams=1):
+    # Of arrays with the share of a row that a thread has: how many lie in shared memory, in how many bytes.
+    chunks = ceil(cols, team * width * parts)
+    outside = max(0, arrays - registers // (chunks * width))
+    size = 4 * outside * team * teams * chunks * width
+    return (outside, size) if registers and size <= shared else None
+
+
+def plan(x, out):
+    steps_, definitions_ = [], {}
+    planes_0 = x.size(0) * x.size(1)
+    definitions_["PLANES_0"] = planes_0
+    height_0 = x.size(2)
+    definitions_["HEIGHT_0"] = height_0
+    width_0 = x.size(3)
+    definitions_["WIDTH_0"] = width_0
+    tall_0 = (height_0 + 0 - 2) // 2 + 1
+    definitions_["TALL_0"] = tall_0
+    broad_0 = (width_0 + 0 - 2) // 2 + 1
+    definitions_["BROAD_0"] = broad_0
+    each_0 = widest(1, broad_0)
+    definitions_["EACH_0"] = each_0
+    whole_0 = int(width_0 == broad_0 * 2)
+    definitions_["WHOLE_0"] = whole_0
+    items_0 = planes_0 * tall_0 * broad_0 // each_0 if whole_0 else planes_0 * tall_0 * broad_0
+    definitions_["ITEMS_0"] = items_0
+    definitions_["INDEX_0"] = 'int' if planes_0 * height_0 * width_0 < 2 ** 31 else 'long long'
+    blocks_pool_0, threads_pool_0 = (ceil(items_0, 512)), 256
+    definitions_["BLOCKS_pool_0"] = blocks_pool_0
+    definitions_["THREADS_pool_0"] = threads_pool_0
+    blocks_ = blocks_pool_0
+    threads_ = max([threads_pool_0])
+    definitions_["THREADS_0"] = threads_
+    definitions_["LEAST_0"] = min(1, 2048 // threads_)
+    if blocks_:
+        steps_.append(kw.launch("launch0", blocks_, threads_, out, x))
+    return kw.plan(*steps_, definitions=definitions_)
+*/
