@@ -1,7 +1,8 @@
 """Where a result comes from: the command line as it was, the commit, the day and the machine.
 
 A script that writes a whole file puts `provenance()` at its top; one that keeps sections or rows of earlier runs puts
-it into each that was measured now. A copy of the tree without its history is told its commit by BENCHMARK_COMMIT.
+it into each that was measured now. A copy of the tree, without its history or with that of another commit, is told its
+commit by BENCHMARK_COMMIT.
 """
 
 from __future__ import annotations
@@ -53,9 +54,10 @@ def _told(word: str, root: Path) -> str:
 
 def revision(root: Path = ROOT) -> dict[str, Any]:
     """The commit, and whether what a figure depends on differed from it; None where nobody knows."""
-    head = _git(root, "rev-parse", "--short", "HEAD")
+    told = os.environ.get("BENCHMARK_COMMIT")
+    head = None if told else _git(root, "rev-parse", "--short", "HEAD")
     if head is None:
-        return {"commit": os.environ.get("BENCHMARK_COMMIT", "unknown"), "dirty": None}
+        return {"commit": told or "unknown", "dirty": None}
     changed = _git(root, "status", "--porcelain", "--", *MEASURED)
     return {"commit": head, "dirty": None if changed is None else bool(changed)}
 

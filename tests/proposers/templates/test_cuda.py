@@ -51,8 +51,6 @@ CHOICES = (
     ("column_sum", {"joined": "last"}),
     ("rmsnorm:backward", {"joined": "last", "most": 128, "elements": 4, "keep": 0}),
     ("softmax", {"width": 1, "persist": 1, "stream": True}),
-    ("rmsnorm:backward", {"glance": True}),
-    ("softmax", {"glance": True, "ahead": True, "persist": 1, "width": 2}),
     ("rmsnorm", {"ahead": True, "hold": False, "persist": 1, "keep": 96}),
     ("layernorm", {"split": 256, "keep": 0}),
     ("linear_relu:backward", {"fold": False}),

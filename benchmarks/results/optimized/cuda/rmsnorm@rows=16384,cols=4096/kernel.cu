@@ -1,4 +1,4 @@
-// rmsnorm@rows=16384,cols=4096: about 16 elements a thread and at most 256 threads a row, vectors of 4, rows kept in registers where they fit, what is the same for every row read early and once, a long row split over blocks of 1024 threads that meet in a workspace.
+// rmsnorm@rows=16384,cols=4096: about 16 elements a thread and at most 256 threads a row, vectors of 2, rows kept in registers where they fit, what is the same for every row read early and once, a long row split over blocks of 1024 threads that meet in a workspace.
 #define INF __int_as_float(0x7f800000)
 
 // NaN wins, as in torch.
@@ -435,7 +435,7 @@ def kept(arrays, cols, width, team, parts, registers, shared, teams=1):
 def plan(x, weight, eps, out):
     steps_, definitions_ = [], {}
     rows_0_0, cols_0_0 = x.size(0), x.size(1)
-    width_0_0 = widest(4, cols_0_0)
+    width_0_0 = widest(2, cols_0_0)
     team_0_0 = min(256, max(4, power(ceil(cols_0_0, 16))))
     parts_0_0 = 1
     solo_0_0 = False

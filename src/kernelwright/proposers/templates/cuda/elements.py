@@ -24,7 +24,6 @@ class Elements:
     keep: Sequence[int] = ()
     columns: Mapping[int, str] = field(default_factory=dict)  # of loads that are the same for every row: chunks in `k`
     held: set[int] = field(default_factory=set)  # kept values that an earlier pass has computed
-    read: str = "load"  # how what varies over rows and columns is read from memory
     head: list[str] = field(default_factory=list)
     each: list[str] = field(default_factory=list)
     tail: list[str] = field(default_factory=list)
@@ -63,9 +62,8 @@ class Elements:
     def _loaded(self, place: int, i: Instruction) -> str:
         at = "row * COLS + c" if i.span == Span.full else "c"
         source = self.pointer(i.tensor) if i.operation == "load" else self.column(place)
-        read = self.read if i.span == Span.full else "load"
         if place in self.keep:
-            self.head.append(f"{read}(k{place}[k], {source} + {at});")
+            self.head.append(f"load(k{place}[k], {source} + {at});")
             self.held.add(place)
             return f"k{place}[k][j]"
         self.head.append(f"alignas(16) float l{place}[WIDTH];")
@@ -73,7 +71,7 @@ class Elements:
             here = f"k < {self.columns[place]}"
             self.head.append(f"load(l{place}, {here} ? k{place}[{here} ? k : 0] : {source} + {at});")
         else:
-            self.head.append(f"{read}(l{place}, {source} + {at});")
+            self.head.append(f"load(l{place}, {source} + {at});")
         return f"l{place}[j]"
 
     def lines(self) -> list[str]:

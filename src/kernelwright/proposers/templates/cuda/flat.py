@@ -25,7 +25,6 @@ def gene_pool(program: RowProgram) -> GenePool:
             Gene("width", (1, 2, 4), (4, 2, 1)),
             Gene("unroll", (1, 2, 4, 8), (2, 4, 1)),
             Gene("threads", (128, 256, 512), (256, 128, 512)),
-            Gene("glance", (False, True), (False, True)),
             Gene("stream", (False, True), (False, True)),
         )
     )
@@ -33,7 +32,6 @@ def gene_pool(program: RowProgram) -> GenePool:
 
 def describe(program: RowProgram, genes: Genes) -> str:
     text = f"{genes['unroll']} vectors of {genes['width']} for each of {genes['threads']} threads a block"
-    text += ", loads that leave the cache first" if genes["glance"] else ""
     return text + (", streaming stores" if genes["stream"] else "")
 
 
@@ -69,7 +67,7 @@ class _FlatWriter(Writer):
 
     def _body(self) -> str:
         tag, unroll, threads = self.tag, self.genes["unroll"], self.genes["threads"]
-        elements = Elements(self.program, self.pointer, self.column, read="glance" if self.genes["glance"] else "load")
+        elements = Elements(self.program, self.pointer, self.column)
         for tensor, place in self.stage.stores:
             elements.store(tensor, place, "stream" if self.genes["stream"] else "store")
             self.pointer(tensor, written=True, read=False)

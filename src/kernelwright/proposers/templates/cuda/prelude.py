@@ -25,12 +25,6 @@ __device__ inline void load(float (&to)[Width], const float* from) {
   using Whole = typename Vector<Width>::type;
   *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(from);
 }
-// What nobody reads again leaves the cache first, and what was written may stay in it.
-template <int Width>
-__device__ inline void glance(float (&to)[Width], const float* from) {
-  using Whole = typename Vector<Width>::type;
-  *reinterpret_cast<Whole*>(to) = __ldcs(reinterpret_cast<const Whole*>(from));
-}
 template <int Width>
 __device__ inline void store(float* to, const float (&from)[Width]) {
   using Whole = typename Vector<Width>::type;

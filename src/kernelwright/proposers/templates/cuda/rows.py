@@ -47,7 +47,6 @@ def gene_pool(program: RowProgram) -> GenePool:
         if any(i.operation == "load" and i.span == Span.col for i in program.instructions):
             genes.append(Gene("hold", (False, True), (True, False)))
         genes.append(Gene("keep", (0, 32, 64, 96), (64, 96, 0)))
-        genes.append(Gene("glance", (False, True), (False, True)))
         genes.append(Gene("shelf", (False, True), (False, True)))
         genes.append(Gene("split", (0, 256, 512, 1024), (1024, 512, 0)))
         genes.append(Gene("crowd", (512, 1024), (1024, 512)))
@@ -77,8 +76,6 @@ def describe(program: RowProgram, genes: Genes) -> str:
         parts.append(f"numbers over up to {genes['recount']} rows found anew by every block")
     if genes.get("ahead"):
         parts.append("the next row fetched before the work on a row")
-    if genes.get("glance"):
-        parts.append("rows read so that they leave the cache first")
     if genes.get("stream"):
         parts.append("streaming stores")
     return ", ".join(parts)

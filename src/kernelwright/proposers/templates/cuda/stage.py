@@ -87,8 +87,8 @@ class StageWriter(Ends):
         loads = Elements(self.program, self.pointer, self.column, keep.values)
         for place in keep.fetched:
             source = f"{self.pointer(self.instruction(place).tensor)} + row * COLS + c"
-            loads.head.append(f"if (AHEAD_{tag}) {self._read}(n{place}[AHEAD_{tag} ? k : 0], {source});")
-            loads.head.append(f"else {self._read}(k{place}[k], {source});")
+            loads.head.append(f"if (AHEAD_{tag}) load(n{place}[AHEAD_{tag} ? k : 0], {source});")
+            loads.head.append(f"else load(k{place}[k], {source});")
         lines += [*(f"  {line}" for line in self.chunks(loads)), "};", "fetch(me);"]
         return [*lines, "if (PARTS == 1) {", *(f"  {line}" for line in self._columns_read(keep.columns, keep)), "}"]
 
@@ -136,12 +136,7 @@ class StageWriter(Ends):
 
     def _elements(self, keep: Held, known: set[int]) -> Elements:
         columns = {place: f"HELD_{self.tag}_{place}" for place in keep.columns}
-        read = self._read if keep.values else "load"  # what is not kept is read by every pass
-        return Elements(self.program, self.pointer, self.column, keep.values, columns, known, read)
-
-    @property
-    def _read(self) -> str:
-        return "glance" if self.genes.get("glance") else "load"
+        return Elements(self.program, self.pointer, self.column, keep.values, columns, known)
 
     def _declared(self, reductions: tuple[int, ...]) -> list[str]:
         return [f"{'Found' if self.finds(place) else 'float'} a{place};" for place in reductions]
