@@ -71,7 +71,7 @@ def test_a_replay_that_has_nothing_is_refused_before_the_task_is_read(place: Pat
 def test_a_run_whose_models_cannot_be_reached_ends_early_and_says_why(place: Path) -> None:
     models = ["--models", "http://127.0.0.1:9/v1#one", "--models", "http://127.0.0.1:9/v1#two"]
     code, said = run("optimize", "rmsnorm", "--proposer", "llm", *models, "--budget", "30evals,30m")
-    assert code == 1 and "no model answers (" in said and "http://127.0.0.1:9/v1: no connection" in said
+    assert code == 1 and "nobody answers (" in said and "http://127.0.0.1:9/v1: no connection" in said
     report = json.loads(run("runs", "show", "rmsnorm-1", "--json")[1])
     assert report["stopped"] == "unanswered" and report["calls"] <= 16
     assert run("optimize", "--resume", "rmsnorm-1")[0] == 1  # it asks again

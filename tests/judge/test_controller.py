@@ -97,6 +97,21 @@ def test_an_honest_kernel_is_accepted_everywhere(judge: Judge, tasks: dict[str, 
     assert verdict.conditions.arena == "sealed"
 
 
+def test_two_are_compared_on_the_hidden_workloads_of_one_and_that_certifies_nothing(
+    judge: Judge, tasks: dict[str, str]
+) -> None:
+    def hidden(body: str, hidden_of: str = "") -> tuple[list[str], str | None]:
+        candidate = Candidate("cpp", DOUBLE.replace("BODY", body), "double.cpp")
+        settings = replace(judge.settings, hidden_of=hidden_of, certify=True)
+        verdict = judge.judge(tasks["double"], candidate, settings=settings)
+        return [w.label for w in verdict.workloads if w.hidden], verdict.certificate
+
+    one = Candidate("cpp", DOUBLE.replace("BODY", HONEST), "double.cpp")
+    (theirs, certified), (own, _) = hidden(HONEST), hidden(f"{HONEST}  // another")
+    assert certified is not None and own != theirs
+    assert hidden(f"{HONEST}  // another", one.id) == (theirs, None)
+
+
 def test_a_wrong_element_is_named(judge: Judge, tasks: dict[str, str]) -> None:
     verdict = doubled(judge, tasks, f"{HONEST} out(2, 7) += 1000.0f;")
     assert verdict.reason is Reason.wrong and verdict.stage is Stage.compare

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,10 @@ from kernelwright import stopping
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, DeadlinePassed
 from kernelwright.judge.settings import Settings
-from kernelwright.proposers.model import Proposal, Proposer, Refusal, Request
-from kernelwright.search.actions import StopReason
+from kernelwright.judge.verdict import Outcome, Reason, SpeedStatus, Verdict
+from kernelwright.proposers.model import Honesty, Proposal, Proposer, Refusal, Request, Unanswered
+from kernelwright.search.actions import Ask, StopReason
+from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import Abandoned, Evaluated, Event, Planned, Proposed, Refused
 from kernelwright.search.journal import read
@@ -217,6 +220,97 @@ def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None
     assert time.monotonic() - begin < 10
     assert state.stopped is not None and state.stopped.reason is StopReason.budget
     assert state.pending  # asked again when the run goes on
+
+
+def test_who_answers_late_finds_the_request_still_open(tmp_path: Path) -> None:
+    def nobody(request: Request) -> Sequence[Proposal]:
+        raise Unanswered(f"{request.number:04d}.md: no answer within 3 s")
+
+    folder = create(tmp_path, toy.started(lockstep=False, ahead=2))
+    state = drive(folder, "9evals", Answers(nobody))
+    assert state.stopped is not None and state.stopped.reason is StopReason.unanswered
+    assert "0001.md: no answer within 3 s" in state.stopped.detail and state.refused == 0
+    assert [action.request for action in state.pending.values() if isinstance(action, Ask)] == [1, 2]
+    state = drive(folder, "9evals")
+    assert state.evaluated and state.stopped is not None and state.stopped.reason is StopReason.budget
+
+
+def test_expired_answers_of_before_do_not_end_a_run_that_goes_on(tmp_path: Path) -> None:
+    def empty(request: Request) -> Sequence[Proposal]:
+        raise Refusal("no source")
+
+    folder = create(tmp_path, toy.started())
+    state = drive(folder, "9evals", Answers(empty))
+    assert state.stopped is not None and state.stopped.reason is StopReason.exhausted
+    assert drive(folder, "9evals").evaluated
+
+
+SLOW, FAST = toy.candidate_of((1,) * 8), toy.candidate_of((5,) * 8)
+
+
+def _begun_with_the_slow_one(tmp_path: Path) -> Path:
+    return create(tmp_path, toy.started(), [Proposal(SLOW, "start")])
+
+
+def _the_fast_one(request: Request) -> Sequence[Proposal]:
+    return [] if FAST.id in request.known else [Proposal(FAST, "given")]
+
+
+def test_a_reigning_best_that_is_found_wrong_is_best_no_more_whoever_comes_next(tmp_path: Path) -> None:
+    class Doubting(toy.ToyJudge):
+        def judge(self, task: str, candidate: Candidate, settings: Settings, *rest: Any) -> Verdict:
+            found = super().judge(task, candidate, settings, *rest)
+            wrong = candidate.id == SLOW.id and settings.hidden_of
+            return found.model_copy(update={"verdict": Outcome.rejected, "reason": Reason.wrong}) if wrong else found
+
+    class Suspicious:
+        def review(self, candidate: Candidate, seed: int) -> Honesty:
+            against = 0 if candidate.id == SLOW.id else 3
+            return Honesty(3, against, "too fast")
+
+    folder = _begun_with_the_slow_one(tmp_path)
+    run = take_up(folder, "30evals", time.time())
+    directory = Directory(folder)
+    directory.restore(run.state)
+    run.watch(directory)
+    driver = Driver(run, Answers(_the_fast_one), Doubting(), policy_named("greedy"), reviewer=Suspicious())
+    try:
+        state = driver.go()
+    finally:
+        run.close()
+    entry = state.entries[state.by_id[SLOW.id]]
+    assert state.best is None and entry.standing is Standing.rejected and entry.score is None
+    assert not (folder / "best").exists() and entry.number not in [number for _, number in state.ranking]
+
+
+def test_a_challenger_does_not_pay_for_a_reigning_best_that_is_late(tmp_path: Path) -> None:
+    late: list[str] = []
+
+    def asked(candidate: Candidate, settings: Settings) -> None:
+        if settings.hidden_of and not late:
+            late.append(candidate.id)
+            raise DeadlinePassed("the judging did not end within 600 s")
+
+    judge = toy.ToyJudge(asked=asked)
+    state = drive(_begun_with_the_slow_one(tmp_path), "30evals", Answers(_the_fast_one), judge)
+    assert late and state.best == state.by_id[FAST.id]
+    assert state.spent.evaluations == len(judge.calls)
+
+
+@pytest.mark.parametrize("evaluations", [3, 4, 5, 8, 13, 20])
+def test_finals_stay_within_the_budget(tmp_path: Path, evaluations: int) -> None:
+    """However often noise has them repeated."""
+
+    class Patchy(toy.ToyJudge):
+        def judge(self, task: str, candidate: Candidate, settings: Settings, *rest: Any) -> Verdict:
+            found = super().judge(task, candidate, settings, *rest)
+            last = found.workloads[-1].model_copy(update={"speed": SpeedStatus.noisy})
+            repeated = not settings.public_only and len(self.calls) % 3
+            return found.model_copy(update={"workloads": (*found.workloads[:-1], last)}) if repeated else found
+
+    judge = Patchy()
+    state = drive(create(tmp_path, toy.started()), f"{evaluations}evals", judge=judge)
+    assert state.spent.evaluations == len(judge.calls) <= evaluations
 
 
 def test_declared_tunables_are_swept(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.verdict import IntervalValue
 from kernelwright.proposers.model import Operator, Proposal
 from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.archive import CAPACITY, Archive, Kept, niche
@@ -101,6 +102,41 @@ def test_a_final_that_noise_left_undecided_is_repeated_once() -> None:
     assert isinstance(decide(state_with(2.0, events=(decided, *ending)), Greedy())[0], Stop)
 
 
+def test_a_final_in_which_only_the_reigning_best_was_noisy_is_repeated_too() -> None:
+    best, noisy = contested(1, 1.0, won=True), contested(2, 2.0, won=False, incumbent=1)
+    ending = tuple(barren(n) for n in range(BARREN))
+    assert Contest(challenger=2, incumbent=1) in decide(state_with(1.0, 2.0, events=(best, noisy, *ending)), Greedy())
+
+
+def test_a_final_that_told_nothing_is_repeated_later_and_not_at_once() -> None:
+    ask = Ask(request=1, operator=Operator.fresh, count=1, seed=1)
+    events: tuple[Event, ...] = (contested(1, None, won=False), Planned(at=1000.0, actions=(ask,)))
+    calm = state_with(2.0, events=events, lockstep=False)
+    assert decide(calm, Greedy()) == ()
+    calm.apply(proposed(2, genes(2), 1000.0))
+    calm.apply(Planned(at=1000.0, actions=(Evaluate(number=2),)))
+    calm.apply(evaluated(2, genes(2), 1.0))
+    assert decide(calm, Greedy()) == (Contest(challenger=1, incumbent=None),)
+
+
+def test_while_somebody_is_waited_for_finals_are_for_what_is_clearly_faster() -> None:
+    ask = Ask(request=1, operator=Operator.fresh, count=1, seed=1)
+    events: tuple[Event, ...] = (contested(1, 2.0, won=True), Planned(at=1000.0, actions=(ask,)))
+    for faster, held in ((2.01, False), (2.1, True)):
+        found = decide(state_with(2.0, faster, events=events, lockstep=False), Greedy())
+        assert (Contest(challenger=2, incumbent=1) in found) is held
+
+
+def test_those_that_lost_on_hidden_workloads_keep_nobody_from_a_final() -> None:
+    """Only finals that could tell no difference say that slower ones need none."""
+    far, near = IntervalValue(low=1.2, mid=1.3, high=1.4), IntervalValue(low=0.98, mid=1.0, high=1.02)
+    ending = tuple(barren(n) for n in range(BARREN))
+    for ratio, heard in ((far, True), (near, False)):
+        finals = [contested(n, 5.0, won=False, incumbent=1).model_copy(update={"ratio": ratio}) for n in (2, 3, 4)]
+        state = state_with(1.0, 5.0, 5.0, 5.0, 2.0, events=(contested(1, 1.0, won=True), *finals, *ending))
+        assert (Contest(challenger=5, incumbent=1) in decide(state, Greedy())) is heard
+
+
 def test_what_the_user_began_with_is_contested_first() -> None:
     start = proposed(1, genes(1), 1000.0, request=None)
     history: list[Event] = [toy.started(), Continued(at=1000.0, budget="99evals"), start]
@@ -146,6 +182,13 @@ def test_the_end_of_a_budget_is_kept_for_finals() -> None:
         Stop(reason=StopReason.budget, detail="2 evaluations"),
     )
     assert Evaluate(number=2) in decide(state_with(1.0, budget="40evals", waiting=3), Greedy())
+
+
+def test_what_is_kept_for_finals_that_nobody_needs_is_spent() -> None:
+    best = contested(1, 3.0, won=True)  # which took an evaluation more
+    assert Evaluate(number=3) in decide(state_with(3.0, 1.0, budget="6evals", waiting=3, events=(best,)), Greedy())
+    (stop,) = decide(state_with(3.0, 1.0, budget="5evals", waiting=3, events=(best,)), Greedy())
+    assert isinstance(stop, Stop) and "does not suffice for another candidate and its final" in stop.detail
 
 
 def test_nothing_is_kept_for_finals_while_nobody_is_there_to_have_one() -> None:

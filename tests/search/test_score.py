@@ -131,9 +131,10 @@ def test_a_lucky_timing_is_not_a_win() -> None:
 
 
 def test_public_speed_does_not_win_where_hidden_workloads_lose() -> None:
-    reigning = toy.verdict_of(CANDIDATE, [("w0", 2.0, False), ("another", 2.0, True)])
-    lost = decide(verdict(3.0, hidden=0.5), reigning)
-    assert not lost.won and "hidden" in lost.why
+    reigning = verdict(2.0, 2.0, 2.0, hidden=2.0)
+    lost = decide(verdict(9.0, 9.0, 9.0, hidden=1.0), reigning)
+    assert not lost.won and "hidden" in lost.why and lost.ratio is not None and lost.ratio.low > 1
+    assert decide(verdict(9.0, 9.0, 9.0, hidden=1.99), reigning).won  # which may as well be as fast
 
 
 def test_noise_and_faults_never_win() -> None:

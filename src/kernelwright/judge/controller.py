@@ -93,7 +93,7 @@ class Judge:
             progress("the oracle ended unexpectedly; starting another")
             self.restart()
             judging, verdict = self._judge(task, candidate, progress, chosen, last=True)
-        if chosen.certify and chosen.retrial is None:
+        if chosen.certify and chosen.retrial is None and not chosen.hidden_of:
             issued = certificates.issue(self._key, judging, verdict)
             verdict = verdict.model_copy(update={"certificate": certificates.store(issued)})
         return verdict

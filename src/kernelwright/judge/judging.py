@@ -192,7 +192,8 @@ class Judging:
     def _hidden(self) -> tuple[Posed, ...]:
         if self.settings.retrial is not None:
             return self.workshop.oracle.pose(self.task, self.settings.retrial.hidden)
-        return self.workshop.oracle.hidden(self.task, self.candidate.id, HIDDEN_PER_JUDGING)
+        whose = self.settings.hidden_of or self.candidate.id
+        return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_JUDGING)
 
     def _begin(self, step: Step) -> None:
         """A new runner comes, and is given values that nobody can foresee; a replay begins with the telling ones."""

@@ -27,6 +27,10 @@ class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
         self.final = final
 
 
+class Unanswered(Refusal):
+    """Nobody has answered in time, and somebody may yet: the request stays open."""
+
+
 class Operator(StrEnum):
     """What is wanted: something new, a variation of one parent, or a cross of several.
 

@@ -12,7 +12,7 @@ from kernelwright.proposers.model import Operator
 
 
 class StopReason(StrEnum):
-    """Why a run ended. `exhausted`: its proposer had nothing left to try. `unanswered`: no model answers."""
+    """Why a run ended. `exhausted`: its proposer had nothing left to try. `unanswered`: nobody answers."""
 
     budget = "budget"
     at_the_bound = "at_the_bound"

@@ -1,8 +1,8 @@
 """A final: who is called best, and why. A lucky timing is not a win.
 
 A challenger is judged afresh with hidden workloads and sanitizers. If it is accepted and every speed is measured, the
-reigning best is judged afresh as well, and the challenger wins only if both tell the same: its paired speed on the
-workloads that both met is higher by the whole interval, and so is the score, in which its hidden workloads count.
+reigning best is judged afresh as well, on the challenger's hidden workloads. The challenger wins only if it is faster
+by the whole interval over all workloads, and not slower over the hidden ones.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
+from kernelwright.errors import DeadlinePassed
 from kernelwright.judge.settings import Progress
 from kernelwright.judge.verdict import IntervalValue, JudgeEvidence, Outcome, Verdict, author_view
 from kernelwright.search.judging import JudgeClient, Judged, Terms, judge_fully
@@ -19,6 +20,8 @@ from kernelwright.search.score import ratio, score
 
 @dataclass(frozen=True)
 class Decision:
+    """`ratio` is how much faster than the reigning best; None where nobody can tell."""
+
     won: bool
     why: str
     score: float | None
@@ -32,10 +35,6 @@ class Final:
     incumbent: Judged | None
     decision: Decision
 
-    @property
-    def judgings(self) -> int:
-        return self.challenger.judgings + (self.incumbent.judgings if self.incumbent else 0)
-
 
 def contest(
     judge: JudgeClient,
@@ -44,12 +43,17 @@ def contest(
     incumbent: Candidate | None,
     terms: Terms,
     progress: Progress,
-    may_repeat: Callable[[], bool] = lambda: True,
+    affords: Callable[[int], bool] = lambda judgings: True,
 ) -> Final:
-    first = judge_fully(judge, task, challenger, terms, progress, may_repeat)
+    """`affords` tells whether so many judgings more are within the budget."""
+    others = 0 if incumbent is None else 1
+    first = judge_fully(judge, task, challenger, terms, progress, lambda: affords(1 + others))
     if incumbent is None or score(first.verdict) is None:
         return Final(first, None, decide(first.verdict, None))
-    second = judge_fully(judge, task, incumbent, terms, progress, may_repeat)
+    try:
+        second = judge_fully(judge, task, incumbent, terms, progress, lambda: affords(1), hidden_of=challenger.id)
+    except DeadlinePassed as error:  # which the challenger can do nothing about
+        return Final(first, None, _without_the_best(first.verdict, str(error), None))
     return Final(first, second, decide(first.verdict, second.verdict))
 
 
@@ -65,16 +69,21 @@ def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
     if incumbent.verdict is Outcome.rejected:
         return Decision(True, f"the reigning best was rejected when judged again: {_why(incumbent)}", value)
     if incumbent.verdict is Outcome.undecided:
-        won = paired is not None and paired.low > 1  # and what it was not shown to be, the challenger was
-        why = f"the reigning best could not be judged again: {_why(incumbent)}"
-        return Decision(won, why, value, None, paired)
+        return _without_the_best(challenger, _why(incumbent), paired)
     if other is None or paired is None:
-        return Decision(False, "the machine is too noisy to tell it from the reigning best", value, other, paired)
+        return Decision(False, "the machine is too noisy to tell it from the reigning best", value, other)
     if paired.low <= 1:
         return Decision(False, "not faster than the reigning best by the whole interval", value, other, paired)
-    if value <= other:
-        return Decision(False, "not faster than the reigning best where hidden workloads count", value, other, paired)
+    unseen = ratio(challenger, incumbent, hidden=True)
+    if unseen is not None and unseen.high < 1:
+        return Decision(False, "slower than the reigning best on hidden workloads", value, other, paired)
     return Decision(True, f"{paired.low:.3f} times as fast as the reigning best, at least", value, other, paired)
+
+
+def _without_the_best(challenger: Verdict, why: str, paired: IntervalValue | None) -> Decision:
+    """What the reigning best was not shown to be again, the challenger was; so it is enough to be faster."""
+    won = paired is not None and paired.low > 1
+    return Decision(won, f"the reigning best could not be judged again: {why}", score(challenger), None, paired)
 
 
 def _why(verdict: Verdict) -> str:

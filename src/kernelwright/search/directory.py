@@ -23,7 +23,7 @@ from pathlib import Path
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.cuda.source import KERNEL_NAME, PLAN_NAME, split
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Proposed, Stopped
+from kernelwright.search.events import Abandoned, Answered, Contested, Evaluated, Event, Planned, Proposed, Stopped
 from kernelwright.search.state import Entry, State
 from kernelwright.search.summary import summary
 
@@ -51,13 +51,25 @@ class Directory:
                 self._proposed(state.entries[event.number])
             case Evaluated() | Abandoned():
                 self._judged(state.entries[event.number])
+                self._told(state)
+            case Planned() | Answered():
+                self._told(state)
             case Contested():
                 self._judged(state.entries[event.challenger])
+                if event.incumbent is not None:
+                    self._about(state.entries[event.incumbent])
                 if event.won:
                     self._crowned(state.entries[event.challenger])
+                elif state.best is None:
+                    self._uncrowned()
                 self._summary(state)
             case Stopped():
                 self._summary(state)
+
+    def _told(self, state: State) -> None:
+        """Whoever writes answers reads at once how the last one fared; others can wait for the next final."""
+        if not state.run.lockstep:
+            self._summary(state)
 
     def _restore(self, state: State) -> None:
         for half in self.folder.glob(".best-*"):
@@ -67,6 +79,8 @@ class Directory:
             self._judged(entry)
         if state.best is not None:
             self._crowned(state.entries[state.best])
+        else:
+            self._uncrowned()
         self._summary(state)
 
     def of(self, entry: Entry) -> Path:
@@ -119,6 +133,10 @@ class Directory:
         if old.exists():
             shutil.rmtree(old)
         new.rename(old)
+
+    def _uncrowned(self) -> None:
+        if (self.folder / BEST).exists():
+            shutil.rmtree(self.folder / BEST)
 
     def _summary(self, state: State) -> None:
         _write(self.folder / SUMMARY, summary(state))

@@ -14,13 +14,13 @@ from dataclasses import replace
 from kernelwright import stopping
 from kernelwright.errors import DeadlinePassed, KernelwrightError
 from kernelwright.judge.settings import Progress, quiet
-from kernelwright.judge.verdict import AuthorVerdict, Verdict, author_view
-from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer
+from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
+from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
 from kernelwright.search import contest as contests
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.budget import Spent
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Reviewed, Stopped
-from kernelwright.search.judging import JudgeClient, Terms, judge_quickly
+from kernelwright.search.judging import Counted, JudgeClient, Judged, Terms, judge_quickly
 from kernelwright.search.lessons import lessons
 from kernelwright.search.policy import Policy, decide, request_seed
 from kernelwright.search.run import Run
@@ -49,6 +49,7 @@ class Driver:
         self._reviewer = reviewer
         self._answered = threading.Condition(run.lock)
         self._asked: set[int] = set()  # the requests that a thread is at work on, each
+        self._unanswered: dict[int, str] = {}  # those that nobody has answered in time
         self._failure: BaseException | None = None
         self._over = False
 
@@ -100,7 +101,9 @@ class Driver:
             if isinstance(action, Ask | Sweep):
                 self._begin(action)
         device = next((action for action in pending if isinstance(action, Evaluate | Contest)), None)
-        if device is None:
+        if device is None and self._given_up(pending):
+            self._stop(StopReason.unanswered, "; ".join(self._unanswered.values()))
+        elif device is None:
             self._wait(pending)
         elif isinstance(device, Evaluate):
             self._evaluate(device)
@@ -130,7 +133,7 @@ class Driver:
 
     def _begin(self, action: Ask | Sweep) -> None:
         with self._run.lock:
-            if action.request in self._asked:
+            if action.request in self._asked or action.request in self._unanswered:
                 return
             self._asked.add(action.request)
         threading.Thread(target=self._ask, args=[action], name="proposer", daemon=True).start()
@@ -142,6 +145,9 @@ class Driver:
             with self._answered:
                 if not self._over:
                     self._run.append(*events(self._clock()))
+        except Unanswered as silence:
+            with self._answered:
+                self._unanswered[action.request] = str(silence)
         except BaseException as error:  # raised again by the main thread, which can tell the user
             self._failure = error
         finally:
@@ -160,6 +166,8 @@ class Driver:
 
         try:
             proposals = self._propose(action, drop)
+        except Unanswered:
+            raise
         except Refusal as caught:
             error = caught
             return lambda at: (*all_dropped(at), *refusal(action.request, error, at, time.monotonic() - begin))
@@ -186,6 +194,11 @@ class Driver:
                 refuse=drop,
             )
         return self._proposer.propose(request)[: action.count]
+
+    def _given_up(self, pending: tuple[Action, ...]) -> bool:
+        """Whether all that is left to wait for are answers that did not come in time. A later run asks again."""
+        requests = [action.request for action in pending if isinstance(action, Ask | Sweep)]
+        return bool(requests) and all(request in self._unanswered for request in requests)
 
     def _wait(self, pending: tuple[Action, ...]) -> None:
         """Until an answer comes, unless one came since `pending` was looked at."""
@@ -220,18 +233,18 @@ class Driver:
         challenger = entries[action.challenger].proposal.candidate
         incumbent = None if action.incumbent is None else entries[action.incumbent].proposal.candidate
         begin = time.monotonic()
+        judge = Counted(self._judge)
+
+        def affords(judgings: int) -> bool:
+            spent, more = self._spent(), judge.judgings + judgings - 1
+            return self.state.budget.exceeded(replace(spent, evaluations=spent.evaluations + more)) is None
+
         try:
             final = contests.contest(
-                self._judge,
-                self.state.run.task,
-                challenger,
-                incumbent,
-                self._terms,
-                self._progress,
-                may_repeat=lambda: self.state.budget.exceeded(self._spent()) is None,
+                judge, self.state.run.task, challenger, incumbent, self._terms, self._progress, affords
             )
         except DeadlinePassed as error:
-            self._abandon(action.challenger, error, begin)
+            self._abandon(action.challenger, error, begin, judge.judgings)
             return
         decision, review = final.decision, self._reviewed(action.challenger, final.decision)
         if review is not None and review.suspected and decision.won:
@@ -247,11 +260,12 @@ class Driver:
                 provisional=provisional(final.challenger.verdict),
                 score=decision.score,
                 incumbent_score=decision.incumbent_score,
+                incumbent_lost=_lost(final.incumbent),
                 ratio=decision.ratio,
                 won=decision.won,
                 why=decision.why,
                 certificates=final.challenger.certificates,
-                judgings=final.judgings,
+                judgings=judge.judgings,
                 seconds=time.monotonic() - begin,
             ),
         )
@@ -267,8 +281,23 @@ class Driver:
         found = self._reviewer.review(entry.proposal.candidate, request_seed(self.state.run.seed, -number))
         return Reviewed(at=self._clock(), number=number, votes=found.votes, against=found.against, reason=found.reason)
 
-    def _abandon(self, number: int, error: KernelwrightError, begin: float) -> None:
-        self._run.append(Abandoned(at=self._clock(), number=number, why=str(error), seconds=time.monotonic() - begin))
+    def _abandon(self, number: int, error: KernelwrightError, begin: float, judgings: int = 1) -> None:
+        self._run.append(
+            Abandoned(
+                at=self._clock(),
+                number=number,
+                why=str(error),
+                judgings=judgings,
+                seconds=time.monotonic() - begin,
+            )
+        )
+
+
+def _lost(incumbent: Judged | None) -> str:
+    """Why the reigning best is none any more."""
+    if incumbent is None or incumbent.verdict.verdict is not Outcome.rejected:
+        return ""
+    return f"rejected when judged again: {incumbent.verdict.reason}"
 
 
 def for_journal(verdict: Verdict) -> AuthorVerdict:

@@ -135,7 +135,8 @@ class Contested(Happened):
     verdict: AuthorVerdict
     provisional: float | None
     score: float | None
-    incumbent_score: float | None = None
+    incumbent_score: float | None = None  # on the challenger's hidden workloads, so that no certificate has it
+    incumbent_lost: str = ""  # why the reigning best was rejected when it was judged again
     ratio: IntervalValue | None = None
     won: bool
     why: str

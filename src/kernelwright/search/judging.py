@@ -45,6 +45,20 @@ class Terms:
         return replace(self, quick=quick, final=final)
 
 
+@dataclass
+class Counted:
+    """A judge, and how often it was asked: a judging that passes its deadline was one, too."""
+
+    judge_client: JudgeClient
+    judgings: int = 0
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+    ) -> Verdict:
+        self.judgings += 1
+        return self.judge_client.judge(task, candidate, settings, progress, deadline)
+
+
 @dataclass(frozen=True)
 class Judged:
     verdict: Verdict
@@ -64,15 +78,17 @@ def judge_fully(
     terms: Terms,
     progress: Progress,
     may_repeat: Callable[[], bool] = lambda: True,
+    hidden_of: str = "",
 ) -> Judged:
     """In fresh processes, on public and hidden workloads, with sanitizers; again while some speeds are undecided.
 
     A machine so noisy that no speed at all was measured is left alone for now.
     """
-    verdict = judge.judge(task, candidate, terms.final, progress, terms.deadline)
+    settings = replace(terms.final, hidden_of=hidden_of)
+    verdict = judge.judge(task, candidate, settings, progress, terms.deadline)
     names, judgings = _names(verdict), 1
     while judgings < terms.attempts and _partly_undecided(verdict) and may_repeat():
-        again = judge.judge(task, candidate, terms.final, progress, terms.deadline)
+        again = judge.judge(task, candidate, settings, progress, terms.deadline)
         names, judgings = names + _names(again), judgings + 1
         verdict = pooled(verdict, again)
     return Judged(verdict, names, judgings)

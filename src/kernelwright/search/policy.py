@@ -14,7 +14,7 @@ from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.score import beats_bound, fraction_of_bound
-from kernelwright.search.state import Entry, Standing, State
+from kernelwright.search.state import IMPROVEMENT, Entry, Standing, State
 
 BATCH = 4  # proposals asked for at a time
 BARREN = 6  # answers without anything new after which nothing is left
@@ -28,7 +28,7 @@ AT_BOUND = 0.97
 INSPIRATIONS = 5  # right kernels that are shown beside the parents
 REPAIR_EVERY = 3  # requests, once something is right
 RECENT = 12  # candidates after which a rejected one is left alone
-TAIL = 3  # how many of the fastest may be contested when a search ends
+TAIL = 3  # finals that told no difference, after which nobody slower has one
 
 
 class Policy(Protocol):
@@ -59,8 +59,9 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.budget, limit.exceeded(spent) or ""
     if state.over and not state.queue:
         return StopReason.budget, state.over
-    if _only_finals(state):
-        return StopReason.budget, str(limit)
+    kept = _only_finals(state)
+    if kept:
+        return StopReason.budget, kept
     silence = _silence(state)
     if silence:
         return StopReason.unanswered, silence
@@ -88,54 +89,80 @@ def _silence(state: State) -> str:
     return state.reach.silence(member.name for member in state.run.ensemble.members)
 
 
-def _only_finals(state: State) -> bool:
-    """Whether what is left of the budget is kept for finals. While nobody is there to have one, nothing is."""
+def _only_finals(state: State) -> str:
+    """Why what is left of the budget goes to finals alone, or is too little for anything. While nobody is there to have
+    a final, nothing is kept for one."""
     if not state.ranking:
-        return False
+        return ""
     spent, limit = state.spent, state.budget
-    reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
-    timed = replace(limit, evaluations=None)
-    return limit.evaluations_left(spent) <= reserve or timed.used(spent) >= CLOSING
+    left = limit.evaluations_left(spent)
+    timed = replace(limit, evaluations=None).used(spent) >= CLOSING
+    if contender(state) is not None:
+        reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
+        return str(limit) if timed or left <= reserve else ""
+    if left <= _price(state):
+        return f"{limit}: what is left does not suffice for another candidate and its final"
+    return f"{limit}: what is left is too short for another candidate and its final" if timed else ""
+
+
+def _price(state: State) -> int:
+    """Evaluations that a final takes at least."""
+    return 1 if state.best is None else 2
 
 
 def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action | None:
     if state.budget.exceeded(state.spent) is not None:
         return None
     due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
-    idle = not state.queue and not state.sweeping and _unswept(state) is None and _left_waiting(state)
     start = _uncontested_start(state)
     if start is not None:
         return Contest(challenger=start, incumbent=state.best)
-    if due or idle:
-        challenger = contender(state)
-        if challenger is not None:
-            return Contest(challenger=challenger, incumbent=state.best)
+    challenger = contender(state, again=ending is not None)
+    if challenger is not None and (due or _idle(state, challenger)) and _affordable(state):
+        return Contest(challenger=challenger, incumbent=state.best)
     if ending is None or _starts_waiting(state):
         for number in state.queue:
             return Evaluate(number=number)
     return None
 
 
-def _left_waiting(state: State) -> bool:
-    """Whether the device has nothing else to do: no answer brings anything, or whoever answers takes their time."""
-    return not state.run.lockstep if state.asking else state.barren > 0
+def _affordable(state: State) -> bool:
+    return state.budget.evaluations_left(state.spent) >= _price(state)
 
 
-def contender(state: State) -> int | None:
-    """The fastest that has not had its final, if it may be faster than the reigning best."""
+def _idle(state: State, challenger: int) -> bool:
+    """Whether the device has nothing else to do than a final: no answer brings anything, or whoever answers takes their
+    time. While they do, finals are for what is clearly faster: the budget is for answers."""
+    if state.queue or state.sweeping or _unswept(state) is not None:
+        return False
+    if not state.asking:
+        return state.barren > 0
+    if state.run.lockstep:
+        return False
     best = state.entries[state.best].provisional if state.best is not None else None
-    for place, (_, number) in enumerate(state.ranking):
+    return best is None or (state.entries[challenger].provisional or 0.0) > best * IMPROVEMENT
+
+
+def contender(state: State, *, again: bool = True) -> int | None:
+    """The fastest that may be faster than the reigning best, as far as is known, and could have a final.
+
+    After a few that could not be told from the best, those that are slower still are left alone. `again`: a final that
+    told nothing may be repeated at once; else something is evaluated first, for the machine to calm down.
+    """
+    best = state.entries[state.best].provisional if state.best is not None else None
+    ties = 0
+    for _, number in state.ranking:
         entry = state.entries[number]
-        if number == state.best or place >= TAIL or (best is not None and (entry.provisional or 0.0) <= best):
+        if number == state.best or ties >= TAIL or (best is not None and (entry.provisional or 0.0) <= best):
             return None
-        if _may_contest(entry):
+        if _may_contest(entry) and (again or entry.contests == 0 or state.evaluated > entry.contested_at):
             return number
+        ties += entry.tied
     return None
 
 
 def _may_contest(entry: Entry) -> bool:
-    undecided = entry.score is None
-    return entry.contests == 0 or (undecided and entry.contests < CONTESTS_PER_CANDIDATE)
+    return entry.open and entry.contests < CONTESTS_PER_CANDIDATE
 
 
 def _uncontested_start(state: State) -> int | None:

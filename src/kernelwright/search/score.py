@@ -86,8 +86,10 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
     return later.model_copy(update={"workloads": tuple(before.get((r.label, r.hidden), r) for r in later.workloads)})
 
 
-def ratio(challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdict) -> IntervalValue | None:
-    """How many times faster than the incumbent, over the workloads that both met.
+def ratio(
+    challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdict, *, hidden: bool = False
+) -> IntervalValue | None:
+    """How many times faster than the incumbent, over the workloads that both met, or the hidden ones of them alone.
 
     Each was timed in the same blocks as the same baseline, so that what the machine did meanwhile cancels. The two
     speedups are independent; their intervals add in quadrature, on a logarithmic scale.
@@ -95,6 +97,8 @@ def ratio(challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdic
     theirs = {(r.label, r.hidden): r for r in incumbent.workloads}
     logs = []
     for result in challenger.workloads:
+        if hidden and not result.hidden:
+            continue
         other = theirs.get((result.label, result.hidden))
         pair = _same_baseline(result, other) if other else None
         if pair is None:

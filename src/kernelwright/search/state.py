@@ -61,6 +61,9 @@ class Entry:
     score: float | None = None
     ratio: IntervalValue | None = None  # over the best of before
     contests: int = 0
+    contested_at: int = 0  # how many candidates had been evaluated by then
+    open: bool = True  # whether a final may tell something new: it had none, or none that told
+    tied: bool = False  # neither faster nor slower than the best of before, as far as a final could tell
     children: int = 0
     swept: bool = False
     mended: bool = False  # whether its repair was asked for
@@ -143,6 +146,7 @@ class State:
                 self.budget = budgets.parse(event.budget) if event.budget else Budget()
                 self.stopped = None
                 self.over = ""
+                self.barren = 0
                 self.reach = Reach()
                 self.sessions += 1
             case Planned():
@@ -210,7 +214,7 @@ class State:
 
     def _abandoned(self, event: Abandoned) -> None:
         entry = self.entries[event.number]
-        entry.standing, entry.why = Standing.abandoned, event.why
+        entry.standing, entry.why, entry.open = Standing.abandoned, event.why, False
         entry.contests += 1
         self.evaluated += 1
         self._rank(entry, None)
@@ -222,15 +226,24 @@ class State:
         entry = self.entries[event.challenger]
         entry.contests += 1
         entry.why = event.why
-        self.contested_at = self.evaluated
+        self.contested_at = entry.contested_at = self.evaluated
         self._judged(entry, event.verdict, event.provisional, event.certificates)
         entry.score, entry.ratio = event.score, event.ratio
-        if event.incumbent is not None and event.incumbent_score is not None:
-            self.entries[event.incumbent].score = event.incumbent_score
+        entry.open = not event.won and (event.score is None or (event.incumbent is not None and event.ratio is None))
+        entry.tied = event.ratio is not None and event.ratio.low <= 1 <= event.ratio.high
+        if event.incumbent is not None and event.incumbent_lost:
+            self._dethroned(self.entries[event.incumbent], event.incumbent_lost)
         if event.won:
             self.best = event.challenger
         self._paid(event.judgings, event.seconds)
         self._done(f"contest {event.challenger}")
+
+    def _dethroned(self, entry: Entry, why: str) -> None:
+        """The reigning best turned out to be wrong: whoever comes next, it is best no more, and nobody's parent."""
+        entry.standing, entry.why, entry.score, entry.open = Standing.rejected, why, None, False
+        self._rank(entry, None)
+        if self.best == entry.number:
+            self.best = None
 
     def _judged(
         self, entry: Entry, verdict: AuthorVerdict, provisional: float | None, certificates: tuple[str, ...]

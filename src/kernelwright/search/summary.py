@@ -14,7 +14,7 @@ STOPPED = {
     StopReason.at_the_bound: "it is at the bound",
     StopReason.plateau: "nothing got faster any more",
     StopReason.exhausted: "nothing is left to propose",
-    StopReason.unanswered: "no model answers",
+    StopReason.unanswered: "nobody answers",
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10

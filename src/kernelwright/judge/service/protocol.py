@@ -34,6 +34,7 @@ class Wanted(Word):
     public_only: bool
     safety: bool
     profile: bool = False
+    hidden_of: str = ""
     device: Device = CPU
 
     @classmethod
@@ -45,6 +46,7 @@ class Wanted(Word):
             public_only=settings.public_only,
             safety=settings.safety,
             profile=settings.profile,
+            hidden_of=settings.hidden_of,
             device=settings.device,
         )
 
@@ -56,6 +58,7 @@ class Wanted(Word):
             public_only=self.public_only,
             safety=self.safety,
             profile=self.profile,
+            hidden_of=self.hidden_of,
             certify=True,
             device=self.device,
         )
