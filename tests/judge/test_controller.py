@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge import cpu_workshop
+from kernelwright.judge import cpu_workshop, runner
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.verdict import (
     BuildEvidence,
+    JudgeEvidence,
     MismatchEvidence,
     Outcome,
     ProcessEvidence,
@@ -22,6 +25,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     author_view,
 )
+from kernelwright.judge.warden import Reply, Subject
 from kernelwright.judge.workshop import Patience
 
 DOUBLE_TASK = '''
@@ -169,6 +173,29 @@ def test_a_crash_and_an_early_end_are_told_apart(judge: Judge, tasks: dict[str, 
     crashed = doubled(judge, tasks, "volatile float* p = out.data - (1 << 20); *p = 1;")
     assert crashed.reason in (Reason.unsafe, Reason.crashed)
     assert isinstance(crashed.evidence, SanitizerEvidence | ProcessEvidence)
+
+
+def test_a_runner_that_was_killed_from_outside_leaves_no_verdict(
+    judge: Judge, tasks: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An honest kernel was once rejected because another process had used up the machine's memory."""
+
+    class Killed(Subject):
+        calls = 0
+
+        def trial(self, op: str, deadline: float) -> Reply:
+            self.calls += 1
+            if self.calls == 4:
+                warden = self._process.pid
+                os.kill(int(Path(f"/proc/{warden}/task/{warden}/children").read_text()), signal.SIGKILL)
+            return super().trial(op, deadline)
+
+    monkeypatch.setattr(runner, "Subject", Killed)
+    verdict = doubled(judge, tasks, HONEST)
+    assert (verdict.verdict, verdict.reason) == (Outcome.undecided, Reason.judge_failed)
+    assert isinstance(verdict.evidence, JudgeEvidence) and "memory ended" in verdict.evidence.message
+    monkeypatch.undo()
+    assert doubled(judge, tasks, HONEST).verdict is Outcome.accepted
 
 
 def test_what_does_not_build_says_why(judge: Judge, tasks: dict[str, str]) -> None:

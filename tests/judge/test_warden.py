@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
+import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox, warden
 from kernelwright.judge.build import Built, build
+from kernelwright.judge.native import program
 from kernelwright.judge.nothing import empty_trial
 from kernelwright.judge.runner import start_runner
 from kernelwright.judge.warden import Ending, Subject
@@ -66,6 +72,105 @@ def _child_of(subject: Subject) -> int:
 
 def _threads(pid: int) -> list[str]:
     return [entry.name for entry in Path(f"/proc/{pid}/task").iterdir()]
+
+
+SPINNING = """
+    #include <thread>
+    #include <unistd.h>
+    static bool started = false;
+    void kernel() {
+      if (!started) { started = true; std::thread([] { BODY }).detach(); }
+    }"""
+
+
+@pytest.mark.parametrize("body", ["for (;;) {}", "usleep(50000); _exit(0);"])
+def test_one_that_is_continued_between_trials_ran_while_stopped(body: str) -> None:
+    with runner(SPINNING.replace("BODY", body)) as subject:
+        assert subject.ready().ending is Ending.ok
+        assert subject.trial("r", 5).ending is Ending.ok
+        os.kill(_child_of(subject), signal.SIGCONT)
+        time.sleep(0.1)
+        assert subject.trial("r", 5).ending is Ending.ran_while_stopped
+
+
+def test_one_that_stops_again_in_time_is_told_by_its_processor_time() -> None:
+    with runner(SPINNING.replace("BODY", "for (;;) {}")) as subject:
+        assert subject.ready().ending is Ending.ok
+        assert subject.trial("r", 5).ending is Ending.ok
+        for number in (signal.SIGCONT, signal.SIGSTOP):
+            os.kill(_child_of(subject), number)
+            time.sleep(0.1)
+        reply = subject.trial("r", 5)
+    assert reply.ending is Ending.ran_while_stopped
+    assert reply.value > 1_000_000
+
+
+def test_one_that_was_killed_while_it_was_stopped_is_not_to_blame() -> None:
+    """As the kernel does when the machine's memory ends; what is stopped runs nothing that could have asked for it."""
+    with runner("void kernel() {}") as subject:
+        assert subject.ready().ending is Ending.ok
+        assert subject.trial("r", 5).ending is Ending.ok
+        os.kill(_child_of(subject), signal.SIGKILL)
+        with pytest.raises(CannotDecide, match=r"memory ended, or somebody else killed .* \d+ MiB"):
+            subject.trial("r", 5)
+        assert not subject.alive
+
+
+def test_one_that_was_killed_in_a_trial_is_not_to_blame() -> None:
+    with runner("void kernel() { for (;;) {} }") as subject:
+        assert subject.ready().ending is Ending.ok
+        end = threading.Timer(0.3, os.kill, (_child_of(subject), signal.SIGKILL))
+        end.start()
+        with pytest.raises(CannotDecide, match="memory ended"):
+            subject.trial("r", 30)
+        end.join()
+
+
+def test_one_that_had_a_lot_of_memory_may_have_wanted_to_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a candidate could exhaust the memory where it would be found out, and be judged again."""
+    monkeypatch.setattr(sandbox, "MODEST", 32 << 20)
+    source = """
+    #include <stdlib.h>
+    void kernel() {
+      volatile char* taken = static_cast<volatile char*>(malloc(64 << 20));
+      for (long i = 0; i < 64 << 20; i += 4096) taken[i] = 1;
+      free(const_cast<char*>(taken));  // the most that it ever had is what counts
+    }"""
+    with runner(source) as subject:
+        assert subject.ready().ending is Ending.ok
+        assert subject.trial("r", 5).ending is Ending.ok
+        os.kill(_child_of(subject), signal.SIGKILL)
+        reply = subject.trial("r", 5)
+    assert (reply.ending, reply.value) == (Ending.killed, signal.SIGKILL)
+
+
+def _may_cover_files() -> bool:
+    """Whether a file can be put over /proc/vmstat, in a mount namespace of its own."""
+    command = ["unshare", "-m", "mount", "--bind", os.devnull, "/proc/vmstat"]
+    return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not _may_cover_files(), reason="needs to put a file over /proc/vmstat")
+@pytest.mark.parametrize(
+    ("modest", "counted", "code", "answer"),
+    [
+        (1 << 30, 8, 1, "taken"),
+        (1 << 30, 7, 1, "exited 1"),  # the kernel took nothing
+        (1 << 30, 8, 0, "exited 0"),  # it took something else
+        (1 << 10, 8, 1, "exited 1"),  # it had a lot
+    ],
+)
+def test_a_builder_that_fails_while_memory_ends_is_not_to_blame(
+    modest: int, counted: int, code: int, answer: str, tmp_path: Path
+) -> None:
+    events = tmp_path / "vmstat"
+    events.write_text("nr_free_pages 1000\noom_kill 7\n")
+    covered = ["unshare", "-m", "sh", "-c", f'mount --bind {events} /proc/vmstat && exec "$@"', "sh"]
+    builder = ["/bin/sh", "-c", f"echo oom_kill {counted} > {events}; exit {code}"]
+    command = [*covered, str(program("warden")), "run", "--modest", str(modest), "--", *builder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(answer)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ def start_runner(
     sanitized: bool = False,
 ) -> Subject:
     """A fresh process, stopped as soon as it has loaded the candidate. Answers `ready` first."""
-    space = sum(place(tensor).bytes + GUARDS for tensor in signature.tensors) + HEADROOM
+    tensors = sum(place(tensor).bytes for tensor in signature.tensors)
+    space = tensors + GUARDS * len(signature.tensors) + HEADROOM
     layout = os.memfd_create("layout", os.MFD_CLOEXEC)
     opened = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -45,7 +46,7 @@ def start_runner(
                 str(program("runner-sanitized" if sanitized else "runner")),
                 *("{go}", "{done}", str(layout), path, filter_name),
             ],
-            sandbox.runner_options(library, space, cpus, sanitized=sanitized),
+            sandbox.runner_options(library, tensors, space, cpus, sanitized=sanitized),
             [*descriptors, layout, *([] if found.namespaces else [opened])],
             _environment(threads, sanitized=sanitized),
             START_SECONDS,

@@ -24,6 +24,7 @@ NOBODIES = (1 << 30, 1 << 30)  # the first of the users that nobody is, and how 
 FEWER_NOBODIES = (20_000, 40_000)  # inside a container that knows few users
 SOURCE = "/source"
 MOST_THREADS = 256
+MODEST = 1 << 30  # whoever had no more memory than this beside its tensors is not to blame when the machine's ends
 
 
 class Level(StrEnum):
@@ -132,11 +133,13 @@ def runtime_libraries(*, sanitized: bool) -> tuple[str, ...]:
     return (*found, *beside, LOADER_CACHE)
 
 
-def runner_options(library: Path, address_space: int, cpus: tuple[int, ...], *, sanitized: bool) -> list[str]:
+def runner_options(
+    library: Path, tensors: int, address_space: int, cpus: tuple[int, ...], *, sanitized: bool
+) -> list[str]:
     """For a process that runs a candidate: it sees the language's run time and its own library, and nothing else."""
     options = ["--cpus", ",".join(map(str, cpus))] if cpus else []
     options += _common([*runtime_libraries(sanitized=sanitized), str(library)], procfs=sanitized)
-    options += ["--file-size", str(1 << 20)]
+    options += ["--file-size", str(1 << 20), "--modest", str(tensors + MODEST)]
     if capabilities().root or capabilities().namespaces:  # else the limit would count the user's other processes
         options += ["--threads", str(MOST_THREADS)]
     # The sanitizers reserve terabytes of address space; what is used of it is watched instead.
@@ -147,7 +150,7 @@ def builder_options(folder: Path, scratch_bytes: int, address_space: int) -> lis
     """For a compiler reading hostile text: it sees the toolchain and the folder with the source and our headers."""
     return [
         *_common([*SYSTEM, *_toolchain(), f"{folder}\t{SOURCE}"], procfs=False),
-        *("--builder-filter", "--dev-null"),
+        *("--builder-filter", "--dev-null", "--modest", str(MODEST)),
         *("--scratch", scratch_directory(folder), "--scratch-bytes", str(scratch_bytes)),
         *("--address-space", str(address_space), "--file-size", str(scratch_bytes), "--cpu-seconds", "120"),
     ]

@@ -60,6 +60,11 @@ def _parse(line: str) -> Reply:
     word, *numbers = line.split()
     if word == "failed":
         raise CannotDecide(f"the warden could not start or time a process: {line.strip()}")
+    if word == "taken":
+        raise CannotDecide(
+            "the machine's memory ended, or somebody else killed a confined process "
+            f"(which had {int(numbers[0]) / 2**20:.0f} MiB at most)"
+        )
     return Reply(Ending(word), *map(int, numbers))
 
 
@@ -134,6 +139,7 @@ class Subject:
             self.close()
             said = self.log.text().strip()[-300:] or "no message"
             raise CannotDecide(f"the warden did not answer within {patience:.0f} s (its exit code: {state}): {said}")
+        self.alive = False  # which it stays if there is no reply in this line
         reply = _parse(line)
         self.alive = reply.ending is Ending.ok
         return reply

@@ -8,13 +8,15 @@
 // goes from before it is continued until after it is confirmed to be stopped again. Commands come on standard input:
 //   trial OP MICROSECONDS     continue it, send the byte OP, wait for done at most so long
 // and each is answered by one line: `ok NANOSECONDS CPU_NANOSECONDS`, `exited CODE`, `killed SIGNAL`, `timeout`,
-// `ran-while-stopped`, or `failed WHY` where the warden itself is at fault. The first line has the same form.
+// `ran-while-stopped`, `taken BYTES` where somebody else killed the process, which had used so much memory, or
+// `failed WHY` where the warden itself is at fault. The first line has the same form.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -40,6 +42,7 @@ struct Options {
   std::string output_path; // run: the produced file, inside the sandbox
   long milliseconds = 10000;
   long resident = 0;       // trial: bytes of memory that the process may have at most; 0 for no limit
+  int64_t modest = 0;      // bytes of memory up to which the process is not to blame where the machine has none left
   bool builder_filter = false;
 };
 
@@ -108,6 +111,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--output-path") options.output_path = value();
     else if (name == "--milliseconds") options.milliseconds = atol(value());
     else if (name == "--resident") options.resident = atol(value());
+    else if (name == "--modest") options.modest = atol(value());
     else { fprintf(stderr, "warden: unknown option %s\n", argv[at]); _exit(125); }
   }
   for (++at; at < argc; ++at) options.program.push_back(argv[at]);
@@ -168,9 +172,39 @@ bool await(pid_t pid, siginfo_t& info, int how) {
   return waitid(P_PID, static_cast<id_t>(pid), &info, how) == 0 && info.si_pid == pid;
 }
 
+bool killed_outright(const siginfo_t& info) { return info.si_code == CLD_KILLED && info.si_status == SIGKILL; }
+
 void say_end(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) say("exited %d", info.si_status);
   else say("killed %d", info.si_status);
+}
+
+// The most memory that a process, which has ended and was not collected, or one that it waited for had at a time.
+int64_t peak_bytes(pid_t pid) {
+  siginfo_t info;
+  rusage usage{};
+  syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT, &usage);  // libc's waitid gives no usage
+  return usage.ru_maxrss * 1024ll;
+}
+
+// When the machine's memory ends, whoever used it up, the kernel takes confined processes first (see confine). One that
+// had little of it is not to blame; a candidate that had a lot may have wanted this end.
+void say_killed_outright(pid_t pid, const siginfo_t& info, int64_t modest) {
+  int64_t peak = peak_bytes(pid);
+  if (peak <= modest) say("taken %lld", static_cast<long long>(peak));
+  else say_end(info);
+}
+
+// How many processes the kernel has killed for want of memory since the machine started.
+long killed_for_memory() {
+  FILE* events = fopen("/proc/vmstat", "re");
+  if (!events) return 0;
+  char line[128];
+  long count = 0;
+  while (fgets(line, sizeof line, events) && sscanf(line, "oom_kill %ld", &count) != 1) {
+  }
+  fclose(events);
+  return count;
 }
 
 [[noreturn]] void finish(pid_t pid) {
@@ -214,6 +248,7 @@ void builder_body(Options& options, int program) {
 
 int run(Options options) {
   int program = open_program(options.program[0]);
+  long taken_before = killed_for_memory();
   std::vector<int> keep = options.keep;
   if (options.output >= 0) keep.push_back(options.output);
   pid_t pid = start(options, keep, program, builder_body);
@@ -231,9 +266,12 @@ int run(Options options) {
     finish(pid);
   }
   siginfo_t info;
-  await(pid, info, WEXITED);
+  await(pid, info, WEXITED | WNOWAIT);
   kill(-pid, SIGKILL);  // whatever stayed behind where there is no process namespace
-  say_end(info);
+  bool failed = info.si_code != CLD_EXITED || info.si_status != 0;
+  // A program fails in its own way when one of its processes is taken, so the kernel's count has to tell.
+  if (failed && killed_for_memory() != taken_before) say_killed_outright(pid, info, options.modest);
+  else say_end(info);
   return 0;
 }
 
@@ -244,6 +282,7 @@ struct Subject {
   int go, done;
   clockid_t cpu;
   long resident_limit;
+  int64_t modest;
   int64_t cpu_at_stop = 0;
 
   // Where no limit of address space is possible (the sanitizers reserve terabytes), memory is watched from outside,
@@ -354,22 +393,29 @@ void set_alarm(long seconds) {
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-// Waits for done, stops the process and says how long that took since `begin`. False if it is gone.
-bool conclude(Subject& subject, int64_t begin, int64_t cpu_begin, int64_t until) {
-  Wait outcome = wait_for_done(subject, until);
-  kill(subject.pid, outcome == Wait::kTimeout || outcome == Wait::kTooLarge ? SIGKILL : SIGSTOP);
-  siginfo_t info;
+// Sends a signal that stops or ends the process, and waits for that. False if it evades.
+bool halt(pid_t pid, int signal, siginfo_t& info) {
+  kill(pid, signal);
   set_alarm(kStopSeconds);
-  if (!await(subject.pid, info, WSTOPPED | WEXITED | WNOWAIT)) {  // a stop is reported once every thread has stopped
+  bool seen = await(pid, info, WSTOPPED | WEXITED | WNOWAIT);  // a stop is reported once every thread has stopped
+  set_alarm(0);
+  return seen;
+}
+
+// Stops the process and says how long the trial took since `begin`. False if it is gone.
+bool conclude(Subject& subject, Wait outcome, int64_t begin, int64_t cpu_begin) {
+  bool too_much = outcome == Wait::kTimeout || outcome == Wait::kTooLarge;
+  siginfo_t info;
+  if (!halt(subject.pid, too_much ? SIGKILL : SIGSTOP, info)) {
     outcome = Wait::kTimeout;  // it could not be stopped
     kill(subject.pid, SIGKILL);
   }
   int64_t end = now();
-  set_alarm(0);
   if (info.si_code != CLD_STOPPED || outcome != Wait::kDone) {
     if (outcome == Wait::kTimeout) say("timeout");
     else if (info.si_code == CLD_STOPPED) say("exited 0");  // alive, but it closed the only channel it had
-    else say_end(info);
+    else if (outcome == Wait::kTooLarge || !killed_outright(info)) say_end(info);
+    else say_killed_outright(subject.pid, info, subject.modest);  // not by us, and no runner can send this signal
     return false;
   }
   subject.cpu_at_stop = settled_cpu_time(subject);
@@ -377,22 +423,32 @@ bool conclude(Subject& subject, int64_t begin, int64_t cpu_begin, int64_t until)
   return true;
 }
 
+// The process is not as it was left. A stopped process runs nothing, so one that was killed since was killed by
+// somebody else, perhaps a moment ago: it is neither stopped nor gone while it dies. Any other one went on.
+void say_restless(const Subject& subject) {
+  siginfo_t info;
+  bool killed = halt(subject.pid, SIGSTOP, info) && killed_outright(info);
+  if (killed) say_killed_outright(subject.pid, info, subject.modest);
+  else say("ran-while-stopped 0");
+}
+
 bool one_trial(Subject& subject, char op, int64_t microseconds) {
   siginfo_t info;
-  bool stopped = await(subject.pid, info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) && info.si_code == CLD_STOPPED;
-  int64_t since = stopped ? subject.cpu_time() - subject.cpu_at_stop : 0;
-  if (!stopped || since > kLeaving) {
+  if (!await(subject.pid, info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) || info.si_code != CLD_STOPPED) {
+    say_restless(subject);
+    return false;
+  }
+  int64_t since = subject.cpu_time() - subject.cpu_at_stop;
+  if (since > kLeaving) {
     say("ran-while-stopped %lld", static_cast<long long>(since));
     return false;
   }
   drain(subject.done);
   int64_t begin = now();
   kill(subject.pid, SIGCONT);
-  if (write(subject.go, &op, 1) != 1) {
-    say("exited 0");
-    return false;
-  }
-  return conclude(subject, begin, subject.cpu_at_stop, begin + microseconds * 1000);
+  bool told = write(subject.go, &op, 1) == 1;
+  Wait outcome = told ? wait_for_done(subject, begin + microseconds * 1000) : Wait::kGone;
+  return conclude(subject, outcome, begin, subject.cpu_at_stop);
 }
 
 void trial_body(Options& options, int program) { execute(options, program); }
@@ -419,9 +475,9 @@ int trial(Options options) {
   struct sigaction action {};
   action.sa_handler = on_alarm;  // without SA_RESTART, so that it interrupts a wait
   sigaction(SIGALRM, &action, nullptr);
-  Subject subject{pid, go[1], done[0], 0, options.resident};
+  Subject subject{pid, go[1], done[0], 0, options.resident, options.modest};
   if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
-  if (!conclude(subject, begin, 0, begin + options.milliseconds * 1000000ll)) finish(pid);
+  if (!conclude(subject, wait_for_done(subject, begin + options.milliseconds * 1000000ll), begin, 0)) finish(pid);
   char line[128];
   while (fgets(line, sizeof line, stdin)) {
     char op;
