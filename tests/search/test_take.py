@@ -72,6 +72,15 @@ def test_a_sweep_keeps_the_lineage() -> None:
     assert len(take(state, 2, 0, found, at=3.0, seconds=0)) == 3
 
 
+def test_a_note_stays_one_short_line() -> None:
+    genes, name = (1,) * 8, "A" * 5000
+    source = f"// tunable: {name} = 1, 2\n{toy.source_of(genes)}"
+    event = proposed(1, genes).model_copy(update={"source": source, "note": "two\nlines"})
+    state = fold([toy.started(), event, evaluated(1, genes, 2.0)])
+    (swept, _) = take(state, 2, 0, sweep(state.entries[1], seed=3), at=3.0, seconds=0)
+    assert isinstance(swept, Proposed) and swept.note.startswith("two lines with AAA") and len(swept.note) == 200
+
+
 def test_two_starts_that_are_the_same_are_refused(tmp_path: object) -> None:
     one = Proposal(Candidate("cpp", "int a;", "one.cpp"), "start")
     other = Proposal(Candidate("cpp", "int  a;", "two.cpp"), "start")

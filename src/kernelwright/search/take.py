@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.llm.answers import one_line
+from kernelwright.proposers.llm.answers import NOTE_LENGTH, one_line
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
 from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
@@ -83,7 +83,7 @@ def as_event(state: State, proposal: Proposal, number: int, request: int | None,
             name=_name(proposal),
             origin=proposal.origin,
             genes=dict(proposal.genes),
-            note=proposal.note,
+            note=one_line(proposal.note, NOTE_LENGTH),
             parents=proposal.parents,
             prompt=proposal.prompt,
             answer=proposal.answer,

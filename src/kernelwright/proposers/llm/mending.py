@@ -11,6 +11,7 @@ from kernelwright.proposers.llm.asking import Ground, edited_parent, repair_mode
 from kernelwright.proposers.llm.checks import Check, Fault, first_fault
 from kernelwright.proposers.llm.opinions import Models
 from kernelwright.proposers.llm.prompts import page, render
+from kernelwright.proposers.llm.showing import cut
 from kernelwright.proposers.llm.verifying import derived
 from kernelwright.proposers.llm.view import PromptView, ShownKernel, Stage
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal, Request
@@ -146,7 +147,7 @@ def _faulty(draft: Draft) -> ShownKernel:
         note=draft.proposal.note,
         outcome="rejected",
         fault=draft.fault.sentence,
-        evidence=draft.fault.lines,
+        evidence=cut(draft.fault.lines),
     )
 
 
