@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kernelwright.cli.search_view import line
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
@@ -13,6 +16,14 @@ from kernelwright.search.state import State, fold
 from kernelwright.search.take import sweep, take
 from tests.search import toy
 from tests.search.test_state import evaluated, proposed
+
+
+def test_a_duplicate_that_somebody_wrote_is_told_like_any_refusal() -> None:
+    state = fold([toy.started(), proposed(1, (1,) * 8)])
+    written = Proposal(replace(toy.candidate_of((1,) * 8), name="answer-0004"), "files", answer="the same")
+    (refused, _) = take(state, 4, 0, [written], at=5.0, seconds=0.1)
+    assert isinstance(refused, Refused)
+    assert line(refused, state) == "refused: answer-0004 is the same program as candidate 0001"
 
 
 def taken(*candidates: Candidate, state: State | None = None) -> tuple[Event, ...]:
