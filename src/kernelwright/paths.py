@@ -36,8 +36,8 @@ def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            os.fchmod(file.fileno(), mode)  # of the file, since others may have put something else under its name
             os.fsync(file.fileno())
-        Path(name).chmod(mode)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

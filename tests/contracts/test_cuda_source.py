@@ -8,6 +8,7 @@ import pytest
 
 from kernelwright.contracts.candidate import CandidateError
 from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate, split
+from tests.hostile import long, quickly
 
 KERNEL = "__global__ void f() {}\n"
 PLAN = "import kw\n\n\ndef plan(x):\n    return kw.plan(kw.launch('f', 1, 1))\n"
@@ -43,6 +44,12 @@ def test_joining_and_splitting_are_inverse() -> None:
 def test_a_source_has_one_plan(source: str, message: str) -> None:
     with pytest.raises(CandidateError, match=message):
         split(source)
+
+
+def test_plans_that_are_never_closed_are_found_out_quickly() -> None:
+    with pytest.raises(CandidateError, match="no plan"):
+        quickly(split, long("/* plan.py\n"))
+    assert quickly(split, f"{long('/* plan.py ')}\n{Sources(KERNEL, PLAN).joined()}").plan == PLAN
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
+from kernelwright.search.actions import StopReason
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
+from kernelwright.search.events import Refused, Stopped
 from kernelwright.search.policies import policy_named
 from kernelwright.search.run import create, look, take_up
 from kernelwright.search.state import State
@@ -88,3 +90,20 @@ def test_a_cuda_candidate_has_two_files(tmp_path: Path) -> None:
     assert place.name == "0001-up" and (place / "plan.py").read_text().strip() == "import kw"
     assert (place / "kernel.cu").read_text().strip() == "__global__ void k() {}"
     assert (place / "prompt.md").read_text() == "# what was asked\n"
+
+
+def test_the_summary_says_why_answers_were_refused(tmp_path: Path) -> None:
+    folder = create(tmp_path, toy.started(), [])
+    run = take_up(folder, "50evals", time.time())
+    run.watch(Directory(folder))
+    for number in range(1, 8):
+        run.append(Refused(at=time.time(), request=number, name="", why=f"reason {number}\n# no heading"))
+        run.append(Refused(at=time.time(), request=number, name="", why="silent", duplicate_of=1))
+    run.append(Stopped(at=time.time(), reason=StopReason.interrupted))
+    text = (folder / "summary.md").read_text()
+    run.close()
+    assert text.count("- request 000") == 5 and "- request 0007: reason 7 # no heading\n" in text
+    assert "reason 2" not in text and "silent" not in text
+    (folder / "summary.md").unlink()
+    Directory(folder).restore(look(folder))
+    assert "- request 0003: reason 3" in (folder / "summary.md").read_text()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kernelwright.contracts import Candidate
 from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, author_view
 from kernelwright.proposers.model import Lesson, Operator, Proposal
@@ -43,7 +45,7 @@ class Told:
         verdict = toy.verdict_of(
             candidate, [("a", 2.0, False)], outcome=Outcome.accepted if right else Outcome.rejected
         )
-        evidence = BuildEvidence(lines=(line,)) if line else None
+        evidence = BuildEvidence(lines=tuple(line.split("\n"))) if line else None
         seen = author_view(verdict.model_copy(update={"reason": reason, "evidence": evidence}))
         state.queue.pop(number)
         state.apply(Evaluated(at=1.0, number=number, verdict=seen, provisional=provisional(seen), seconds=0.0))
@@ -60,6 +62,33 @@ def test_an_error_is_told_with_what_mended_it() -> None:
     assert lessons(told.state) == (Lesson("it does not build: kernel.cpp:3: error: no name"),)
     told.judged((2,) * 8, Reason.right, repair_of=broken, note="declared it")
     assert lessons(told.state) == (Lesson("it does not build: kernel.cpp:3: error: no name", "declared it"),)
+
+
+IN_GLUE = "In file included from glue.cpp:3:"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "kernel.cpp:7:5: error: 'x' was not declared in this scope",
+        "kernel.cpp:1:10: fatal error: nowhere.h: No such file or directory",
+        'kernel.cu(7): error: identifier "x" is undefined',
+        "kernel.cu(7): error #20: no such name",
+        "kernel.cpp:(.text+0x5): undefined reference to `f'",
+    ],
+)
+def test_errors_are_told_apart_by_what_they_say(error: str) -> None:
+    told = Told()
+    told.judged((1,) * 8, Reason.does_not_build, line=f"{IN_GLUE}\nkernel.cpp: In function 'kernel':\n{error}\nnote: x")
+    told.judged((2,) * 8, Reason.does_not_build, line=f"{IN_GLUE}\nkernel.cpp:9:1: error: another")
+    said = [f"it does not build: {error}", "it does not build: kernel.cpp:9:1: error: another"]
+    assert [lesson.fault for lesson in lessons(told.state)] == said
+
+
+def test_without_an_error_the_first_line_is_told() -> None:
+    told = Told()
+    told.judged((1,) * 8, Reason.does_not_build, line=f"{IN_GLUE}\ncollect2: error: ld returned 1 exit status")
+    assert lessons(told.state) == (Lesson(f"it does not build: {IN_GLUE}"),)
 
 
 def test_repairs_in_a_row_are_bounded() -> None:

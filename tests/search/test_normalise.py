@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
-from kernelwright.search.normalise import fingerprint, normalised_cpp, normalised_python
+from kernelwright.search.normalise import _tokens, fingerprint, normalised_cpp, normalised_python
+from tests.hostile import LENGTH, long, quickly
 
 SOURCE = """\
 #include <kernelwright.h>
@@ -93,3 +96,49 @@ def test_a_cuda_candidate_is_kernel_and_plan() -> None:
 
 def test_the_name_does_not_count() -> None:
     assert fingerprint(Candidate("cpp", "int a;", "one")) == fingerprint(Candidate("cpp", "int a ;", "other"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        long('"\\'),
+        long("'\\"),
+        long("\"\\'\\"),
+        long('L"\\'),
+        long('"\\"\n'),
+        long('R"('),
+        "".join(f'R"{number}(' for number in range(LENGTH // 8)),
+        "".join(f'R"{number}( )0"' for number in range(LENGTH // 12)),
+        'R"x(' + long(")" + '"' * 16),
+        '"' + long(" ") + '"',
+        long("/*"),
+        long("\n"),
+    ],
+    ids=lambda source: source[:8],
+)
+def test_no_source_takes_longer_than_its_length_allows(source: str) -> None:
+    quickly(normalised_cpp, source)
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z))
+  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
+  | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
+  | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
+  | (?P<word>\w+)
+  | (?P<line>\n+)
+  | (?P<space>(?:[^\S\n]|\\\n)+)
+  | (?P<mark2><<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+marks = ("\\\n", '\\"', "\\'", "//", "/*", "*/", 'R"', 'R"(', ')"', 'R"x(', ')x"', 'a"b(', "''", '""')
+pieces = st.sampled_from([*"a1L \n\\\"'()#", "u8", *marks])
+
+
+@given(parts=st.lists(pieces, max_size=25))
+def test_tokens_are_those_of_one_plain_pattern(parts: list[str]) -> None:
+    """Which is slow where a text has no end, and easy to read."""
+    source = "".join(parts)
+    assert [token for _, token in _tokens(source)] == [match[0] for match in _TOKEN.finditer(source)]

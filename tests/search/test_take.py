@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kernelwright.cli.search_view import line
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
@@ -13,6 +16,14 @@ from kernelwright.search.state import State, fold
 from kernelwright.search.take import sweep, take
 from tests.search import toy
 from tests.search.test_state import evaluated, proposed
+
+
+def test_a_duplicate_that_somebody_wrote_is_told_like_any_refusal() -> None:
+    state = fold([toy.started(), proposed(1, (1,) * 8)])
+    written = Proposal(replace(toy.candidate_of((1,) * 8), name="answer-0004"), "files", answer="the same")
+    (refused, _) = take(state, 4, 0, [written], at=5.0, seconds=0.1)
+    assert isinstance(refused, Refused)
+    assert line(refused, state) == "refused: answer-0004 is the same program as candidate 0001"
 
 
 def taken(*candidates: Candidate, state: State | None = None) -> tuple[Event, ...]:
@@ -70,6 +81,15 @@ def test_a_sweep_keeps_the_lineage() -> None:
     assert all(proposal.parents == (state.entries[1].proposal.candidate.id,) for proposal in found)
     assert all("#define BLOCK" in proposal.candidate.source for proposal in found)
     assert len(take(state, 2, 0, found, at=3.0, seconds=0)) == 3
+
+
+def test_a_note_stays_one_short_line() -> None:
+    genes, name = (1,) * 8, "A" * 5000
+    source = f"// tunable: {name} = 1, 2\n{toy.source_of(genes)}"
+    event = proposed(1, genes).model_copy(update={"source": source, "note": "two\nlines"})
+    state = fold([toy.started(), event, evaluated(1, genes, 2.0)])
+    (swept, _) = take(state, 2, 0, sweep(state.entries[1], seed=3), at=3.0, seconds=0)
+    assert isinstance(swept, Proposed) and swept.note.startswith("two lines with AAA") and len(swept.note) == 200
 
 
 def test_two_starts_that_are_the_same_are_refused(tmp_path: object) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 from kernelwright.errors import KernelwrightError
 
 MAX_BYTES = 1 << 20
+A_LINK = "is a link; put the file itself there"
 
 
 class CandidateError(KernelwrightError):
@@ -28,28 +31,53 @@ class Candidate:
         return hashlib.sha256(f"{self.contract}\0{self.source}".encode()).hexdigest()[:16]
 
 
-def read_candidate(path: Path, contract: str) -> Candidate:
-    """Reads one source file, refusing what cannot be source before anything else looks at it."""
+def read_candidate(path: Path, contract: str, *, links: bool = True) -> Candidate:
+    """Reads one source file, refusing what cannot be source before anything else looks at it.
+
+    `links=False` where whoever wrote the file may have fewer rights than whoever reads it: a link, of either kind,
+    would show him what he cannot read. It is opened once, so that what is looked at is what is read.
+    """
     try:
-        info = path.stat()
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
     except FileNotFoundError:
         raise CandidateError(f"{path}: no such file") from None
     except OSError as error:
-        raise CandidateError(f"{path}: {error.strerror}") from error
-    if stat.S_ISDIR(info.st_mode):
-        raise CandidateError(f"{path}: is a directory; the {contract} contract takes one source file")
-    if not stat.S_ISREG(info.st_mode):
-        raise CandidateError(f"{path}: is not a regular file")
-    if info.st_size > MAX_BYTES:
-        raise CandidateError(f"{path}: has {info.st_size:,} bytes; a source has at most {MAX_BYTES:,}")
+        linked = error.errno == errno.ELOOP and not links
+        raise CandidateError(f"{path}: {A_LINK if linked else error.strerror}") from error
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = _read(handle, contract, links=links).decode("utf-8")
+    except _Unfit as error:
+        raise CandidateError(f"{path}: {error}") from None
     except OSError as error:
         raise CandidateError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError:
         raise CandidateError(f"{path}: is not UTF-8 text; give the source, not a binary") from None
+    finally:
+        os.close(handle)
     if "\0" in text:
         raise CandidateError(f"{path}: has NUL bytes; give the source, not a binary")
     if not text.strip():
         raise CandidateError(f"{path}: is empty")
     return Candidate(contract, text, path.name)
+
+
+class _Unfit(Exception):  # noqa: N818 - it names an outcome
+    """Why an open file cannot be a source."""
+
+
+def _read(handle: int, contract: str, *, links: bool) -> bytes:
+    info = os.fstat(handle)
+    if stat.S_ISDIR(info.st_mode):
+        raise _Unfit(f"is a directory; the {contract} contract takes one source file")
+    if not stat.S_ISREG(info.st_mode):
+        raise _Unfit("is not a regular file")
+    if info.st_nlink > 1 and not links:
+        raise _Unfit(A_LINK)
+    size, content = info.st_size, b""
+    if size <= MAX_BYTES:
+        with open(handle, "rb", closefd=False) as file:
+            content = file.read(MAX_BYTES + 1)
+        size = len(content)  # it may have grown
+    if size > MAX_BYTES:
+        raise _Unfit(f"has {size:,} bytes; a source has at most {MAX_BYTES:,}")
+    return content

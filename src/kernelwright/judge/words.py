@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from kernelwright.judge.verdict import (
     BuildEvidence,
     Evidence,
@@ -13,6 +16,8 @@ from kernelwright.judge.verdict import (
     TrespassEvidence,
 )
 
+# of g++ and clang (kernel.cpp:3:5: error: …), NVRTC (kernel.cu(3): error: …) and linkers
+_ERROR = re.compile(r"[:(]\d+\)?: (?:fatal |catastrophic )?error\b|undefined (?:reference|symbol)")
 SENTENCES = {
     Reason.right: "right and safe on every trial",
     Reason.does_not_build: "it does not build",
@@ -52,6 +57,11 @@ def evidence_lines(evidence: Evidence) -> list[str]:
             return [f"on {evidence.workload}", *(f"| {line.strip()}" for line in evidence.lines)]
         case JudgeEvidence():
             return [evidence.message]
+
+
+def telling(lines: Sequence[str]) -> str:
+    """The line that says what is wrong: a compiler's first error, since what stands before it says only where."""
+    return next((line for line in lines if _ERROR.search(line)), lines[0])
 
 
 def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:

@@ -3,26 +3,32 @@
 Each request is a numbered Markdown file with the very prompt that `llm` would send. The answer is a file beside it:
 `0007.answer.cpp` (or .cu) with the source, or `0007.answer.md` as a model would answer. What is written there is never
 run in here.
+
+Whoever answers may have fewer rights than this process. So nothing is read from the folder of requests but answers,
+no link in it is followed, and what was asked is kept in a folder of its own.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.contracts import CandidateError
 from kernelwright.contracts.candidate import read_candidate
+from kernelwright.paths import write_whole
 from kernelwright.proposers.llm.answers import Answer, as_candidate, checked_source, note_of, read_answer
 from kernelwright.proposers.llm.asking import Ground, edited_parent, stage_of
 from kernelwright.proposers.llm.prompts import page, render
-from kernelwright.proposers.model import Proposal, Refusal, Request
+from kernelwright.proposers.model import Proposal, Refusal, Request, Unanswered
 from kernelwright.proposers.once import Once
 
 SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = 0.3  # a file that has not changed for so long is finished
+Look = tuple[int, int, int]  # what changes when a file does
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class Files:
     """
 
     folder: Path
+    asked: Path  # where this process alone writes: each request as it was asked
     ground: Once[Ground]  # made with the first request: by then the device's peaks have been measured
     contract: str
     limit: float
@@ -46,7 +53,7 @@ class Files:
         prompt = self._written(request)
         path = self._wait(request.number)
         if path is None:
-            raise Refusal(f"{request.number:04d}.md: no answer within {self.limit:g} s")
+            raise Unanswered(f"{request.number:04d}.md: no answer within {self.limit:g} s")
         text, answer = read_file(path, self.contract, edited_parent(request))
         return [
             Proposal(
@@ -60,17 +67,28 @@ class Files:
         ]
 
     def _written(self, request: Request) -> str:
-        """The prompt, written now or found from before: what was asked once is not changed."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        """The prompt, made now or kept from before, where an answer to it is waited for.
+
+        What was asked once is not changed. Whatever lies in its place gives way.
+        """
         path = self.folder / f"{request.number:04d}.md"
-        if path.is_file():
-            prompt = path.read_text(encoding="utf-8", errors="replace").partition(self._place(request.number))[0]
-        else:
-            prompt = page(render(self.ground().view(request)))
-            partial = path.with_suffix(".partial")
-            partial.write_text(prompt + self._place(request.number), encoding="utf-8")
-            partial.rename(path)
+        try:
+            prompt = self._asked(request)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_whole(path, (prompt + self._place(request.number)).encode())
+        except OSError as error:
+            raise Refusal(f"{path}: cannot be written: {error.strerror}") from None
         self.tell(f"waiting for an answer to {path}")
+        return prompt
+
+    def _asked(self, request: Request) -> str:
+        kept = self.asked / f"{request.number:04d}.md"
+        try:
+            return kept.read_bytes().decode(errors="replace")
+        except FileNotFoundError:
+            prompt = page(render(self.ground().view(request)))
+        self.asked.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(kept, prompt.encode(), mode=0o600)
         return prompt
 
     def _place(self, number: int) -> str:
@@ -81,26 +99,25 @@ class Files:
         )
 
     def _wait(self, number: int) -> Path | None:
+        """The answer, once two looks at it are the same. One that is there when time is up gets its second look."""
         until = self.clock() + self.limit
         names = [self.folder / f"{number:04d}.answer{suffix}" for suffix in (SUFFIXES[self.contract], ".md")]
+        seen: dict[Path, Look] = {}
         while True:
-            for path in names:
-                if _settled(path):
+            over = self.clock() >= until
+            before, seen = seen, _looks(names)
+            for path, look in seen.items():
+                if before.get(path) == look:
                     return path
-            if self.clock() >= until:
+            if over and seen.keys() <= before.keys():
                 return None
-            self.sleep(min(LOOK_SECONDS, max(0.0, until - self.clock())))
+            self.sleep(SETTLED_SECONDS if seen else min(LOOK_SECONDS, max(0.0, until - self.clock())))
 
 
 def read_file(path: Path, contract: str, parent: str | None = None) -> tuple[str, Answer]:
-    """What an answer's file holds and the source in it, or one line that says why there is none.
-
-    Whoever writes answers may have fewer rights than whoever reads them, so that a link is not followed.
-    """
-    if path.is_symlink():
-        raise Refusal(f"{path}: is a link; put the answer itself there")
+    """What an answer's file holds and the source in it, or one line that says why there is none."""
     try:
-        text = read_candidate(path, contract).source
+        text = read_candidate(path, contract, links=False).source
         if path.suffix == ".md":
             return text, read_answer(text, contract, parent)
         checked_source(text, contract)
@@ -110,9 +127,14 @@ def read_file(path: Path, contract: str, parent: str | None = None) -> tuple[str
         raise Refusal(said if said.startswith(str(path)) else f"{path}: {said}") from None
 
 
-def _settled(path: Path) -> bool:
-    try:
-        info = path.stat()
-    except OSError:
-        return False
-    return info.st_size > 0 and time.time() - info.st_mtime >= SETTLED_SECONDS
+def _looks(paths: Iterable[Path]) -> dict[Path, Look]:
+    """Of those that are there and hold something. Dates are compared with each other, not with a clock of ours."""
+    found: dict[Path, Look] = {}
+    for path in paths:
+        try:
+            info = os.lstat(path)
+        except OSError:
+            continue
+        if info.st_size > 0:
+            found[path] = (info.st_ino, info.st_size, info.st_mtime_ns)
+    return found

@@ -93,7 +93,7 @@ class Refused(Happened):
     request: int
     name: str
     why: str
-    duplicate_of: int | None = None
+    duplicate_of: int | None = None  # of a proposer that repeats itself, which is nothing to tell a person
     member: str = ""  # whose answer it was, where models are asked
     usd: float = 0.0
 

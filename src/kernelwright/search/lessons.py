@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from kernelwright.judge.verdict import AuthorVerdict
-from kernelwright.judge.words import SENTENCES, evidence_lines
+from kernelwright.judge.words import SENTENCES, evidence_lines, telling
 from kernelwright.proposers.model import Lesson, Operator
 from kernelwright.search.state import Entry, Standing, State
 
@@ -44,9 +44,9 @@ def _is_repair(entry: Entry) -> bool:
 
 
 def _fault(verdict: AuthorVerdict) -> str:
-    """The first line of the evidence is enough to recognise it."""
+    """One line of the evidence is enough to recognise it."""
     said = SENTENCES[verdict.reason]
     if verdict.hidden.failed:
         return f"{said} on sizes that are not public"
     lines = evidence_lines(verdict.evidence) if verdict.evidence is not None else []
-    return f"{said}: {lines[0].lstrip('| ')}"[:LENGTH] if lines else said
+    return f"{said}: {telling(lines).lstrip('| ')}"[:LENGTH] if lines else said

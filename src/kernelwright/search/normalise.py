@@ -2,6 +2,9 @@
 
 Two sources with the same fingerprint are the same program. The reverse does not hold, and need not: a duplicate that
 is not noticed costs an evaluation, a false one would lose a kernel.
+
+Sources are hostile, so that reading one takes time in proportion to its length: what was found to have no end is not
+looked for again.
 """
 
 from __future__ import annotations
@@ -10,23 +13,38 @@ import hashlib
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.cuda.source import split
 
-_TOKEN = re.compile(
-    r"""
+_TEXTS = {  # by quote: a text, or a quote that begins none, with all that stands before the end of its line
+    quote: rf"""
+    (?P<{name}>(?:u8|[uUL])?{quote}(?:{inside}){least}{quote})
+  | (?P<endless_{name}>{quote}(?=(?P<{name}_rest>(?:{inside}){least})))"""
+    for quote, name, inside, least in (('"', "string", r'\\.|[^"\\\n]', "*"), ("'", "letter", r"\\.|[^'\\\n]", "+"))
+}
+_ENDLESS = {"endless_string": ('"', "string_rest"), "endless_letter": ("'", "letter_rest")}
+_RAW_END = re.compile(r"""\)(?=([^()\\\s]{0,16}"))""")
+_OTHERS = r"""
     (?P<comment>//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z))
-  | (?P<raw>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)")
-  | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
+  | (?P<raw>(?P<raw_word>(?:u8|[uUL])?R)"(?P<mark>[^()\\\s]{0,16})\()
+  | TEXTS
   | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
   | (?P<word>\w+)
-  | (?P<line>\n)
+  | (?P<line>\n+)
   | (?P<space>(?:[^\S\n]|\\\n)+)
   | (?P<mark2><<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+"""
+
+
+def _tokens_with(quotes: str) -> re.Pattern[str]:
+    """Tokens, where only these quotes can begin a text."""
+    texts = "|".join(_TEXTS[quote] for quote in quotes)
+    return re.compile(_OTHERS.replace("| TEXTS", f"| {texts}" if texts else ""), re.VERBOSE | re.DOTALL)
+
+
+_PATTERNS = {quotes: _tokens_with(quotes) for quotes in ("\"'", '"', "'", "")}
 _LAYOUT = {tokenize.NEWLINE: "\n", tokenize.INDENT: "{", tokenize.DEDENT: "}"}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
 
@@ -50,8 +68,7 @@ def normalised_cpp(source: str) -> str:
     """Tokens with a space between them. Lines are kept where they mean something: around directives."""
     out: list[str] = []
     directive, fresh = False, True  # `fresh`: nothing but space on this line so far
-    for match in _TOKEN.finditer(source.replace("\r\n", "\n")):
-        kind = match.lastgroup
+    for kind, token in _tokens(source.replace("\r\n", "\n")):
         if kind in ("comment", "space"):
             # what stands apart after '#define f' is no parameter list, so that here a space has a meaning
             if directive and out and out[-1] != " ":
@@ -62,14 +79,53 @@ def normalised_cpp(source: str) -> str:
                 out.append("\n")
             directive, fresh = False, True
             continue
-        token = match.group(0)
         if fresh and token == "#":
             directive = True
             if out and out[-1] != "\n":
                 out.append("\n")
         fresh = False
         out.append(token if directive else f"{token} ")
-    return re.sub(r" *\n", "\n", "".join(out)).strip()
+    return re.sub(r"(?<! ) *\n", "\n", "".join(out)).strip()
+
+
+def _tokens(source: str) -> Iterator[tuple[str, str]]:
+    """Kinds and tokens. A quote, or the head of a raw text, that nothing closes is a mark like any other.
+
+    Within a text without an end every further quote of its kind is an escaped one, so that it has no end either.
+    """
+    at, endless = 0, {'"': 0, "'": 0}  # up to where no text in these quotes ends
+    last_raw_end = _last_raw_ends(source) if 'R"' in source else {}
+    while at < len(source):
+        quotes = "".join(quote for quote, end in endless.items() if at >= end)
+        until = min((end for end in endless.values() if at < end), default=len(source))
+        for match in _PATTERNS[quotes].finditer(source, at):
+            kind = match.lastgroup or ""
+            if kind == "raw":
+                close = f'){match["mark"]}"'
+                closed = last_raw_end.get(match["mark"], -1) >= match.end()
+                end = source.index(close, match.end()) + len(close) if closed else match.end("raw_word")
+                yield kind, source[at:end]
+                at = end
+                break
+            yield kind, match[0]
+            at = match.end()
+            if kind in _ENDLESS:
+                quote, rest = _ENDLESS[kind]
+                if quote in match[rest]:
+                    endless[quote] = match.end(rest)
+                    break
+            if at >= until:
+                break
+
+
+def _last_raw_ends(source: str) -> dict[str, int]:
+    """By mark, where the last `)mark"` stands; a mark may have quotes in it."""
+    found: dict[str, int] = {}
+    for match in _RAW_END.finditer(source):
+        parts = match[1].split('"')[:-1]
+        for count in range(1, len(parts) + 1):
+            found['"'.join(parts[:count])] = match.start()
+    return found
 
 
 def normalised_python(source: str) -> str:

@@ -20,7 +20,7 @@ from kernelwright.search.asking import ground, llm_proposer
 from kernelwright.search.events import Started
 from kernelwright.tasks.model import Task
 
-REQUESTS = "requests"
+REQUESTS, ASKED = "requests", "asked"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,8 @@ def _templates(given: Given) -> Made:
 
 def _files(given: Given) -> Made:
     run, about = given.run, Once(lambda: ground(given.run, given.task))
-    return Made(Files(given.folder / REQUESTS, about, run.contract, run.wait, tell=given.tell))
+    requests, asked = given.folder / REQUESTS, given.folder / ASKED
+    return Made(Files(requests, asked, about, run.contract, run.wait, tell=given.tell))
 
 
 def _llm(given: Given) -> Made:

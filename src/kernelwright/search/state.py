@@ -144,9 +144,9 @@ class State:
                 self.started = event
             case Continued():
                 self.budget = budgets.parse(event.budget) if event.budget else Budget()
+                self.barren = 0 if self.stopped is not None else self.barren  # a crash changes nothing
                 self.stopped = None
                 self.over = ""
-                self.barren = 0
                 self.reach = Reach()
                 self.sessions += 1
             case Planned():

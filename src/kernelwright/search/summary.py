@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict
-from kernelwright.search.actions import StopReason
+from kernelwright.search.actions import Ask, StopReason
+from kernelwright.search.events import Refused
 from kernelwright.search.score import beats_bound, fraction_of_bound, most, ratio
 from kernelwright.search.state import Entry, Standing, State
 
@@ -18,6 +20,7 @@ STOPPED = {
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10
+REASON_LENGTH = 200
 UNPROVED = "no candidate was right, safe and measured on every workload"
 
 
@@ -118,7 +121,8 @@ def suspects(state: State) -> list[str]:
     ]
 
 
-def summary(state: State) -> str:
+def summary(state: State, refusals: Sequence[Refused] = ()) -> str:
+    """`refusals`: the last few, which a state does not keep."""
     run = state.run
     lines = [
         f"# {run.task_name}: {run.policy} with {run.proposer} ({run.contract} on {run.device}, seed {run.seed})",
@@ -143,6 +147,12 @@ def summary(state: State) -> str:
         scored = f"{entry.score:.3f}" if entry.score is not None else ""
         origin, note = (_cell(text) for text in (entry.proposal.origin, entry.proposal.note))
         lines.append(f"| {number:04d} | {entry.provisional:.3f} | {scored} | {origin} | {note} |")
+    waiting = [action.request for action in state.pending.values() if isinstance(action, Ask)]
+    if waiting and not run.lockstep:
+        lines += ["", f"Waiting for answers to: {', '.join(f'requests/{number:04d}.md' for number in waiting)}"]
+    if refusals:
+        lines += ["", "## The last answers that were refused", ""]
+        lines += [f"- request {one.request:04d}: {_words(f'{one.name} {one.why}', REASON_LENGTH)}" for one in refusals]
     return "\n".join(lines) + "\n"
 
 
@@ -182,4 +192,8 @@ def _counts(state: State) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")[:80]
+    return _words(text, 80).replace("|", "\\|")
+
+
+def _words(text: str, most: int) -> str:
+    return " ".join(text.split())[:most]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.llm.answers import one_line
+from kernelwright.proposers.llm.answers import NOTE_LENGTH, one_line
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
 from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
@@ -36,17 +36,20 @@ def take(
             continue
         there = state.by_fingerprint.get(proposed.fingerprint) or seen.get(proposed.fingerprint)
         if there is not None:
-            why = f"the same program as candidate {there}"
-            member, usd = paid(proposal)
-            name = _name(proposal)
-            events.append(
-                Refused(at=at, request=request, name=name, why=why, duplicate_of=there, member=member, usd=usd)
-            )
+            events.append(_duplicate(proposal, there, request, at))
             continue
         number += 1
         seen[proposed.fingerprint] = number
         events.append(proposed)
     return (*events, Answered(at=at, request=request, taken=len(seen), seconds=seconds))
+
+
+def _duplicate(proposal: Proposal, there: int, request: int, at: float) -> Refused:
+    """Told like any refusal where somebody answered in words; what merely varies genes meets itself all the time."""
+    member, usd = paid(proposal)
+    silent = there if not proposal.answer else None
+    why = f"is the same program as candidate {there:04d}"
+    return Refused(at=at, request=request, name=_name(proposal), why=why, duplicate_of=silent, member=member, usd=usd)
 
 
 def refusal(request: int, error: KernelwrightError, at: float, seconds: float) -> tuple[Event, ...]:
@@ -83,7 +86,7 @@ def as_event(state: State, proposal: Proposal, number: int, request: int | None,
             name=_name(proposal),
             origin=proposal.origin,
             genes=dict(proposal.genes),
-            note=proposal.note,
+            note=one_line(proposal.note, NOTE_LENGTH),
             parents=proposal.parents,
             prompt=proposal.prompt,
             answer=proposal.answer,

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts.candidate import MAX_BYTES
-from kernelwright.proposers.llm.answers import MOST_ANSWER, apply_edits, read_answer, text_of
+from kernelwright.proposers.llm.answers import (
+    MOST_ANSWER,
+    apply_edits,
+    blocks,
+    find_edits,
+    note_of,
+    read_answer,
+    text_of,
+)
 from kernelwright.proposers.model import Refusal
+from tests.hostile import long, quickly
 
 PARENT = "// sums\nvoid kernel() {\n  int a = 1;\n  int b = 1;\n}\n"
 
@@ -120,3 +131,69 @@ def test_what_an_edit_does_not_name_stays(search: str, replace: str) -> None:
     at = PARENT.find(search)
     if at >= 0:
         assert changed == PARENT[:at] + replace + PARENT[at + len(search) :]
+
+
+@pytest.mark.parametrize("mark", ["\f", "\v", "\u2028", "\u2029", "\x85", "\x1c"])
+def test_only_a_line_break_breaks_a_line(mark: str) -> None:
+    source = f"int a;{mark}int b;\n"
+    assert read_answer(f"```\n{source}```\n", "cpp").source == source
+    assert apply_edits(source, find_edits(edit(source.rstrip("\n"), "int c;"))) == "int c;\n"
+    assert note_of(f"one{mark}two\nIdea: three", "") == "three"
+
+
+def test_lines_may_end_as_on_windows() -> None:
+    assert read_answer("Idea: x\r\n```cpp\r\nint a;\r\nint b;\r\n```\r\n", "cpp").source == "int a;\nint b;\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [long("\n"), long("# \n"), long("~") + "`", "idea" + long(" "), long("//  \n"), long("/* plan.py\n")],
+    ids=lambda text: text[:8],
+)
+def test_no_answer_takes_longer_than_its_length_allows(text: str) -> None:
+    for contract in ("cpp", "cuda"):
+        with pytest.raises(Refusal):
+            quickly(read_answer, f"{text}\n```\n{text}", contract)
+    quickly(note_of, text, text)
+    quickly(blocks, text)
+
+
+@pytest.mark.parametrize("search", ["a \n" * 40_000 + "b", "a \n" * 40_000 + "a"])
+def test_no_edit_takes_longer_than_its_length_allows(search: str) -> None:
+    with pytest.raises(Refusal, match="edit 1: what it searches for"):
+        quickly(apply_edits, long("a\n"), [(search, "x")])
+
+
+IDEA = re.compile(r"^[\s>*_#]*idea[*_]*[ \t]*:[*_]*[ \t]*(\S[^\n]*)", re.IGNORECASE | re.MULTILINE)
+pieces = st.sampled_from(["idea", "Idea:", ":", " ", "\n", "\t", "\f", "#", "*", "_", ">", "x", "\n\n", "**Idea:** "])
+
+
+@given(parts=st.lists(pieces, max_size=20))
+def test_an_idea_is_found_behind_any_marks(parts: list[str]) -> None:
+    text = "".join(parts)
+    found = IDEA.search(text)
+    assert note_of(text, "") == (" ".join(found[1].split()) if found else "")
+
+
+def plain_edit(source: str, search: str, replace: str) -> str | None:
+    """Line by line, which takes the longer the more lines there are."""
+    wanted, lines = [line.rstrip() for line in search.split("\n")], source.split("\n")
+    bare = [line.rstrip() for line in lines]
+    places = [at for at in range(len(bare) - len(wanted) + 1) if bare[at : at + len(wanted)] == wanted]
+    if len(places) != 1:
+        return None
+    return "\n".join([*lines[: places[0]], *replace.split("\n"), *lines[places[0] + len(wanted) :]])
+
+
+rows = st.lists(st.sampled_from(["a", "a ", "b", "", " ", "ab"]), min_size=1, max_size=8).map("\n".join)
+
+
+@given(source=rows, search=rows.filter(str.strip), replace=rows)
+def test_an_edit_fits_whole_lines_whatever_space_they_end_with(source: str, search: str, replace: str) -> None:
+    if search in source:
+        return
+    try:
+        changed: str | None = apply_edits(source, [(search, replace)])
+    except Refusal:
+        changed = None
+    assert changed == plain_edit(source, search, replace)

@@ -19,6 +19,7 @@ from kernelwright.proposers.llm.calibration import SHIPPED, Calibration, Measure
 from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_planting, from_verdict, honest
 from kernelwright.proposers.llm.planting import MUTATORS, planted
 from kernelwright.proposers.llm.view import VERIFIERS, Stage
+from tests.hostile import long, quickly
 from tests.llm.scripted import Good, Seen, serving
 from tests.proposers.llm import acting, samples
 
@@ -47,6 +48,12 @@ def test_every_mutator_changes_one_place_of_something() -> None:
         assert found.source not in (candidate.source, cuda.source)
         assert planted(candidate, mutator, 1) == planted(candidate, mutator, 1)
     assert "plan.py" in planted(cuda, MUTATORS[5], 1).source  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("source", [long("for("), long(" "), long("a[")], ids=lambda source: source[:4])
+def test_no_source_takes_longer_than_its_length_allows(source: str) -> None:
+    for mutator in MUTATORS:
+        quickly(planted, Candidate("cpp", source), mutator, 1)
 
 
 def test_planted_bugs_are_about_the_verifier_that_should_see_them() -> None:

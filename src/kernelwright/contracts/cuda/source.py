@@ -15,7 +15,7 @@ from kernelwright.contracts.candidate import Candidate, CandidateError, read_can
 KERNEL_NAME, PLAN_NAME = "kernel.cu", "plan.py"
 _OPEN = "/* plan.py\n"
 _CLOSE = "*/"
-_COMMENT = re.compile(r"/\*[ \t]*plan\.py[ \t]*\n(.*?)\*/", re.DOTALL)
+_HEAD = re.compile(r"/\*[ \t]*plan\.py[ \t]*\n")
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,29 @@ class Sources:
 
 def split(source: str) -> Sources:
     """The kernel's text, with the plan's comment blanked so that lines keep their numbers, and the plan's."""
-    found = list(_COMMENT.finditer(source))
+    found = _plans(source)
     if len(found) != 1:
         there = "has no plan" if not found else f"has {len(found)} plans"
         raise CandidateError(f"the source {there}: write the plan once, in a comment that begins with '/* plan.py'")
-    match = found[0]
-    blank = "\n" * match.group(0).count("\n")
-    return Sources(source[: match.start()] + blank + source[match.end() :], match.group(1))
+    (start, plan, end) = found[0]
+    blank = "\n" * source.count("\n", start, end)
+    return Sources(source[:start] + blank + source[end:], source[plan : end - len(_CLOSE)])
+
+
+def _plans(source: str) -> list[tuple[int, int, int]]:
+    """Of each plan's comment: where it begins, where the plan begins, and where the comment has ended.
+
+    In one pass: a comment that is never closed is not looked into for others.
+    """
+    found: list[tuple[int, int, int]] = []
+    at = 0
+    while head := _HEAD.search(source, at):
+        close = source.find(_CLOSE, head.end())
+        if close < 0:
+            break
+        at = close + len(_CLOSE)
+        found.append((head.start(), head.end(), at))
+    return found
 
 
 def read_cuda_candidate(path: Path) -> Candidate:
@@ -48,7 +64,7 @@ def read_cuda_candidate(path: Path) -> Candidate:
         sources = split(candidate.source)
         return Candidate("cuda", Sources(sources.kernel, sources.plan).joined(), path.name)
     kernel = read_candidate(path / KERNEL_NAME, "cuda").source
-    if _COMMENT.search(kernel):
+    if _plans(kernel):
         raise CandidateError(f"{path}: has {PLAN_NAME} and another plan inside {KERNEL_NAME}: keep one")
     plan = read_candidate(path / PLAN_NAME, "cuda").source
     return Candidate("cuda", Sources(kernel, plan).joined(), path.name)

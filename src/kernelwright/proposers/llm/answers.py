@@ -1,7 +1,8 @@
 """Reads a model's answer: hostile text that may hold a source, or changes to one. Nothing of it is run or believed.
 
 No path, name or number is taken from an answer, only a source and a sentence about it. What is too long, is no text,
-or has no source in it is refused in one line.
+or has no source in it is refused in one line. Reading takes time in proportion to the length: no pattern looks at the
+same text from many places.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from kernelwright.proposers.model import Refusal
 MOST_ANSWER = 4 << 20
 MOST_EDITS = 64
 NOTE_LENGTH = 200
-_FENCE = re.compile(r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})(?P<language>[^\n`]*)$")
-_IDEA = re.compile(r"^[\s>*_#]*idea[*_]*[ \t]*:[*_]*[ \t]*(\S[^\n]*)", re.IGNORECASE | re.MULTILINE)
+_FENCE = re.compile(r"^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)(?P<language>[^\n`]*)$")
+_IDEA = re.compile(r"^(?:[^\S\n]|[>*_#])*idea[*_]*[ \t]*:[*_]*[ \t]*(\S[^\n]*)", re.IGNORECASE | re.MULTILINE)
 _COMMENT = re.compile(r"//[ \t]*(\S[^\n]*)")
 _SEARCH, _DIVIDE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
@@ -64,12 +65,17 @@ def note_of(text: str, source: str) -> str:
     return one_line(found[1], NOTE_LENGTH) if found else ""
 
 
+def _lines(text: str) -> list[str]:
+    """What an editor calls lines. `str.splitlines` would break a source at form feeds and rarer marks, too."""
+    return text.replace("\r\n", "\n").split("\n")
+
+
 def blocks(text: str) -> list[Block]:
     """Closed blocks of code. A fence is closed by one of its own kind that is at least as long."""
     found: list[Block] = []
     fence, language = "", ""
     lines: list[str] = []
-    for line in text.splitlines():
+    for line in _lines(text):
         match = _FENCE.match(line)
         if not fence:
             if match:
@@ -88,7 +94,7 @@ def find_edits(text: str) -> list[tuple[str, str]]:
     part = ""
     search: list[str] = []
     replace: list[str] = []
-    for line in text.splitlines():
+    for line in _lines(text):
         mark = line.rstrip()
         if mark == _SEARCH:
             part, search, replace = "search", [], []
@@ -129,15 +135,18 @@ def _applied(source: str, search: str, replace: str, number: int) -> str:
 
 def _loosely(source: str, search: str, replace: str, number: int) -> str:
     """As lines without the space at their ends, which models lose."""
-    wanted = [line.rstrip() for line in search.split("\n")]
-    lines = source.split("\n")
-    bare = [line.rstrip() for line in lines]
-    places = [at for at in range(len(bare) - len(wanted) + 1) if bare[at : at + len(wanted)] == wanted]
-    if len(places) != 1:
-        why = "is not in the parent" if not places else f"stands in {len(places)} places"
+    wanted, bare = _bare(search), _bare(source)
+    place = bare.find(wanted)
+    if place < 0 or bare.find(wanted, place + 1) >= 0:
+        why = "is not in the parent" if place < 0 else "stands in several places"
         raise Refusal(f"edit {number}: what it searches for {why}; repeat lines of the parent exactly")
-    (at,) = places
-    return "\n".join([*lines[:at], *replace.split("\n"), *lines[at + len(wanted) :]])
+    lines, at = source.split("\n"), bare.count("\n", 0, place)
+    return "\n".join([*lines[:at], *replace.split("\n"), *lines[at + search.count("\n") + 1 :]])
+
+
+def _bare(text: str) -> str:
+    """Each line between two breaks, so that what is found in it is whole lines."""
+    return "".join(f"\n{line.rstrip()}" for line in text.split("\n")) + "\n"
 
 
 def _whole(text: str, contract: str) -> str:
@@ -193,7 +202,7 @@ def checked_source(source: str, contract: str) -> None:
 def _outside(text: str) -> list[str]:
     """The lines that stand in no block of code."""
     lines, fence = [], ""
-    for line in text.splitlines():
+    for line in _lines(text):
         match = _FENCE.match(line)
         if match and not fence:
             fence = match["fence"]

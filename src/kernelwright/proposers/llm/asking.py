@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelwright.proposers.llm.hints import sampled
+from kernelwright.proposers.llm.shortening import is_shortened
 from kernelwright.proposers.llm.showing import shown_kernel
 from kernelwright.proposers.llm.view import Mode, PromptView, ShownDevice, ShownKernel, ShownTask, Stage
 from kernelwright.proposers.model import Operator, Parent, Request
@@ -35,7 +36,7 @@ class Ground:
         stage = stage_of(request)
         parents = tuple(self.shown(parent) for parent in request.parents)
         examples = tuple(self.shown(one) for one in request.inspirations)
-        mode = repair_mode(parents[0]) if stage is Stage.repair else _mode(request.operator, chance)
+        mode = repair_mode(parents[0]) if stage is Stage.repair else _mode(request.operator, parents, chance)
         hinted = chance.random() < HINTED
         hint = sampled(self.contract, _limit(parents), chance.getrandbits(32)) if hinted else None
         return PromptView(
@@ -66,7 +67,7 @@ def stage_of(request: Request) -> Stage:
 
 def repair_mode(subject: ShownKernel) -> Mode:
     """A long source is mended by changes: writing it out again takes minutes, and makes new mistakes."""
-    return Mode.edit if len(subject.source) > LONG else Mode.rewrite
+    return Mode.edit if len(subject.source) > LONG and _is_seen(subject) else Mode.rewrite
 
 
 def edited_parent(request: Request) -> str | None:
@@ -75,11 +76,16 @@ def edited_parent(request: Request) -> str | None:
     return request.parents[0].proposal.candidate.source if one else None
 
 
-def _mode(operator: Operator, chance: random.Random) -> Mode:
+def _is_seen(kernel: ShownKernel) -> bool:
+    """Whether a prompt shows all of it: nobody can change what he is not shown."""
+    return not is_shortened(kernel.source)
+
+
+def _mode(operator: Operator, parents: tuple[ShownKernel, ...], chance: random.Random) -> Mode:
     if operator is Operator.crossover:
         return Mode.crossover
     edited = chance.random() < EDITED  # drawn in any case: the hint does not depend on the operator
-    return Mode.edit if operator is Operator.mutate and edited else Mode.rewrite
+    return Mode.edit if operator is Operator.mutate and edited and all(map(_is_seen, parents)) else Mode.rewrite
 
 
 def _limit(parents: tuple[ShownKernel, ...]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from kernelwright.judge.words import telling
 from kernelwright.llm.model import Ask, CallFailed, FailureKind, Reply
 from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
 from kernelwright.proposers.llm.asking import Ground, edited_parent, repair_mode
 from kernelwright.proposers.llm.checks import Check, Fault, first_fault
 from kernelwright.proposers.llm.opinions import Models
 from kernelwright.proposers.llm.prompts import page, render
+from kernelwright.proposers.llm.showing import cut
 from kernelwright.proposers.llm.verifying import derived
 from kernelwright.proposers.llm.view import PromptView, ShownKernel, Stage
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal, Request
@@ -146,11 +148,11 @@ def _faulty(draft: Draft) -> ShownKernel:
         note=draft.proposal.note,
         outcome="rejected",
         fault=draft.fault.sentence,
-        evidence=draft.fault.lines,
+        evidence=cut(draft.fault.lines),
     )
 
 
 def _described(draft: Draft) -> str:
     assert draft.fault is not None
-    first = f": {draft.fault.lines[0]}" if draft.fault.lines else ""
-    return f"{draft.fault.sentence}{first}"
+    said = f": {telling(draft.fault.lines)}" if draft.fault.lines else ""
+    return f"{draft.fault.sentence}{said}"

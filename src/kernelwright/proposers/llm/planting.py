@@ -15,12 +15,12 @@ from kernelwright.contracts.cuda.source import Sources, split
 from kernelwright.proposers.llm.view import Stage
 
 Mutate = Callable[[str, random.Random], str | None]
-_LOOP = re.compile(r"(for\s*\([^;{}]*;[^;<>=]*)<(?![=<])([^;]*;)")
+_LOOP = re.compile(r"(for\s*\([^;{}]{0,400};[^;<>=]{0,400})<(?![=<])([^;]{0,400};)")
 _STATEMENT = re.compile(r"(?<=[\w)\]]);(?=[ \t]*\n)")
 _CALL = re.compile(r"\b(?:sqrtf?|expf?|rsqrtf|fmaxf?|tanhf?|logf?|exp|log)\(")
 _SUM = re.compile(r"(?<![\w.])(\w+(?:\[\w+\])?)[ \t]*\+=[ \t]*")
 _STEP = re.compile(r"\[(\w+)\](?=[ \t]*=[^=])")
-_TERM = re.compile(r"[ \t]*\+[ \t]*(?:static_cast<float>\()?eps\)?")
+_TERM = re.compile(r"(?<![ \t])[ \t]*\+[ \t]*(?:static_cast<float>\()?eps\)?")
 _SYNC = re.compile(r"^[ \t]*__syncthreads\(\);[ \t]*\n", re.M)
 
 

@@ -1,7 +1,7 @@
 """Renders prompts: template files in `prompts/`, filled from a `PromptView` and from nothing else.
 
-Text of others (a task's, a candidate's, a compiler's) is only ever a value in a template, never a template, and stands
-in a fence that it cannot close.
+Text of others (a task's, a candidate's, a compiler's, a model's) is only ever a value in a template, never a template,
+and stands in a fence that it cannot close, or as one line between backticks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kernelwright.insight.counters import symbol
 from kernelwright.judge.words import byte_count, duration
 from kernelwright.llm.model import Prompt
+from kernelwright.proposers.llm.answers import NOTE_LENGTH, one_line
+from kernelwright.proposers.llm.shortening import shortened
 from kernelwright.proposers.llm.view import PromptView
 
 HERE = Path(__file__).parent / "prompts"
@@ -43,8 +45,9 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def quoted(text: str, most: int = NOTE_LENGTH) -> str:
+    """A few words of somebody else's in a sentence: one line of code, which no backtick in it can end."""
+    return "`" + one_line(text, most).replace("`", "'") + "`"
 
 
 def _rate(value: float) -> str:
@@ -69,7 +72,8 @@ def _environment() -> Environment:
     )
     made.filters.update(
         fenced=fenced,
-        one_line=_one_line,
+        quoted=quoted,
+        shortened=shortened,
         symbol=symbol,
         bytes=byte_count,
         rate=_rate,
@@ -80,4 +84,15 @@ def _environment() -> Environment:
 
 
 def _tidy(text: str) -> str:
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    """One blank line where a template left several. What is quoted stays as it is: an edit has to repeat it exactly."""
+    kept: list[str] = []
+    fence = ""
+    for line in text.strip().split("\n"):
+        if fence:
+            fence = "" if line == fence else fence
+        elif opened := _TICKS.match(line):
+            fence = opened[0]
+        elif not line and not kept[-1]:
+            continue
+        kept.append(line)
+    return "\n".join(kept) + "\n"

@@ -7,7 +7,7 @@ as hidden is left out once more, so that a mistake elsewhere stays without effec
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.brief import brief
@@ -77,7 +77,11 @@ def fault_of(verdict: AuthorVerdict) -> str:
 
 
 def _evidence(evidence: Evidence | None) -> tuple[str, ...]:
-    lines = evidence_lines(evidence) if evidence is not None else []
+    return cut(evidence_lines(evidence)) if evidence is not None else ()
+
+
+def cut(lines: Sequence[str]) -> tuple[str, ...]:
+    """As much of a compiler's or a sanitizer's words as a prompt has room for."""
     return tuple(line[:LINE_LENGTH] for line in lines[:EVIDENCE_LINES])
 
 
