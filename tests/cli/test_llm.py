@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from kernelwright.llm import calling
 from kernelwright.proposers.llm.proposer import Means
 from kernelwright.proposers.once import Once
 from kernelwright.search import asking, session
+from kernelwright.search.events import ModelCalled, Refused
+from kernelwright.search.journal import read
+from kernelwright.search.run import look, take_up
 
 app = assembled(COMMANDS)
 
@@ -59,6 +63,22 @@ def test_a_run_says_what_it_may_cost_and_what_it_did(place: Path) -> None:
     report = json.loads(runner.invoke(app, ["runs", "show", "rmsnorm-1", "--json"]).stdout)
     assert report["calls"] == asked and report["usd"] > 0 and report["best"]["review"]
     assert (place / "runs" / "rmsnorm-1" / "candidates").is_dir()
+
+
+def test_a_journal_with_costs_below_nothing_is_gone_on_with(place: Path) -> None:
+    """As they were written down when cached tokens were taken off a prompt that they were no part of."""
+    with serving(well) as server:
+        models = ensemble(place, server.url)
+        run("optimize", "rmsnorm", "--proposer", "llm", "--ensemble", str(models), "--budget", "6evals,5usd")
+        folder = place / "runs" / "rmsnorm-1"
+        called = next(event.call for event in read(folder) if isinstance(event, ModelCalled))
+        before = look(folder).spent.usd
+        old = take_up(folder, "6evals", time.time())
+        old.append(Refused(at=time.time(), request=1, name="", why="no", member="scripted", usd=-0.4))
+        old.append(ModelCalled.model_construct(at=time.time(), call=called.model_copy(update={"usd": -0.4})))
+        old.close()
+        assert run("optimize", "--resume", "rmsnorm-1", "--budget", "12evals,5usd")[0] == 0
+    assert look(folder).spent.usd >= before > 0
 
 
 def test_a_replay_that_has_nothing_is_refused_before_the_task_is_read(place: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kernelwright.llm.config import Effort, Member
-from kernelwright.llm.model import FailureKind, Usage
+from kernelwright.llm.model import Dollars, FailureKind, Usage
 
 
 class _Value(BaseModel):
@@ -55,7 +55,7 @@ class Brought(_Value):
     again: bool = False  # whether the same request may fare better later
     retry_after: float | None = None  # seconds, as the provider asks
     usage: Usage = Field(default_factory=Usage)
-    usd: float | None = 0.0  # None: the price is unknown
+    usd: Dollars = 0.0  # None: the price is unknown
     prices: str = ""  # whose price it is
     model: str = ""  # as the provider names it
 

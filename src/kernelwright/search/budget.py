@@ -18,6 +18,8 @@ _EVALUATIONS = re.compile(r"([0-9]+)evals?")
 _MONEY = re.compile(r"([0-9]+(?:\.[0-9]+)?)usd")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])(-device)?")
 EXAMPLE = "200evals,30m,10m-device,5usd"
+MOST = 1e15  # of anything, evaluations or seconds: what is more is no limit
+SHOWN = 60  # characters of a budget, in what is said of it
 
 
 class BudgetError(KernelwrightError):
@@ -97,9 +99,11 @@ def parse(text: str) -> Budget:
     for part in text.split(","):
         name, amount = _part(part.strip(), text)
         if name in found:
-            raise BudgetError(f"budget {text!r}: limits the same thing twice; write it once, as in {EXAMPLE}")
-        if not amount > 0 or not math.isfinite(amount):
-            raise BudgetError(f"budget {text!r}: {part.strip()} leaves nothing to do; write more than 0")
+            raise _error(text, f"limits the same thing twice; write it once, as in {EXAMPLE}")
+        if not amount > 0:
+            raise _error(text, f"{_shown(part.strip())} leaves nothing to do; write more than 0")
+        if amount > MOST:
+            raise _error(text, f"{_shown(part.strip())} is more than a run can use; leave it out for no limit")
         found[name] = amount
     evaluations = found.get("evaluations")
     return Budget(
@@ -109,12 +113,20 @@ def parse(text: str) -> Budget:
 
 def _part(part: str, whole: str) -> tuple[str, float]:
     if match := _EVALUATIONS.fullmatch(part):
-        return "evaluations", int(match[1])
+        return "evaluations", float(match[1])
     if match := _MONEY.fullmatch(part):
         return "usd", float(match[1])
     if match := _TIME.fullmatch(part):
         return "device" if match[3] else "wall", float(match[1]) * UNITS[match[2]]
-    raise BudgetError(f"budget {whole!r}: cannot read {part!r}; write it as in {EXAMPLE}")
+    raise _error(whole, f"cannot read {_shown(part)!r}; write it as in {EXAMPLE}")
+
+
+def _error(whole: str, what: str) -> BudgetError:
+    return BudgetError(f"budget {_shown(whole)!r}: {what}")
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _seconds(seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,5 +103,7 @@ def _asked(wishes: Wishes) -> dict[str, Any]:
 def _at_least(wishes: object, **least: int) -> None:
     for name, wanted in least.items():
         value = getattr(wishes, name)
+        if isinstance(value, float) and not math.isfinite(value):  # a journal could not keep it
+            raise KernelwrightError(f"{name} is {value}, and has to be a number that is at least {wanted}")
         if value < wanted:
             raise KernelwrightError(f"{name} is {value}, and has to be at least {wanted}")
