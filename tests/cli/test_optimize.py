@@ -173,7 +173,14 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
         (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
         (["optimize", "--resume", "nowhere-1"], "nowhere-1: there is no such run"),
-        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave TASK and --start out"),
+        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave out TASK; --budget, --runs, --record, --replay,"),
+        (
+            ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--wait", "5"],
+            "--resume goes on with what a run began with: leave out --seed, --start and --wait; --budget, --runs, "
+            "--record, --replay, --own-oracle and --json may be given",
+        ),
+        (["optimize", "rmsnorm", "--wait", "inf"], "wait is inf, and has to be a number"),
+        (["optimize", "rmsnorm", "--budget", f"{'9' * 5000}evals"], "is more than a run can use"),
         (["runs", "show", "nowhere-1"], "nowhere-1: there is no such run"),
     ],
 )

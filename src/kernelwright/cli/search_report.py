@@ -12,7 +12,9 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import duration
+from kernelwright.search.calls import Fared, fared
 from kernelwright.search.directory import BEST
+from kernelwright.search.journal import read
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
 from kernelwright.search.summary import (
@@ -65,12 +67,14 @@ class RunReport(BaseModel):
     tokens: int = 0
     usd: float = 0.0
     unpriced_calls: int = 0
+    outcomes: dict[str, int] = {}
+    matches: dict[str, int] = {}
     leader: int | None
     best: BestReport | None
 
 
 def report(state: State, folder: Path, command: Literal["optimize", "runs show"]) -> RunReport:
-    run, stopped = state.run, state.stopped
+    run, stopped, calls = state.run, state.stopped, fared(read(folder))
     return RunReport(
         command=command,
         run=str(folder),
@@ -91,6 +95,8 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
         tokens=state.tokens,
         usd=state.spent.usd,
         unpriced_calls=state.unpriced,
+        outcomes=calls.outcomes,
+        matches=calls.matches,
         leader=state.leader,
         best=_best(state),
     )
@@ -124,6 +130,9 @@ def show(out: Console, state: State, folder: Path) -> None:
     )
     if found.calls:
         out.print(f"  {escape(money(state))}")
+        answered = Fared(found.outcomes, found.matches).line
+        if answered:
+            out.print(f"  {escape(answered)}", soft_wrap=True)
     for line in suspects(state):
         out.print(f"  [yellow]{escape(line)}[/]", soft_wrap=True)
     if found.best is None:

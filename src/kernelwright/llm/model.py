@@ -89,6 +89,15 @@ class FailureKind(StrEnum):
     not_recorded = "not_recorded"
 
 
+class Match(StrEnum):
+    """How a replay found an answer: by the very request, or by less (see `replaying`)."""
+
+    request = "request"
+    call = "call"
+    material = "material"
+    order = "order"
+
+
 class Called(BaseModel):
     """What a journal keeps of one call, a failed one too: JSON values only, and never a key."""
 
@@ -106,6 +115,7 @@ class Called(BaseModel):
     detail: str = ""
     prompt_sha256: str
     recording: str  # key of the recording of the last attempt; "" when nothing was sent
+    match: Match | None = None  # of a replay; None: somebody was asked, or nothing was found
 
     @property
     def ok(self) -> bool:
