@@ -78,7 +78,7 @@ def test_a_search_says_what_it_found_and_where(place: Path) -> None:
 
 def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: Path) -> None:
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
-    assert code == 1 and "1 evaluations, " in said and "0001  accepted" in said
+    assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
     assert "the fastest is 0001" in said and "nothing was left for its final" in said
 
 

@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.judge.words import duration
+from kernelwright.judge.words import counted, duration, shortened
+from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.search.calls import Fared, fared
 from kernelwright.search.directory import BEST
 from kernelwright.search.journal import read
@@ -125,7 +126,8 @@ def show(out: Console, state: State, folder: Path) -> None:
     found = report(state, folder, "runs show")
     out.print(f"[bold]{escape(found.task)}[/]  {escape(why_stopped(state))}", soft_wrap=True)
     out.print(
-        f"  {found.evaluations} evaluations, {duration(max(found.wall_seconds, 1e-9))}, {found.candidates} candidates, "
+        f"  {counted(found.evaluations, 'evaluation')}, {duration(max(found.wall_seconds, 1e-9))}, "
+        f"{counted(found.candidates, 'candidate')}, "
         f"{found.refused} refused before they cost anything"
     )
     if found.calls:
@@ -160,7 +162,7 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
         out.print(f"  [dim]gain[/]     {escape(best.gain_over_start)}", soft_wrap=True)
     if best.review:
         out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
-    out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
+    out.print(f"  [dim]kernel[/]   {escape(shortened(best.note, NOTE_LENGTH - 1) or best.origin)}", soft_wrap=True)
     out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
     out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
     for name in best.certificates:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kernelwright.judge.verdict import (
     BuildEvidence,
     Evidence,
@@ -13,6 +15,7 @@ from kernelwright.judge.verdict import (
     TrespassEvidence,
 )
 
+_FAULT = re.compile(r"\berror\b", re.IGNORECASE)
 SENTENCES = {
     Reason.right: "right and safe on every trial",
     Reason.does_not_build: "it does not build",
@@ -54,6 +57,14 @@ def evidence_lines(evidence: Evidence) -> list[str]:
             return [evidence.message]
 
 
+def telling(evidence: Evidence) -> str:
+    """The one line that tells most: the compiler's or the sanitizers' first error, else where it begins."""
+    lines = [line.removeprefix("| ").strip() for line in evidence_lines(evidence)]
+    tools = isinstance(evidence, BuildEvidence | SanitizerEvidence)  # a candidate may call anything an error
+    faults = [line for line in lines if tools and _FAULT.search(line)]
+    return next((line for line in (*faults, *lines) if line), "")
+
+
 def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
     index = ", ".join(map(str, evidence.index))
     lines = [
@@ -66,6 +77,20 @@ def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
     if evidence.precision:
         lines.append(f"the errors look like {evidence.precision}")
     return lines
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def shortened(text: str, most: int) -> str:
+    """In one line of at most so many characters, cut between words."""
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    words = cut.rpartition(" ")[0] if text[most - 1] != " " else cut
+    return f"{(words if len(words) > most // 2 else cut).rstrip(' ,;:')}…"
 
 
 def duration(seconds: float) -> str:

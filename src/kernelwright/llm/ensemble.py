@@ -167,7 +167,7 @@ def _client(members: Sequence[Member]) -> Transport:
     except ImportError as error:
         if not (error.name or "").startswith("pydantic_ai"):
             raise
-        raise EnsembleError("asking models needs more packages: pip install 'kernelwright[llm]'") from None
+        raise EnsembleError("asking models needs more packages: pip install -e '.[llm]' in the clone") from None
     return Client(members)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.words import counted
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _EVALUATIONS = re.compile(r"([0-9]+)evals?")
@@ -46,7 +47,7 @@ class Budget:
     def exceeded(self, spent: Spent) -> str | None:
         """Which part of it is used up, in words."""
         if self.evaluations is not None and spent.evaluations >= self.evaluations:
-            return f"{self.evaluations} evaluations"
+            return counted(self.evaluations, "evaluation")
         if self.wall is not None and spent.wall >= self.wall:
             return f"{_seconds(self.wall)} of wall time"
         if self.device is not None and spent.device >= self.device:
@@ -72,7 +73,7 @@ class Budget:
         """What remains, for people."""
         parts = []
         if self.evaluations is not None:
-            parts.append(f"{max(0, self.evaluations - spent.evaluations)} evaluations")
+            parts.append(counted(max(0, self.evaluations - spent.evaluations), "evaluation"))
         if self.wall is not None:
             parts.append(_seconds(round(max(0.0, self.wall - spent.wall))))
         if self.device is not None:
