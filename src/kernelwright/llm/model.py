@@ -57,7 +57,8 @@ class Usage:
     def whole(self) -> Usage:
         """With parts that are none added: some gateways count what was cached or thought apart from the rest."""
         read, written, cached, thought = (
-            max(0, count) for count in (self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
+            max(0, count)
+            for count in (self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
         )
         return Usage(
             read + cached if cached > read else read,

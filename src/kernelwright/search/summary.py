@@ -109,7 +109,9 @@ def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
 def money(state: State) -> str:
     """What the models took."""
     unknown = f", and {counted(state.unpriced, 'call')} without a known price" if state.unpriced else ""
-    return f"{counted(state.calls, 'call')} of models, {counted(state.tokens, 'token')}, ${state.spent.usd:.2f}{unknown}"
+    return (
+        f"{counted(state.calls, 'call')} of models, {counted(state.tokens, 'token')}, ${state.spent.usd:.2f}{unknown}"
+    )
 
 
 def reviewed(entry: Entry) -> str | None:

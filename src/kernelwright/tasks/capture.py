@@ -72,8 +72,8 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
         example = (example,)
     if not isinstance(example, list | tuple):
         raise TaskError(
-            f"the example inputs are of type {type(example).__name__}: give a tuple or list of the call's arguments, or the "
-            "tensor that is the only one"
+            f"the example inputs are of type {type(example).__name__}: give a tuple or list of the call's arguments, "
+            "or the tensor that is the only one"
         )
     tensors = tuple(value for value in example if isinstance(value, torch.Tensor))
     for value in example:
@@ -134,10 +134,9 @@ def _refuse_types(exported: Any) -> None:
 
     casts = (torch.ops.aten.to, torch.ops.aten._to_copy)
     for node in exported.graph.nodes:
-        if getattr(node.target, "overloadpacket", None) not in casts or not node.args[0].meta["val"].is_floating_point():
-            continue
-        kind = str(node.meta["val"].dtype).removeprefix("torch.")
-        raise TaskError(f"it casts a tensor to {kind}, and a task computes in the type of its inputs: leave the cast out")
+        if getattr(node.target, "overloadpacket", None) in casts and node.args[0].meta["val"].is_floating_point():
+            kind = str(node.meta["val"].dtype).removeprefix("torch.")
+            raise TaskError(f"it casts to {kind}, and a task computes in the type of its inputs: leave the cast out")
 
 
 def _cause(error: Exception) -> str:
