@@ -182,7 +182,7 @@ def _refuse_others(given: Mapping[str, Any]) -> None:
 
 def _differs(value: Any, default: Any) -> bool:
     if isinstance(value, list):
-        return tuple(value) != default
+        return bool(tuple(value) != default)
     return type(value) is not type(default) or bool(value != default)
 
 
