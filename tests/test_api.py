@@ -6,7 +6,9 @@ import inspect
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -16,7 +18,7 @@ from torch import nn
 
 import kernelwright
 from kernelwright import api
-from kernelwright.api import write_task
+from kernelwright.api import written_task
 from kernelwright.cli.optimize import optimize as command
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.proposer import Means
@@ -31,6 +33,11 @@ from tests.cli.test_optimize import Judge
 from tests.llm.scripted import serving
 from tests.proposers.llm import acting, samples
 from tests.search import toy
+
+
+def write_task(function: Callable[..., Any], example: Any, root: Path) -> Path:
+    with written_task(function, example, root) as path:
+        return path
 
 
 def rms(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -93,6 +100,13 @@ def branching(x: torch.Tensor) -> torch.Tensor:
         (branching, (torch.randn(4, 4),), "torch.export cannot write branching down"),
         (lambda x: x.add_(1), (torch.randn(4, 4),), "in place"),
         (nn.BatchNorm1d(8), (torch.randn(16, 8),), "call eval"),
+        (nn.Sequential(nn.Linear(8, 8), nn.Dropout()), (torch.randn(16, 8),), "call eval() on it first"),
+        ("softmax", (torch.randn(4, 4),), "not a value of type str; a task by its name is for the command"),
+        (3, (torch.randn(4, 4),), "give a function or a module, not a value of type int"),
+        (torch.relu, 3, "the example inputs are of type int: give a tuple or list of the call's arguments"),
+        (torch.relu, {"x": torch.randn(4, 4)}, "the example inputs are of type dict: give a tuple or list"),
+        (lambda x: x.half() * 2, (torch.randn(4, 4),), "it casts to float16"),
+        (lambda x: x.to(torch.bfloat16), (torch.randn(4, 4),), "it casts to bfloat16"),
         (lambda x: x.shape[0], (torch.randn(4, 4),), "write a task file"),
         (lambda x: x.reshape(2, 8) * 2, (torch.randn(4, 4),), "the reference raised"),
         (lambda x: x + torch.ones(4, 4), (torch.randn(4, 4),), "all sizes are fixed"),
@@ -102,8 +116,41 @@ def test_one_line_for_what_cannot_be_taken(
     tmp_path: Path, function: Callable[..., Any], example: tuple[Any, ...], said: str
 ) -> None:
     with pytest.raises(TaskError) as caught:
-        write_task(function, example, tmp_path)
+        write_task(function, example, tmp_path / "runs")
     assert said in str(caught.value) and "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_tensor_is_the_only_argument(tmp_path: Path) -> None:
+    alone, within = (write_task(torch.relu, example, tmp_path) for example in (torch.ones(8, 4), [torch.ones(8, 4)]))
+    assert alone == within and list(resolve(str(alone)).public) == [{"n0": 8, "n1": 4}]
+
+
+def test_modules_that_drop_nothing_now_and_whole_numbers_that_are_cast_are_taken(tmp_path: Path) -> None:
+    write_task(nn.Sequential(nn.Linear(8, 8), nn.Dropout()).eval(), torch.randn(16, 8), tmp_path)
+    write_task(lambda x, index: x * index.float(), (torch.randn(4, 4), torch.ones(4, 4).long()), tmp_path)
+
+
+def test_torchs_own_warnings_of_itself_are_not_ours(tmp_path: Path) -> None:
+    def warning(x: torch.Tensor) -> torch.Tensor:
+        warnings.warn("mine", FutureWarning, stacklevel=1)
+        return x * 2
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        write_task(warning, torch.randn(4, 4), tmp_path)
+    assert {str(one.message) for one in seen if one.category is FutureWarning} == {"mine"}
+
+
+def test_a_task_of_which_no_run_is_made_is_not_left_behind(toys: Path) -> None:
+    runs = toys / "new" / "runs"
+    with pytest.raises(KernelwrightError, match="unknown baseline"):
+        kernelwright.optimize(rms, EXAMPLE, baseline="magic", runs=runs)
+    assert not (toys / "new").exists()
+    found = kernelwright.optimize(rms, EXAMPLE, budget="2evals", runs=runs)
+    with pytest.raises(KernelwrightError, match="unknown baseline"):
+        kernelwright.optimize(rms, EXAMPLE, baseline="magic", runs=runs)
+    assert Path(found.task).is_file()  # it was there before
 
 
 def halved(x: torch.Tensor) -> torch.Tensor:
@@ -159,9 +206,11 @@ def test_without_a_best_it_says_why(toys: Path) -> None:
 
 def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "stop_after", 4)
-    assert "interrupted" in kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys).stopped
+    stopped = kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys)
+    assert "interrupted" in stopped.stopped and stopped.stop_reason == "interrupted"
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     found = kernelwright.optimize(resume="rms-1", runs=toys)
+    assert found.stop_reason == "budget"
     assert "the budget is used up" in found.stopped and str(look(found.run).budget) == "21evals"
     assert found.score is not None and resolve(found.task).name == "rms"
     kernelwright.optimize(resume=toys / "rms-1", budget="60evals")
@@ -195,7 +244,11 @@ def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch
     ("arguments", "options", "said"),
     [
         ((), {}, "give a function to optimize, or a run to go on with (resume)"),
-        ((rms, EXAMPLE), {"resume": "rms-1"}, "leave the function and start out"),
+        ((rms, EXAMPLE), {"resume": "rms-1"}, "leave out function and example_inputs; budget, runs, record,"),
+        ((), {"resume": "rms-1", "name": "x", "seed": 3}, "leave out name and seed; budget, "),
+        ((), {"resume": "rms-1", "wait": 5.0}, "leave out wait; "),
+        ((), {"resume": "rms-1", "baseline": ["eager"], "tell": print}, "leave out baseline; "),
+        ((), {"resume": "rms-1", "start": [], "own_oracle": True}, "rms-1: there is no such run"),
         ((), {"resume": "rms-1"}, "rms-1: there is no such run"),
         ((rms, EXAMPLE), {"budget": "soon"}, "budget 'soon'"),
         ((rms, EXAMPLE), {"baseline": "magic"}, "unknown baseline 'magic'"),
@@ -209,7 +262,11 @@ def test_one_line_for_bad_arguments(toys: Path, arguments: tuple[Any, ...], opti
     assert not list(toys.glob("rms-*"))
 
 
-COMMANDS_ALONE = {"task": "a function and an example take its place", "json": "an object comes back"}
+COMMANDS_ALONE = {
+    "context": "it knows what was given",
+    "task": "a function and an example take its place",
+    "json": "an object comes back",
+}
 PYTHONS_ALONE = {
     "function": "what a task's file says",
     "example_inputs": "its public workload",
@@ -231,7 +288,7 @@ def test_the_options_are_the_commands() -> None:
 
 
 def test_the_least_that_an_option_may_be_is_the_commands(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "write_task", lambda *_: toys / "never_read.py")
+    monkeypatch.setattr(api, "written_task", lambda *_: nullcontext(toys / "never_read.py"))
     hints = get_type_hints(command, include_extras=True)
     least = {name: hint.__metadata__[0].min for name, hint in hints.items() if hasattr(hint, "__metadata__")}
     limited = {name: minimum for name, minimum in least.items() if minimum is not None}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
+from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded
 from kernelwright.search.directory import BEST, files
 from kernelwright.search.events import Event
@@ -21,7 +24,10 @@ from kernelwright.search.proof import proof_of
 from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, carry_on, find, limit_of
 from kernelwright.search.state import State
 from kernelwright.search.summary import no_gain, suspects, why_no_best, why_stopped
-from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
+from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Optimized:
     run: Path
     task: str
     stopped: str
+    stop_reason: StopReason | None = None  # None: it was killed
     score: float | None = None
     sources: dict[str, str] = field(default_factory=dict)
     note: str = ""
@@ -66,7 +73,7 @@ class _Nobody:
 
 def optimize(
     function: Callable[..., Any] | None = None,
-    example_inputs: Sequence[Any] = (),
+    example_inputs: Sequence[Any] | torch.Tensor = (),
     *,
     name: str = "",
     direction: Literal["forward", "backward"] = "forward",
@@ -95,60 +102,88 @@ def optimize(
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
 
-    The example is the public workload; hidden ones have sizes around it. The task that was captured lies beside the
+    The example is the arguments of a call, or the tensor that is the only one. It is the public workload; hidden ones
+    have sizes around it. The task that was captured lies beside the
     runs and can be used with every command. With `resume` a run goes on, and there is no function to be given.
 
     `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
     `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
     """
+    given = dict(locals())
     root, recorded = Path(runs), Recorded(_path(record), _path(replay))
     if budget is not None:
         budgets.parse(budget)
     if resume is not None:
-        if function is not None or start:
-            raise KernelwrightError("resume goes on with what a run began with: leave the function and start out")
+        _refuse_others(given)
         folder = find(str(resume), root)
     else:
         if function is None:
             raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
         form, where = placed(contract, device)
-        path = write_task(function, example_inputs, root, name)
-        wishes = Wishes(
-            task=f"{path}:backward" if direction == "backward" else str(path),
-            proposer=proposer,
-            policy=policy,
-            contract=form,
-            device=where,
-            seed=seed,
-            plateau=plateau,
-            threads=threads,
-            baselines=_several(baseline),
-            wait=wait,
-            ahead=ahead,
-            asked=ModelWishes(
-                models=_several(models), ensemble=_path(ensemble), generation=generation, measure=measure
-            ),
-        )
         starts = [start] if isinstance(start, str | Path) else start
-        folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
+        with written_task(function, example_inputs, root, name) as path:
+            wishes = Wishes(
+                task=f"{path}:backward" if direction == "backward" else str(path),
+                proposer=proposer,
+                policy=policy,
+                contract=form,
+                device=where,
+                seed=seed,
+                plateau=plateau,
+                threads=threads,
+                baselines=_several(baseline),
+                wait=wait,
+                ahead=ahead,
+                asked=ModelWishes(
+                    models=_several(models), ensemble=_path(ensemble), generation=generation, measure=measure
+                ),
+            )
+            folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
     limit = limit_of(folder, budget)
     return _optimized(carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded), folder)
 
 
-def write_task(function: Callable[..., Any], example_inputs: Sequence[Any], root: Path, name: str = "") -> Path:
-    """The captured task as a file, named by what is in it."""
+@contextmanager
+def written_task(
+    function: Callable[..., Any], example_inputs: Sequence[Any] | torch.Tensor, root: Path, name: str = ""
+) -> Iterator[Path]:
+    """The captured task as a file, named by what is in it. Where no run is made of it, nothing of it is left."""
     from kernelwright.tasks.capture import task_text
     from kernelwright.tasks.resolve import resolve
 
     text = task_text(function, example_inputs)
     given = name or getattr(function, "__name__", type(function).__name__)
     stem = re.sub(r"\W+", "_", given, flags=re.ASCII).strip("_").lower() or "task"
-    folder = root.absolute() / "tasks" / hashlib.sha256(text.encode()).hexdigest()[:12]
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{stem}.py"
+    path = root.absolute() / "tasks" / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{stem}.py"
+    made = [folder for folder in path.parents if not folder.exists()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = not path.exists()
     path.write_text(text, encoding="utf-8")
-    resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
-    return path
+    try:
+        resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
+        yield path
+    except BaseException:
+        if new:
+            path.unlink(missing_ok=True)
+        with suppress(OSError):  # somebody else may have put something there meanwhile
+            for folder in made:
+                folder.rmdir()
+        raise
+
+
+def _refuse_others(given: Mapping[str, Any]) -> None:
+    """What is given with `resume` and would change nothing."""
+    others = (*RESUMED, "tell")
+    defaults = {name: one.default for name, one in inspect.signature(optimize).parameters.items()}
+    named = [name for name in given if name not in (*others, "resume") and _differs(given[name], defaults[name])]
+    if named:
+        raise began_with("resume", named, others)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    if isinstance(value, list):
+        return bool(tuple(value) != default)
+    return type(value) is not type(default) or bool(value != default)
 
 
 def _several(given: str | Sequence[str]) -> tuple[str, ...]:
@@ -160,7 +195,8 @@ def _path(given: str | Path | None) -> Path | None:
 
 
 def _optimized(state: State, folder: Path) -> Optimized:
-    found = Optimized(folder, state.run.task, why_stopped(state))
+    reason = state.stopped.reason if state.stopped else None
+    found = Optimized(folder, state.run.task, why_stopped(state), reason)
     if state.best is None:
         return replace(found, missing="; ".join([*why_no_best(state), *suspects(state)]))
     entry = state.entries[state.best]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -13,9 +15,13 @@ from tests.proposers.llm import acting, samples
 from kernelwright.cli import prompt
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.llm import calling
+from kernelwright.llm.model import Match
 from kernelwright.proposers.llm.proposer import Means
 from kernelwright.proposers.once import Once
 from kernelwright.search import asking, session
+from kernelwright.search.events import ModelCalled, Refused
+from kernelwright.search.journal import read
+from kernelwright.search.run import look, take_up
 
 app = assembled(COMMANDS)
 
@@ -56,9 +62,44 @@ def test_a_run_says_what_it_may_cost_and_what_it_did(place: Path) -> None:
     assert f"{asked} calls of models" in said and "reviewers found nothing dishonest" in said
     code, again = run(*command, "--replay", str(place / "tape"))
     assert code == 0 and f"{asked} calls of models" in again and len(server.seen) == asked
+    assert f"answered from recordings: {asked} by the very request\n" in again and "recordings" not in said
+    replayed = json.loads(run("runs", "show", "rmsnorm-2", "--json")[1])
+    assert replayed["outcomes"] == {"ok": asked} and replayed["matches"] == {"request": asked}
     report = json.loads(runner.invoke(app, ["runs", "show", "rmsnorm-1", "--json"]).stdout)
     assert report["calls"] == asked and report["usd"] > 0 and report["best"]["review"]
     assert (place / "runs" / "rmsnorm-1" / "candidates").is_dir()
+
+
+def test_a_journal_with_costs_below_nothing_is_gone_on_with(place: Path) -> None:
+    """As they were written down when cached tokens were taken off a prompt that they were no part of."""
+    with serving(well) as server:
+        models = ensemble(place, server.url)
+        run("optimize", "rmsnorm", "--proposer", "llm", "--ensemble", str(models), "--budget", "6evals,5usd")
+        folder = place / "runs" / "rmsnorm-1"
+        called = next(event.call for event in read(folder) if isinstance(event, ModelCalled))
+        before = look(folder).spent.usd
+        old = take_up(folder, "6evals", time.time())
+        old.append(Refused(at=time.time(), request=1, name="", why="no", member="scripted", usd=-0.4))
+        old.append(ModelCalled.model_construct(at=time.time(), call=called.model_copy(update={"usd": -0.4})))
+        old.close()
+        assert run("optimize", "--resume", "rmsnorm-1", "--budget", "12evals,5usd")[0] == 0
+    assert look(folder).spent.usd >= before > 0
+
+
+def test_a_replay_of_another_run_says_what_it_found_and_goes_on_after_it(place: Path) -> None:
+    """With another seed no call is the same. Each recording is lent once, also to a run that is gone on with."""
+    with serving(well) as server:
+        models = ensemble(place, server.url)
+        command = ["optimize", "rmsnorm", "--proposer", "llm", "--ensemble", str(models), "--generation", "4"]
+        run(*command, "--budget", "20evals", "--record", str(place / "tape"))
+    replay = ["--replay", str(place / "tape")]
+    said = run(*command, "--budget", "5evals", "--seed", "7", *replay)[1]
+    assert re.search(r"answered from recordings: \d+ by the same sources\n", said), said
+    said = run("optimize", "--resume", "rmsnorm-2", "--budget", "20evals", *replay)[1]
+    assert re.search(r"\d+ by the same sources, \d+ by order, \d+ not recorded\n", said), said
+    calls = [event.call for event in read(place / "runs" / "rmsnorm-2") if isinstance(event, ModelCalled)]
+    lent = [call.recording for call in calls if call.match in (Match.material, Match.order)]
+    assert len(lent) > 4 and len(set(lent)) == len(lent)
 
 
 def test_a_replay_that_has_nothing_is_refused_before_the_task_is_read(place: Path) -> None:

@@ -78,7 +78,7 @@ def test_a_search_says_what_it_found_and_where(place: Path) -> None:
 
 def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: Path) -> None:
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
-    assert code == 1 and "1 evaluations, " in said and "0001  accepted" in said
+    assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
     assert "the fastest is 0001" in said and "nothing was left for its final" in said
 
 
@@ -173,7 +173,14 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
         (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
         (["optimize", "--resume", "nowhere-1"], "nowhere-1: there is no such run"),
-        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave TASK and --start out"),
+        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave out TASK; --budget, --runs, --record, --replay,"),
+        (
+            ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--wait", "5"],
+            "--resume goes on with what a run began with: leave out --seed, --start and --wait; --budget, --runs, "
+            "--record, --replay, --own-oracle and --json may be given",
+        ),
+        (["optimize", "rmsnorm", "--wait", "inf"], "wait is inf, and has to be a number"),
+        (["optimize", "rmsnorm", "--budget", f"{'9' * 5000}evals"], "is more than a run can use"),
         (["runs", "show", "nowhere-1"], "nowhere-1: there is no such run"),
     ],
 )

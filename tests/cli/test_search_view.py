@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -10,10 +12,20 @@ from tests.search import toy
 from tests.search.test_policy import contested, genes, state_with
 from tests.search.test_state import evaluated
 
+from kernelwright.cli import search_report
 from kernelwright.cli.search_view import Lines, Screen, line, status, view_for
-from kernelwright.judge.verdict import Outcome
-from kernelwright.search.events import Continued, Refused, Stopped
+from kernelwright.judge.verdict import (
+    BuildEvidence,
+    Evidence,
+    JudgeEvidence,
+    MismatchEvidence,
+    Outcome,
+    ProcessEvidence,
+    Reason,
+)
+from kernelwright.search.events import Continued, Evaluated, Refused, Stopped
 from kernelwright.search.state import fold
+from kernelwright.search.summary import why_no_best
 
 
 def test_where_it_stands() -> None:
@@ -37,6 +49,104 @@ def test_events_in_a_line_each() -> None:
     assert line(Refused(at=1.0, request=1, name="x.md", why="has no code"), state) == "refused: x.md has no code"
     assert line(Stopped(at=1.0, reason="at_the_bound", detail="98%"), state) == "stopped: at the bound 98%"
     assert line(Continued(at=1.0, budget=""), state) is None
+
+
+def rejected(reason: Reason, evidence: Evidence, number: int = 1) -> Evaluated:
+    event = evaluated(number, genes(number), 2.0, outcome=Outcome.rejected)
+    verdict = event.verdict.model_copy(update={"reason": reason, "evidence": evidence})
+    return event.model_copy(update={"verdict": verdict, "provisional": None})
+
+
+MISMATCH = MismatchEvidence(
+    workload="rows=4",
+    family="normal",
+    trial=1,
+    result="out",
+    index=(0, 3),
+    expected="1.5",
+    got="nan",
+    error=None,
+    tolerance=1e-6,
+    wrong=7,
+    total=8,
+    unwritten=0,
+    precision=None,
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "evidence", "said"),
+    [
+        (Reason.judge_failed, JudgeEvidence(message="no space left"), "the judge could not do its work: no space left"),
+        (
+            Reason.does_not_build,
+            BuildEvidence(lines=("In file included from x.h:", "kernel.cpp:3:1: error: no ';'\x1b[2J", "  3 | int")),
+            "it does not build: kernel.cpp:3:1: error: no ';' [2J",
+        ),
+        (Reason.wrong, MISMATCH, "its result is wrong: out[0, 3] is nan, expected 1.5 ± 1e-06"),
+        (
+            Reason.crashed,
+            ProcessEvidence(workload="rows=4", trial=2, ending="was killed by SIGSEGV", output=("error: I am fine",)),
+            "it crashed: it was killed by SIGSEGV in trial 2 of rows=4",
+        ),
+    ],
+)
+def test_a_rejection_says_what_tells_most(reason: Reason, evidence: Evidence, said: str) -> None:
+    assert line(rejected(reason, evidence), fold([toy.started()])) == f"0001  rejected: {said}"
+
+
+def test_a_line_is_cut_between_words() -> None:
+    long = rejected(Reason.does_not_build, BuildEvidence(lines=("error: " + "word " * 100,)))
+    said = line(long, fold([toy.started()]))
+    assert said is not None and 150 < len(said) <= 160 and said.endswith("word…")
+    assert len(line(long, fold([toy.started()]), 60) or "") <= 60
+
+
+@pytest.mark.parametrize(("answer", "name"), [("", "0012.answer.cpp"), ("Idea: fast\n```\n", "0012.answer.md")])
+def test_an_answer_is_named_as_the_file_that_it_is(answer: str, name: str) -> None:
+    state = state_with(2.0)
+    entry = state.entries[1]
+    source = entry.proposal.candidate.source
+    entry.proposal = replace(entry.proposal, origin="files evolve 0012", answer=answer or source)
+    entry.request = 12
+    assert line(evaluated(1, genes(1), 2.0), state) == f"0001 ({name})  accepted, about 2.00× (provisional)"
+    entry.proposal = replace(entry.proposal, origin="tunables of 1")
+    assert line(evaluated(1, genes(1), 2.0), state) == "0001  accepted, about 2.00× (provisional)"
+
+
+def test_who_waits_for_an_answer_is_not_the_judge(capsys: pytest.CaptureFixture[str]) -> None:
+    with view_for(Console(file=io.StringIO()), quiet=False) as view:
+        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device"):
+            view.progress(said)
+    assert capsys.readouterr().err.splitlines() == [
+        "judge  opening the task",
+        "files  waiting for an answer to 0001.md",
+        "judge  waiting for the device",
+    ]
+
+
+def test_why_there_is_no_best_has_the_judges_own_failures() -> None:
+    event = rejected(Reason.judge_failed, JudgeEvidence(message="no space left\non device"))
+    state = state_with(1.0)
+    state.entries[1].verdict = event.verdict
+    assert "the judge could not do its work on 1 candidate: no space left on device" in why_no_best(state)
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ("short", "short"),
+        (("word " * 50)[:200], "word " * 39 + "word…"),
+        (("words " * 50)[:200], "words " * 32 + "words…"),
+    ],
+)
+def test_a_note_that_was_cut_off_ends_with_a_word(note: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_report, "read", lambda folder: [])
+    state = state_with(2.0, events=(contested(1, 2.0, won=True),))
+    state.entries[1].proposal = replace(state.entries[1].proposal, note=note)
+    out = io.StringIO()
+    search_report.show(Console(file=out, width=400), state, Path("run"))
+    assert f"kernel   {said}\n" in out.getvalue()
 
 
 def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:

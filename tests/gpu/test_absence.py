@@ -31,7 +31,7 @@ def test_everything_imports_and_the_extra_is_named() -> None:
     made = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr
     nvrtc, bindings = made.stdout.strip().splitlines()
-    assert nvrtc.startswith("NVRTC is missing") and nvrtc.endswith("pip install 'kernelwright[cuda]'")
+    assert nvrtc.startswith("NVRTC is missing") and nvrtc.endswith("pip install -e '.[cuda]' in the clone")
     assert bindings.startswith("CannotDecide the CUDA bindings are missing")
 
 

@@ -50,6 +50,7 @@ class Good:
     text: str | Callable[[Seen], str] = "good"
     delay: float = 0.0
     tokens: tuple[int, int] | None = (100, 50)  # None: a server that does not count
+    cached: int = 0  # as chat servers say it
     finish: str = "stop"
 
     def said(self, seen: Seen) -> str:
@@ -213,6 +214,8 @@ def _chat(now: Good, seen: Seen) -> dict[str, Any]:
     if now.tokens is not None:
         first, second = now.tokens
         answer["usage"] = {"prompt_tokens": first, "completion_tokens": second, "total_tokens": first + second}
+        if now.cached:
+            answer["usage"]["prompt_tokens_details"] = {"cached_tokens": now.cached}
     return answer
 
 

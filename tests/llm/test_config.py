@@ -92,6 +92,10 @@ def test_wrong_words_get_one_line(models: list[str], told: str) -> None:
         ('[[members]]\nprovider="openai"\nmodel="m"\napi_key="sk-1"', "members.0.api_key: Extra inputs"),
         ('[[members]]\nprovider="compatible"\nmodel="m"', "needs its base_url"),
         ('[[members]]\nprovider="openai"\nmodel="m"\ntimeout=0', "members.0.timeout"),
+        ('[[members]]\nprovider="openai"\nmodel="m"\nprice={input=inf,output=1}', "members.0.price.input"),
+        ('[[members]]\nprovider="openai"\nmodel="m"\nprice={input=1,output=nan}', "members.0.price.output"),
+        ('[[members]]\nprovider="openai"\nmodel="m"\nweight=inf', "members.0.weight"),
+        ('evaluation_usd=inf\n[[members]]\nprovider="openai"\nmodel="m"', "evaluation_usd"),
     ],
 )
 def test_a_wrong_file_gets_one_line_that_names_it(tmp_path: Path, text: str, told: str) -> None:

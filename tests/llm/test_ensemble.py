@@ -202,6 +202,17 @@ def test_a_budget_is_kept_before_a_call() -> None:
     assert "is left" in called.detail
 
 
+def test_a_server_that_counts_cached_tokens_apart_pays_nothing_back() -> None:
+    """Or a limit would be kept by calls that are said to have earned money."""
+    counted = Good(tokens=(100, 50), cached=90_000)
+    with serving(counted) as server, opened(scripted_member(server.url), limit_usd=0.3) as ensemble:
+        called = ensemble.ask(asking()).called
+        assert called.usd == pytest.approx((90_100 * 1 + 50 * 10) / 1e6) == ensemble.spent
+        assert called.usage.input_tokens == 90_100
+        outcomes = ensemble.ask_all([asking(seed=seed) for seed in range(2, 9)])
+    assert {one.kind for one in outcomes if isinstance(one, CallFailed)} == {FailureKind.over_budget}
+
+
 def test_what_was_spent_before_counts() -> None:
     with serving(Good()) as server:
         config = EnsembleConfig(members=(scripted_member(server.url),))

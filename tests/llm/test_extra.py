@@ -14,7 +14,7 @@ def test_asking_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith(("pydantic_ai", "kernelwright.llm.client"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(EnsembleError, match=r"pip install 'kernelwright\[llm\]'"):
+    with pytest.raises(EnsembleError, match=r"pip install -e '\.\[llm\]' in the clone"):
         open_ensemble(EnsembleConfig(members=(parse_member("ollama:qwen3"),)))
 
 

@@ -30,6 +30,25 @@ def test_ones_own_price_comes_first() -> None:
     assert cost(member, Usage(1_000_000, 1_000_000, 500_000)) == Cost(0.5 + 0.25 + 2, "config")
 
 
+@pytest.mark.parametrize("cached_price", [None, 0.5])
+def test_cached_tokens_that_are_counted_apart_are_paid_for_beside_the_others(cached_price: float | None) -> None:
+    """No part is larger than the whole: 100 of 20 tokens were read from a cache means 120."""
+    own = Member(provider="openai", model="gpt-4o", price=Price(input=1, output=2, cached=cached_price))
+    for member in (own, parse_member("openai:gpt-4o")):
+        apart, within = Usage(20_000, 1_000, 100_000), Usage(120_000, 1_000, 100_000)
+        assert cost(member, apart) == cost(member, within)
+        assert cost(member, Usage(0, 10, 0, 30)) == cost(member, Usage(0, 40, 0, 30))
+
+
+@given(*[st.integers(-(10**6), 10**6)] * 4)
+def test_no_count_of_tokens_earns_money(read: int, written: int, cached: int, thought: int) -> None:
+    usage = Usage(read, written, cached, thought)
+    for member in (parse_member("openai:gpt-4o"), Member(provider="ollama", model="m", price=Price(input=3, output=5))):
+        usd = cost(member, usage).usd
+        assert usd is not None and usd >= cost(member, Usage(max(read - max(cached, 0), 0), max(written, 0))).usd >= 0
+    assert usage.whole == usage.whole.whole
+
+
 def test_what_runs_here_is_free_and_what_is_unknown_is_not() -> None:
     assert cost(parse_member("ollama:qwen3"), MILLION) == Cost(0.0, "local")
     assert cost(parse_member("openai:no-such-model"), MILLION) == Cost(None, "")

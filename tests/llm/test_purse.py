@@ -21,6 +21,10 @@ def test_what_was_spent_is_counted_and_what_was_held_comes_back() -> None:
     assert purse.left == 0.25
 
 
+def test_a_journal_that_says_less_than_nothing_leaves_no_more_than_the_limit() -> None:
+    assert Purse(1.0, spent=-5.0).left == 1.0
+
+
 def test_without_a_limit_it_only_counts() -> None:
     purse = Purse(None)
     with purse.set_aside(1e9) as hold:

@@ -47,13 +47,18 @@ def test_fractions_of_seconds_read_back_the_same(seconds: float) -> None:
         ("5usd,1usd", "limits the same thing twice"),
         ("0usd", "leaves nothing to do"),
         ("5eur", "cannot read '5eur'"),
-        (f"{'9' * 400}h", "leaves nothing to do"),
+        (f"{'9' * 400}h", "9… is more than a run can use"),
+        (f"{'9' * 400}usd", "9… is more than a run can use"),
+        (f"{'9' * 400}evals", "9… is more than a run can use"),
+        (f"{'9' * 5000}evals", "9… is more than a run can use"),
+        (f"{'9' * 5000}eggs", "cannot read '999"),
     ],
 )
 def test_one_line_for_what_cannot_be_read(text: str, said: str) -> None:
     with pytest.raises(BudgetError) as caught:
         parse(text)
     assert said in str(caught.value) and "\n" not in str(caught.value) and caught.value.exit_code == 2
+    assert len(str(caught.value)) < 240
 
 
 @given(text=st.text(max_size=30))

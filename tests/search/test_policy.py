@@ -196,7 +196,7 @@ def test_nothing_is_kept_for_finals_while_nobody_is_there_to_have_one() -> None:
     assert isinstance(ask, Ask)
     assert Evaluate(number=1) in decide(state_with(waiting=1, budget="1evals,40s"), Greedy())
     (stop,) = decide(state_with(1.5, waiting=1, budget="1evals"), Greedy())
-    assert stop == Stop(reason=StopReason.budget, detail="1 evaluations")
+    assert stop == Stop(reason=StopReason.budget, detail="1 evaluation")
 
 
 def test_tunables_of_the_fastest_are_swept_once() -> None:

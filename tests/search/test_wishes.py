@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,3 +63,9 @@ def test_models_are_for_a_proposer_that_asks_them(rmsnorm: Subject) -> None:
 def test_a_number_that_makes_no_sense_is_named(name: str, value: float, least: int) -> None:
     with pytest.raises(KernelwrightError, match=f"^{name} is {value}, and has to be at least {least}$"):
         replace(WISHES, **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_a_wait_that_no_journal_can_keep_is_refused(value: float) -> None:
+    with pytest.raises(KernelwrightError, match=f"^wait is {value}, and has to be a number that is at least 0$"):
+        replace(WISHES, wait=value)

@@ -134,7 +134,7 @@ def _torch() -> Finding:
     try:
         return Finding(what="PyTorch", found=metadata.version("torch"), ok=True)
     except metadata.PackageNotFoundError:
-        return Finding(what="PyTorch", found="missing", ok=False, fix="pip install 'kernelwright[torch]'")
+        return Finding(what="PyTorch", found="missing", ok=False, fix="pip install -e '.[torch]' in the clone")
 
 
 def _compiler() -> Finding:

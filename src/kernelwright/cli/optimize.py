@@ -28,12 +28,13 @@ from kernelwright.search.session import (
     limit_of,
 )
 from kernelwright.search.state import State
-from kernelwright.search.wishes import DEFAULT_PLATEAU, ModelWishes, Wishes, placed
+from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
 
 Root = Annotated[Path, typer.Option("--runs", envvar="KERNELWRIGHT_RUNS", help="Where runs are kept.")]
 
 
 def optimize(
+    context: typer.Context,
     task: Annotated[
         str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
     ] = None,
@@ -83,8 +84,7 @@ def optimize(
         budgets.parse(budget)
     recorded = Recorded(record, replay)
     if resume is not None:
-        if task is not None or start:
-            raise KernelwrightError("--resume goes on with what a run began with: leave TASK and --start out")
+        _refuse_others(context)
         folder = find(resume, runs)
     else:
         if task is None:
@@ -115,6 +115,22 @@ def optimize(
     with view_for(out, quiet=json) as view:
         state = carry_on(folder, limit, view, own_oracle=own_oracle, recorded=recorded)
     _end(state, folder, json=json)
+
+
+def _refuse_others(context: typer.Context) -> None:
+    """What is given with --resume and would change nothing. Environment variables are not for one command alone."""
+    others = (*RESUMED, "json")
+    given = [
+        name
+        for name in context.params
+        if name not in (*others, "resume") and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise began_with("--resume", [_option(name) for name in given], [_option(name) for name in others])
+
+
+def _option(name: str) -> str:
+    return "TASK" if name == "task" else f"--{name.replace('_', '-')}"
 
 
 def _end(state: State, folder: Path, *, json: bool) -> None:

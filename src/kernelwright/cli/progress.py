@@ -26,6 +26,10 @@ class Progress:
         self._subject = subject
         self._last_line = ""
 
+    def label(self, subject: str) -> None:
+        """Whose doing is told next; what was said before is not said again."""
+        self._subject = subject
+
     def __call__(self, text: str) -> None:
         if self._quiet:
             return

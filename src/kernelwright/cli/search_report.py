@@ -11,8 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.judge.words import duration
+from kernelwright.judge.words import counted, duration, shortened
+from kernelwright.proposers.llm.answers import NOTE_LENGTH
+from kernelwright.search.calls import Fared, fared
 from kernelwright.search.directory import BEST
+from kernelwright.search.journal import read
 from kernelwright.search.proof import proof_of
 from kernelwright.search.state import State
 from kernelwright.search.summary import (
@@ -65,12 +68,14 @@ class RunReport(BaseModel):
     tokens: int = 0
     usd: float = 0.0
     unpriced_calls: int = 0
+    outcomes: dict[str, int] = {}
+    matches: dict[str, int] = {}
     leader: int | None
     best: BestReport | None
 
 
 def report(state: State, folder: Path, command: Literal["optimize", "runs show"]) -> RunReport:
-    run, stopped = state.run, state.stopped
+    run, stopped, calls = state.run, state.stopped, fared(read(folder))
     return RunReport(
         command=command,
         run=str(folder),
@@ -91,6 +96,8 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
         tokens=state.tokens,
         usd=state.spent.usd,
         unpriced_calls=state.unpriced,
+        outcomes=calls.outcomes,
+        matches=calls.matches,
         leader=state.leader,
         best=_best(state),
     )
@@ -119,11 +126,15 @@ def show(out: Console, state: State, folder: Path) -> None:
     found = report(state, folder, "runs show")
     out.print(f"[bold]{escape(found.task)}[/]  {escape(why_stopped(state))}", soft_wrap=True)
     out.print(
-        f"  {found.evaluations} evaluations, {duration(max(found.wall_seconds, 1e-9))}, {found.candidates} candidates, "
+        f"  {counted(found.evaluations, 'evaluation')}, {duration(max(found.wall_seconds, 1e-9))}, "
+        f"{counted(found.candidates, 'candidate')}, "
         f"{found.refused} refused before they cost anything"
     )
     if found.calls:
         out.print(f"  {escape(money(state))}")
+        answered = Fared(found.outcomes, found.matches).line
+        if answered:
+            out.print(f"  {escape(answered)}", soft_wrap=True)
     for line in suspects(state):
         out.print(f"  [yellow]{escape(line)}[/]", soft_wrap=True)
     if found.best is None:
@@ -151,11 +162,16 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
         out.print(f"  [dim]gain[/]     {escape(best.gain_over_start)}", soft_wrap=True)
     if best.review:
         out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
-    out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
+    out.print(f"  [dim]kernel[/]   {escape(_note(best.note) or best.origin)}", soft_wrap=True)
     out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
     out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
     for name in best.certificates:
         out.print(f"  [dim]replay[/]   kernelwright replay {escape(name)}", soft_wrap=True)
+
+
+def _note(note: str) -> str:
+    """One as long as notes may be was cut off there, within a word or not."""
+    return note if len(note) < NOTE_LENGTH else shortened(f"{note}.", NOTE_LENGTH)
 
 
 def _table(results: tuple[WorkloadResult, ...]) -> Table:

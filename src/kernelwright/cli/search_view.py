@@ -14,13 +14,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.progress import Progress
-from kernelwright.judge.verdict import Outcome, Reason
-from kernelwright.judge.words import SENTENCES
+from kernelwright.judge.words import SENTENCES, shortened, telling
+from kernelwright.proposers.files import SUFFIXES
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Reviewed, Stopped
 from kernelwright.search.state import State
 from kernelwright.search.summary import money, of_the_bound
 
 LAST = 6
+WIDTH = 160  # of a line in a pipe
+MARGIN = 20  # of a screen, for the names of what stands beside it
+ANSWERS = "files"  # the proposer whose candidates are files of somebody's
 
 
 class SearchView(Protocol):
@@ -33,11 +36,12 @@ class SearchView(Protocol):
     def progress(self, text: str) -> None: ...
 
 
-def line(event: Event, state: State) -> str | None:
+def line(event: Event, state: State, width: int = WIDTH) -> str | None:
     """What a person wants to know of an event, if anything."""
     match event:
         case Evaluated():
-            return f"{event.number:04d}  {_fared(event.verdict.verdict, event.verdict.reason, event.provisional)}"
+            name = f"{_named(event.number, state)}  "
+            return name + shortened(_fared(event), max(MARGIN, width - len(name)))
         case Contested():
             outcome = "is the new best" if event.won else "is not the best"
             return f"{event.challenger:04d}  final: {outcome}: {event.why}"
@@ -53,10 +57,22 @@ def line(event: Event, state: State) -> str | None:
     return None
 
 
-def _fared(verdict: Outcome, reason: Reason, provisional: float | None) -> str:
-    if provisional is not None:
-        return f"{verdict}, about {provisional:.2f}× (provisional)"
-    return f"{verdict}: {SENTENCES[reason]}"
+def _named(number: int, state: State) -> str:
+    """Its number, and the file that somebody put there as an answer, which has a number of its own."""
+    entry = state.entries.get(number)
+    if entry is None or entry.request is None or not entry.proposal.origin.startswith(f"{ANSWERS} "):
+        return f"{number:04d}"
+    candidate = entry.proposal.candidate
+    suffix = SUFFIXES[candidate.contract] if entry.proposal.answer == candidate.source else ".md"
+    return f"{number:04d} ({entry.request:04d}.answer{suffix})"
+
+
+def _fared(event: Evaluated) -> str:
+    verdict = event.verdict
+    if event.provisional is not None:
+        return f"{verdict.verdict}, about {event.provisional:.2f}× (provisional)"
+    why = telling(verdict.evidence) if verdict.evidence is not None else ""
+    return f"{verdict.verdict}: {SENTENCES[verdict.reason]}" + (f": {why}" if why else "")
 
 
 def status(state: State) -> list[tuple[str, str]]:
@@ -88,7 +104,6 @@ class Lines:
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
         self._progress = Progress(quiet=quiet)
-        self._progress.start("judge")
 
     def __enter__(self) -> Lines:
         return self
@@ -103,6 +118,7 @@ class Lines:
 
     def progress(self, text: str) -> None:
         if text.startswith(("waiting", "opening", "the oracle")):  # stages of every judging would drown the verdicts
+            self._progress.label(ANSWERS if text.startswith("waiting for an answer") else "judge")
             self._progress(text)
 
 
@@ -124,7 +140,7 @@ class Screen:
 
     def __call__(self, event: Event, state: State) -> None:
         self._state = state
-        said = line(event, state)
+        said = line(event, state, min(WIDTH, max(MARGIN, self._live.console.width - MARGIN)))
         if said is not None:
             self._last = [*self._last, said][-LAST:]
         self._draw()

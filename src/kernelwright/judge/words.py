@@ -59,9 +59,18 @@ def evidence_lines(evidence: Evidence) -> list[str]:
             return [evidence.message]
 
 
-def telling(lines: Sequence[str]) -> str:
+def first_error(lines: Sequence[str]) -> str:
     """The line that says what is wrong: a compiler's first error, since what stands before it says only where."""
     return next((line for line in lines if _ERROR.search(line)), lines[0])
+
+
+def telling(evidence: Evidence) -> str:
+    """The one line that tells most: the compiler's or the sanitizers' first error, else where it begins."""
+    lines = [text for line in evidence_lines(evidence) if (text := line.removeprefix("| ").strip())]
+    if not lines:
+        return ""
+    tools = isinstance(evidence, BuildEvidence | SanitizerEvidence)  # a candidate may call anything an error
+    return first_error(lines) if tools else lines[0]
 
 
 def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
@@ -76,6 +85,20 @@ def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
     if evidence.precision:
         lines.append(f"the errors look like {evidence.precision}")
     return lines
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def shortened(text: str, most: int) -> str:
+    """In one line of at most so many characters, cut between words."""
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    if len(text) <= most:
+        return text
+    cut = text[: most - 1]
+    words = cut.rpartition(" ")[0] if text[most - 1] != " " else cut
+    return f"{(words if len(words) > most // 2 else cut).rstrip(' ,;:')}…"
 
 
 def duration(seconds: float) -> str:

@@ -38,11 +38,13 @@ class Bandit:
         self._calls = 0
 
     def reward(self, member: str, gain: float, usd: float) -> None:
-        """One answer was measured, or failed with gain 0. A loss counts as no gain: nobody has to keep it."""
-        if not math.isfinite(gain) or not usd >= 0:
-            raise ValueError(f"a gain of {gain} for {usd} dollars means nothing")
+        """One answer was measured, or failed with gain 0. A loss counts as no gain: nobody has to keep it.
+
+        So does what means nothing, of gains and of dollars: a journal may hold it, and must still be gone on with.
+        """
+        gain, usd = (max(0.0, amount) if math.isfinite(amount) else 0.0 for amount in (gain, usd))
         measured = self._measured[member]
-        measured.gain += max(0.0, gain)
+        measured.gain += gain
         measured.cost += usd + self._evaluation_usd
         self._gains += gain > 0
         self._calls += 1

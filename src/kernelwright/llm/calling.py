@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from kernelwright.llm import typed
 from kernelwright.llm.config import Member
-from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, Reply, Usage
+from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, Match, Reply, Usage
 from kernelwright.llm.pacing import Pace
 from kernelwright.llm.prices import cost, upper_tokens
 from kernelwright.llm.purse import Purse
@@ -34,6 +34,7 @@ def request_for(member: Member, ask: Ask, turns: tuple[Turn, ...] | None = None,
         typed=member.typed if ask.answer else None,
         seed=ask.seed,
         attempt=attempt,
+        stage=ask.stage,
     )
 
 
@@ -121,13 +122,15 @@ class _Bill:
     usd: float | None = 0.0
     prices: str = ""
     recording: str = ""
+    match: Match | None = None
 
     def add(self, request: Request, brought: Brought) -> None:
         self.attempts += 1
         self.usage += brought.usage
         self.usd = None if self.usd is None or brought.usd is None else self.usd + brought.usd
         self.prices = brought.prices or self.prices
-        self.recording = request.key
+        self.recording = brought.recording or request.key
+        self.match = brought.match
 
     def called(self, outcome: str, detail: str) -> Called:
         return Called(
@@ -143,6 +146,7 @@ class _Bill:
             detail=" ".join(detail.split())[:DETAIL_CHARACTERS],
             prompt_sha256=self.ask.prompt.sha256,
             recording=self.recording,
+            match=self.match,
         )
 
     def failed(self, kind: FailureKind, detail: str) -> CallFailed:

@@ -142,7 +142,7 @@ def _answer(member: Member, request: Request, response: said.ModelResponse) -> B
         counted.output_tokens,
         counted.cache_read_tokens,
         counted.details.get("reasoning_tokens", 0) or counted.details.get("thoughts_tokens", 0),
-    )
+    ).whole
     if not usage.output_tokens and not usage.input_tokens:  # a server that does not count
         price = cost(member, upper_tokens(request))
     else:

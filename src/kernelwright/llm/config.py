@@ -47,7 +47,9 @@ PROVIDERS = {
 
 
 class _Given(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    """What is not finite would be none in a journal, which then could not be read."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Price(_Given):

@@ -18,7 +18,7 @@ from kernelwright.llm.purse import Purse
 from kernelwright.llm.recording import Recorder, Replayer
 from kernelwright.llm.wire import Transport
 
-MOST_THREADS = 128
+MOST_THREADS = 128  # one for a replay, whose answers may depend on the order
 Told = Callable[[Called], None]
 
 
@@ -41,6 +41,7 @@ class Ensemble:
         self._bandit = Bandit({member.name: member.weight for member in config.members}, config.evaluation_usd)
         self._lock = threading.Lock()
         self._telling = threading.RLock()
+        self._threads = MOST_THREADS if patient else 1
         self._closing = threading.Event()
         wait = self._closing.wait
         paces = {
@@ -67,7 +68,7 @@ class Ensemble:
         Members are chosen before anything is sent, so that who answers first decides nothing.
         """
         members = [self._member(ask) for ask in asks]
-        with ThreadPoolExecutor(max(1, min(len(asks), MOST_THREADS)), thread_name_prefix="llm") as pool:
+        with ThreadPoolExecutor(max(1, min(len(asks), self._threads)), thread_name_prefix="llm") as pool:
             try:
                 return list(pool.map(self._outcome, members, asks))
             except BaseException:  # an interrupt must not wait for answers
@@ -166,7 +167,7 @@ def _client(members: Sequence[Member]) -> Transport:
     except ImportError as error:
         if not (error.name or "").startswith("pydantic_ai"):
             raise
-        raise EnsembleError("asking models needs more packages: pip install 'kernelwright[llm]'") from None
+        raise EnsembleError("asking models needs more packages: pip install -e '.[llm]' in the clone") from None
     return Client(members)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from kernelwright.errors import KernelwrightError
 
@@ -52,6 +53,28 @@ class Usage:
             self.reasoning_tokens + other.reasoning_tokens,
         )
 
+    @property
+    def whole(self) -> Usage:
+        """With parts that are none added: some gateways count what was cached or thought apart from the rest."""
+        read, written, cached, thought = (
+            max(0, count)
+            for count in (self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens)
+        )
+        return Usage(
+            read + cached if cached > read else read,
+            written + thought if thought > written else written,
+            cached,
+            thought,
+        )
+
+
+def dollars(amount: float | None) -> float | None:
+    """An amount that can be one. Less than nothing counts as nothing, and what is no number as unknown."""
+    return None if amount is None or not math.isfinite(amount) else max(0.0, amount)
+
+
+Dollars = Annotated[float | None, AfterValidator(dollars)]
+
 
 class FailureKind(StrEnum):
     """Why a call brought no answer. `over_budget` and `not_recorded`: nothing was sent."""
@@ -67,6 +90,15 @@ class FailureKind(StrEnum):
     not_recorded = "not_recorded"
 
 
+class Match(StrEnum):
+    """How a replay found an answer: by the very request, or by less (see `replaying`)."""
+
+    request = "request"
+    call = "call"
+    material = "material"
+    order = "order"
+
+
 class Called(BaseModel):
     """What a journal keeps of one call, a failed one too: JSON values only, and never a key."""
 
@@ -78,12 +110,13 @@ class Called(BaseModel):
     seconds: float  # with all attempts and the waits between them
     attempts: int
     usage: Usage  # of all attempts together
-    usd: float | None  # None: the price is unknown; at most, where an attempt was cut off
+    usd: Dollars  # None: the price is unknown; at most, where an attempt was cut off
     prices: str = ""  # whose price it is: the table with its version, the configuration, or local
     outcome: Literal["ok"] | FailureKind
     detail: str = ""
     prompt_sha256: str
     recording: str  # key of the recording of the last attempt; "" when nothing was sent
+    match: Match | None = None  # of a replay; None: somebody was asked, or nothing was found
 
     @property
     def ok(self) -> bool:

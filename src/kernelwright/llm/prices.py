@@ -25,6 +25,8 @@ class Cost:
 
 
 def cost(member: Member, usage: Usage) -> Cost:
+    """Never less than nothing: where a provider's counts contradict each other, the larger reading is paid for."""
+    usage = usage.whole
     if member.price is not None:
         return Cost(_by_hand(member.price, usage), "config")
     if member.local:

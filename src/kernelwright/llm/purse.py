@@ -13,7 +13,7 @@ class Purse:
 
     def __init__(self, limit: float | None, spent: float = 0.0) -> None:
         self.limit = limit
-        self._spent = spent
+        self._spent = max(0.0, spent)
         self._set_aside = 0.0
         self._changed = threading.Condition()
 

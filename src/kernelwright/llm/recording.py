@@ -7,6 +7,7 @@ answer is the one that the run went on with.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -23,6 +24,8 @@ class Recording(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     version: int = VERSION
+    stage: str = ""  # of the ask; this and the order are for a replay that has no more to go by
+    order: float = 0.0  # larger is later: the time of recording
     request: Request
     brought: Brought
 
@@ -40,7 +43,8 @@ class Recorder:
 
     def send(self, member: Member, request: Request) -> Brought:
         brought = self._inner.send(member, request)
-        content = Recording(request=request, brought=brought).model_dump_json(indent=1)
+        kept = Recording(stage=request.stage, order=time.time(), request=request, brought=brought)
+        content = kept.model_dump_json(indent=1)
         try:
             write_whole(_path(self._folder, request), f"{content}\n".encode())
         except OSError as error:
@@ -66,7 +70,7 @@ class Replayer:
             return _missing(f"{path.name}: was not recorded")
         except (OSError, ValidationError) as error:
             return _missing(f"{path.name}: cannot be read ({type(error).__name__})")
-        if recording.version != VERSION or recording.request != request:
+        if recording.version != VERSION or recording.request.key != request.key:
             return _missing(f"{path.name}: is a recording of something else")
         return recording.brought
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kernelwright.llm.config import Effort, Member
-from kernelwright.llm.model import FailureKind, Usage
+from kernelwright.llm.model import Dollars, FailureKind, Match, Usage
 
 
 class _Value(BaseModel):
@@ -35,6 +35,7 @@ class Request(_Value):
     typed: Literal["native", "prompted"] | None
     seed: int
     attempt: int  # from 0, over retries and the one further ask: the same request may fare differently
+    stage: str = Field(default="", exclude=True)  # of the ask, for whoever keeps it; nobody is told
 
     @property
     def key(self) -> str:
@@ -55,9 +56,11 @@ class Brought(_Value):
     again: bool = False  # whether the same request may fare better later
     retry_after: float | None = None  # seconds, as the provider asks
     usage: Usage = Field(default_factory=Usage)
-    usd: float | None = 0.0  # None: the price is unknown
+    usd: Dollars = 0.0  # None: the price is unknown
     prices: str = ""  # whose price it is
     model: str = ""  # as the provider names it
+    recording: str = Field(default="", exclude=True)  # what a replay took it from, and how that was found
+    match: Match | None = Field(default=None, exclude=True)
 
     @field_validator("text", "detail", mode="after")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelwright.devices.names import device_named
@@ -35,10 +35,17 @@ DETAIL_LENGTH = 500
 
 @dataclass(frozen=True)
 class Recorded:
-    """Where calls are recorded, or answered from without asking anybody."""
+    """Where calls are recorded, or answered from without asking anybody. `used`: recordings that the run has had."""
 
     record: Path | None = None
     replay: Path | None = None
+    used: frozenset[str] = frozenset()
+
+    def after(self, events: Iterable[Event]) -> Recorded:
+        """For a run that goes on."""
+        if self.replay is None:
+            return self
+        return replace(self, used=frozenset(event.call.recording for event in events if isinstance(event, ModelCalled)))
 
     def check(self, *, asks_models: bool) -> None:
         """What is not there is said at once, before a task is read or a run is made."""
@@ -55,7 +62,7 @@ def open_models(run: Started, budget: Budget, spent: float, recorded: Recorded) 
     if run.ensemble is None:
         raise KernelwrightError("the proposer llm needs models: name some with --models or --ensemble")
     if recorded.replay is not None:
-        return replayed(run.ensemble, recorded.replay)
+        return replayed(run.ensemble, recorded.replay, recorded.used)
     return open_ensemble(run.ensemble, limit_usd=budget.usd, record=recorded.record, spent=spent)
 
 

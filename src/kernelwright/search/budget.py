@@ -12,12 +12,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.words import counted
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _EVALUATIONS = re.compile(r"([0-9]+)evals?")
 _MONEY = re.compile(r"([0-9]+(?:\.[0-9]+)?)usd")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])(-device)?")
 EXAMPLE = "200evals,30m,10m-device,5usd"
+MOST = 1e15  # of anything, evaluations or seconds: what is more is no limit
+SHOWN = 60  # characters of a budget, in what is said of it
 
 
 class BudgetError(KernelwrightError):
@@ -44,7 +47,7 @@ class Budget:
     def exceeded(self, spent: Spent) -> str | None:
         """Which part of it is used up, in words."""
         if self.evaluations is not None and spent.evaluations >= self.evaluations:
-            return f"{self.evaluations} evaluations"
+            return counted(self.evaluations, "evaluation")
         if self.wall is not None and spent.wall >= self.wall:
             return f"{_seconds(self.wall)} of wall time"
         if self.device is not None and spent.device >= self.device:
@@ -70,7 +73,7 @@ class Budget:
         """What remains, for people."""
         parts = []
         if self.evaluations is not None:
-            parts.append(f"{max(0, self.evaluations - spent.evaluations)} evaluations")
+            parts.append(counted(max(0, self.evaluations - spent.evaluations), "evaluation"))
         if self.wall is not None:
             parts.append(_seconds(round(max(0.0, self.wall - spent.wall))))
         if self.device is not None:
@@ -97,9 +100,11 @@ def parse(text: str) -> Budget:
     for part in text.split(","):
         name, amount = _part(part.strip(), text)
         if name in found:
-            raise BudgetError(f"budget {text!r}: limits the same thing twice; write it once, as in {EXAMPLE}")
-        if not amount > 0 or not math.isfinite(amount):
-            raise BudgetError(f"budget {text!r}: {part.strip()} leaves nothing to do; write more than 0")
+            raise _error(text, f"limits the same thing twice; write it once, as in {EXAMPLE}")
+        if not amount > 0:
+            raise _error(text, f"{_shown(part.strip())} leaves nothing to do; write more than 0")
+        if amount > MOST:
+            raise _error(text, f"{_shown(part.strip())} is more than a run can use; leave it out for no limit")
         found[name] = amount
     evaluations = found.get("evaluations")
     return Budget(
@@ -109,12 +114,20 @@ def parse(text: str) -> Budget:
 
 def _part(part: str, whole: str) -> tuple[str, float]:
     if match := _EVALUATIONS.fullmatch(part):
-        return "evaluations", int(match[1])
+        return "evaluations", float(match[1])
     if match := _MONEY.fullmatch(part):
         return "usd", float(match[1])
     if match := _TIME.fullmatch(part):
         return "device" if match[3] else "wall", float(match[1]) * UNITS[match[2]]
-    raise BudgetError(f"budget {whole!r}: cannot read {part!r}; write it as in {EXAMPLE}")
+    raise _error(whole, f"cannot read {_shown(part)!r}; write it as in {EXAMPLE}")
+
+
+def _error(whole: str, what: str) -> BudgetError:
+    return BudgetError(f"budget {_shown(whole)!r}: {what}")
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def _seconds(seconds: float) -> str:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from kernelwright.judge.verdict import AuthorVerdict
-from kernelwright.judge.words import SENTENCES, evidence_lines, telling
+from kernelwright.judge.words import SENTENCES, evidence_lines, first_error
 from kernelwright.proposers.model import Lesson, Operator
 from kernelwright.search.state import Entry, Standing, State
 
@@ -49,4 +49,4 @@ def _fault(verdict: AuthorVerdict) -> str:
     if verdict.hidden.failed:
         return f"{said} on sizes that are not public"
     lines = evidence_lines(verdict.evidence) if verdict.evidence is not None else []
-    return f"{said}: {telling(lines).lstrip('| ')}"[:LENGTH] if lines else said
+    return f"{said}: {first_error(lines).lstrip('| ')}"[:LENGTH] if lines else said

@@ -140,7 +140,7 @@ def _driven(run: Run, about: Subject, view: View, *, own_oracle: bool, terms: Te
     device = device_named(first.device)
     profile = device.kind == "cuda" and kind_named(first.proposer).profiled
     chosen = terms.using(first.threads, first.baselines, device, profile=profile)
-    with _models(first, run.state.budget, run.state.spent.usd, recorded) as models:
+    with _models(first, run.state.budget, run.state.spent.usd, recorded.after(read(run.folder))) as models:
         made = proposing.make(Given(first, about.task, run.folder, view.progress, models))
         if models is not None:
             keep_account(run, models, read(run.folder))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict
+from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
+from kernelwright.judge.words import counted, shortened
 from kernelwright.search.actions import Ask, StopReason
 from kernelwright.search.events import Refused
 from kernelwright.search.score import beats_bound, fraction_of_bound, most, ratio
@@ -20,7 +21,7 @@ STOPPED = {
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10
-REASON_LENGTH = 200
+CELL, REASON = 80, 200  # characters
 UNPROVED = "no candidate was right, safe and measured on every workload"
 
 
@@ -71,7 +72,7 @@ def no_gain(score: float | None, verdict: Verdict | AuthorVerdict | None) -> str
 
 def why_no_best(state: State) -> list[str]:
     """Of a run without a best: a line on why, and one on the fastest, where there is one."""
-    lines = [UNPROVED]
+    lines = [UNPROVED, *_unjudged(state)]
     if state.leader is not None:
         entry = state.entries[state.leader]
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
@@ -80,6 +81,18 @@ def why_no_best(state: State) -> list[str]:
         about = f"about {entry.provisional:.2f}× by medians, which claims nothing"
         lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
     return lines
+
+
+def _unjudged(state: State) -> list[str]:
+    """Where the judge itself failed, which is nobody's fault who wrote a kernel: how often, and why at first."""
+    failed = [
+        entry.verdict.evidence.message
+        for entry in state.entries.values()
+        if entry.verdict is not None and isinstance(entry.verdict.evidence, JudgeEvidence)
+    ]
+    if not failed:
+        return []
+    return [f"the judge could not do its work on {counted(len(failed), 'candidate')}: {shortened(failed[0], 300)}"]
 
 
 def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
@@ -97,8 +110,10 @@ def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
 
 def money(state: State) -> str:
     """What the models took."""
-    unknown = f", and {state.unpriced} calls without a known price" if state.unpriced else ""
-    return f"{state.calls} calls of models, {state.tokens:,} tokens, ${state.spent.usd:.2f}{unknown}"
+    unknown = f", and {counted(state.unpriced, 'call')} without a known price" if state.unpriced else ""
+    return (
+        f"{counted(state.calls, 'call')} of models, {counted(state.tokens, 'token')}, ${state.spent.usd:.2f}{unknown}"
+    )
 
 
 def reviewed(entry: Entry) -> str | None:
@@ -128,7 +143,7 @@ def summary(state: State, refusals: Sequence[Refused] = ()) -> str:
         f"# {run.task_name}: {run.policy} with {run.proposer} ({run.contract} on {run.device}, seed {run.seed})",
         "",
         f"- stopped: {why_stopped(state)}",
-        f"- spent: {state.spent.evaluations} evaluations, {state.spent.wall:.0f} s, "
+        f"- spent: {counted(state.spent.evaluations, 'evaluation')}, {state.spent.wall:.0f} s, "
         f"of which {state.spent.device:.0f} s with the judge; left: {state.budget.left(state.spent)}",
         *([f"- models: {money(state)}"] if state.calls else []),
         f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before they cost anything",
@@ -152,7 +167,7 @@ def summary(state: State, refusals: Sequence[Refused] = ()) -> str:
         lines += ["", f"Waiting for answers to: {', '.join(f'requests/{number:04d}.md' for number in waiting)}"]
     if refusals:
         lines += ["", "## The last answers that were refused", ""]
-        lines += [f"- request {one.request:04d}: {_words(f'{one.name} {one.why}', REASON_LENGTH)}" for one in refusals]
+        lines += [f"- request {one.request:04d}: {shortened(f'{one.name} {one.why}', REASON)}" for one in refusals]
     return "\n".join(lines) + "\n"
 
 
@@ -192,8 +207,4 @@ def _counts(state: State) -> str:
 
 
 def _cell(text: str) -> str:
-    return _words(text, 80).replace("|", "\\|")
-
-
-def _words(text: str, most: int) -> str:
-    return " ".join(text.split())[:most]
+    return shortened(text, CELL).replace("|", "\\|")

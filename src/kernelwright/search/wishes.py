@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from kernelwright.search.proposing import PROPOSERS, kind_named
 from kernelwright.search.subject import Subject
 
 DEFAULT_PLATEAU = 80
+RESUMED = ("budget", "runs", "record", "replay", "own_oracle")  # what a run that goes on may be told anew
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,17 @@ def placed(contract: str | None, device: str | None) -> tuple[str, Device]:
         chosen = device_named(device or "cpu")
         return {"cpu": "cpp", "cuda": "cuda"}[chosen.kind], chosen
     return contract, device_named(device or contract_named(contract).device)
+
+
+def began_with(resume: str, given: Sequence[str], others: Sequence[str]) -> KernelwrightError:
+    """What to say of options that a run which goes on cannot be given anew: they would change nothing."""
+    return KernelwrightError(
+        f"{resume} goes on with what a run began with: leave out {_and(given)}; {_and(others)} may be given"
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def started(wishes: Wishes, about: Subject, bounds: dict[str, float]) -> Started:
@@ -102,5 +116,7 @@ def _asked(wishes: Wishes) -> dict[str, Any]:
 def _at_least(wishes: object, **least: int) -> None:
     for name, wanted in least.items():
         value = getattr(wishes, name)
+        if isinstance(value, float) and not math.isfinite(value):  # a journal could not keep it
+            raise KernelwrightError(f"{name} is {value}, and has to be a number that is at least {wanted}")
         if value < wanted:
             raise KernelwrightError(f"{name} is {value}, and has to be at least {wanted}")

@@ -10,6 +10,7 @@ import io
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -60,10 +61,20 @@ class _Argument:
     draw: str
 
 
-def task_text(function: Callable[..., Any], example: Sequence[Any], doc: str = "") -> str:
+def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tensor, doc: str = "") -> str:
     """The task file. One line says what cannot be taken."""
     import torch
 
+    if not callable(function):
+        by_name = "; a task by its name is for the command `kernelwright optimize`" if isinstance(function, str) else ""
+        raise TaskError(f"give a function or a module, not a value of type {type(function).__name__}{by_name}")
+    if isinstance(example, torch.Tensor):
+        example = (example,)
+    if not isinstance(example, list | tuple):
+        raise TaskError(
+            f"the example inputs are of type {type(example).__name__}: give a tuple or list of the call's arguments, "
+            "or the tensor that is the only one"
+        )
     tensors = tuple(value for value in example if isinstance(value, torch.Tensor))
     for value in example:
         if not isinstance(value, torch.Tensor | int | float | bool | None):
@@ -71,7 +82,11 @@ def task_text(function: Callable[..., Any], example: Sequence[Any], doc: str = "
     if not tensors:
         raise TaskError("no example input is a tensor: give at least one")
     exported = _export(function, example, tensors)
-    changes = exported.run_decompositions({}).graph_signature  # the first form still has changes in place
+    plain = _quietly(exported.run_decompositions, {})
+    _refuse_types(exported)
+    if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
+        raise TaskError("the module drops values by chance, as in training: call eval() on it first")
+    changes = plain.graph_signature  # the first form still has changes in place
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
     return _text(exported, tensors, doc or f"{_name(function)}, captured by torch.export.")
@@ -95,7 +110,7 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
     said = io.StringIO()
     try:
         with redirect_stderr(said):  # it prints the graph of what it could not finish
-            exported = torch.export.export(Wrapped(), tensors, dynamic_shapes=(varying,))
+            exported = _quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(varying,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
         if said.getvalue():
             error.add_note(said.getvalue())
@@ -104,6 +119,24 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
         ) from error
     sys.stderr.write(said.getvalue())
     return exported
+
+
+def _quietly(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Without what torch warns of in its own use of itself."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
+        return call(*arguments, **options)
+
+
+def _refuse_types(exported: Any) -> None:
+    """A reference is also run in higher precision, which a cast inside of it would undo."""
+    import torch
+
+    casts = (torch.ops.aten.to, torch.ops.aten._to_copy)
+    for node in exported.graph.nodes:
+        if getattr(node.target, "overloadpacket", None) in casts and node.args[0].meta["val"].is_floating_point():
+            kind = str(node.meta["val"].dtype).removeprefix("torch.")
+            raise TaskError(f"it casts to {kind}, and a task computes in the type of its inputs: leave the cast out")
 
 
 def _cause(error: Exception) -> str:

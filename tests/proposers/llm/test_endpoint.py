@@ -15,7 +15,7 @@ import pytest
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.llm.purse import Purse
-from kernelwright.llm.replaying import SeedReplayer
+from kernelwright.llm.replaying import NearestReplayer
 from kernelwright.search.asking import keep_account
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import ModelCalled, Refused
@@ -116,7 +116,7 @@ def test_a_recorded_run_is_replayed_without_anybody(tmp_path: Path) -> None:
         first = drive(begin(tmp_path / "a"), models)
         config = models.config
     asked = len(server.seen)
-    replayed = Ensemble(config, SeedReplayer(tape), Purse(None), patient=False)
+    replayed = Ensemble(config, NearestReplayer(tape), Purse(None), patient=False)
     second = drive(begin(tmp_path / "b"), replayed)
     assert toy.essence(second) == toy.essence(first) and len(server.seen) == asked
     assert second.spent.usd == pytest.approx(first.spent.usd)
@@ -129,7 +129,7 @@ def test_a_replay_on_another_machine_takes_the_same_answers(tmp_path: Path) -> N
     with serving(well) as server, opened(member(server), record=tape) as models:
         first = drive(begin(tmp_path / "a"), models, "20evals")
         config = models.config
-    replayed = Ensemble(config, SeedReplayer(tape), Purse(None), patient=False)
+    replayed = Ensemble(config, NearestReplayer(tape), Purse(None), patient=False)
     second = drive(begin(tmp_path / "b"), replayed, "20evals", toy.ToyJudge(noise=0.02))
     translated = [
         [entry.proposal.candidate.id for entry in state.entries.values() if entry.proposal.origin == "llm translate"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelwright.errors import CannotDecide
 
-INSTALL = "pip install 'kernelwright[cuda]'"
+INSTALL = "pip install -e '.[cuda]' in the clone"
 
 
 class CudaFailure(Exception):  # noqa: N818 - it names what the driver said

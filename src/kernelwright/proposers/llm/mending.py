@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from kernelwright.judge.words import telling
+from kernelwright.judge.words import first_error
 from kernelwright.llm.model import Ask, CallFailed, FailureKind, Reply
 from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
 from kernelwright.proposers.llm.asking import Ground, edited_parent, repair_mode
@@ -154,5 +154,5 @@ def _faulty(draft: Draft) -> ShownKernel:
 
 def _described(draft: Draft) -> str:
     assert draft.fault is not None
-    said = f": {telling(draft.fault.lines)}" if draft.fault.lines else ""
+    said = f": {first_error(draft.fault.lines)}" if draft.fault.lines else ""
     return f"{draft.fault.sentence}{said}"
