@@ -83,7 +83,8 @@ def _compile(source: Path, flags: tuple[str, ...], target: Path) -> None:
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
-            first = next((line for line in result.stderr.splitlines() if "error" in line), result.stderr.strip())
+            lines = [line for line in result.stderr.splitlines() if not line.startswith("collect2:")]  # it says nothing
+            first = next((line for line in lines if "error" in line or "failed" in line), result.stderr.strip())
             raise CannotDecide(f"cannot compile our own {source.name} with {compiler()}: {first}")
         write_whole(target, partial.read_bytes(), mode=0o755)
     except OSError as error:
