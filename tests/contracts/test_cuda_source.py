@@ -49,7 +49,7 @@ def test_a_source_has_one_plan(source: str, message: str) -> None:
 def test_plans_that_are_never_closed_are_found_out_quickly() -> None:
     with pytest.raises(CandidateError, match="no plan"):
         quickly(split, long("/* plan.py\n"))
-    assert quickly(split, f"{long('/* plan.py ')}\n{Sources(KERNEL, PLAN).joined()}").plan == PLAN
+    assert quickly(split, f"{long('/* plan.py ')}.\n{Sources(KERNEL, PLAN).joined()}").plan == PLAN
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
