@@ -24,12 +24,10 @@ from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.cuda.source import KERNEL_NAME, PLAN_NAME, split
 from kernelwright.errors import KernelwrightError
 from kernelwright.search.events import Abandoned, Answered, Contested, Evaluated, Event, Planned, Proposed, Stopped
-from kernelwright.search.journal import last_refusals
 from kernelwright.search.state import Entry, State
 from kernelwright.search.summary import summary
 
 BEST, CANDIDATES, SUMMARY = "best", "candidates", "summary.md"
-REFUSALS = 5
 
 
 class Directory:
@@ -141,7 +139,7 @@ class Directory:
             shutil.rmtree(self.folder / BEST)
 
     def _summary(self, state: State) -> None:
-        _write(self.folder / SUMMARY, summary(state, last_refusals(self.folder, REFUSALS)))
+        _write(self.folder / SUMMARY, summary(state))
 
 
 @contextmanager

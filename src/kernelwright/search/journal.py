@@ -9,18 +9,16 @@ any time.
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.events import VERSION, Event, Refused, event_of
+from kernelwright.search.events import VERSION, Event, event_of
 
 NAME, LOCK_NAME = "journal.db", "journal.lock"
 _SCHEMA = """
@@ -107,20 +105,6 @@ class _Syncing:
 
 def read(folder: Path) -> Iterator[Event]:
     """The events of a run that may be under way, without being in its way."""
-    with _opened(folder) as database:
-        yield from _events(database, folder)
-
-
-def last_refusals(folder: Path, count: int) -> list[Refused]:
-    """Those that a person is told of, which a state only counts; the oldest of them first."""
-    with _opened(folder) as database:
-        latest_first = _events(database, folder, "WHERE kind = 'refused' ORDER BY number DESC")
-        told = (one for one in latest_first if isinstance(one, Refused) and one.duplicate_of is None)
-        return list(itertools.islice(told, count))[::-1]
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
     if not (folder / NAME).is_file():
         raise JournalError(f"{folder}: is not a run, since it has no {NAME}")
     try:
@@ -130,7 +114,7 @@ def _opened(folder: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
     try:
-        yield database
+        yield from _events(database, folder)
     finally:
         database.close()
 
@@ -157,9 +141,9 @@ def _locked(folder: Path) -> int:
     return handle
 
 
-def _events(database: sqlite3.Connection, folder: Path, chosen: str = "ORDER BY number") -> Iterator[Event]:
+def _events(database: sqlite3.Connection, folder: Path) -> Iterator[Event]:
     try:
-        for number, version, body in database.execute(f"SELECT number, version, body FROM events {chosen}"):
+        for number, version, body in database.execute("SELECT number, version, body FROM events ORDER BY number"):
             yield _event(folder, number, version, body)
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None

@@ -7,6 +7,7 @@ answer and of an evaluation that went on side by side may come in either order.
 from __future__ import annotations
 
 import bisect
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -34,6 +35,7 @@ from kernelwright.search.events import (
 )
 from kernelwright.search.reach import Reach
 
+REFUSALS = 5  # how many of the last are kept
 RANKED = 64  # how many of the fastest are kept in order
 IMPROVEMENT = 1.01  # by how much the fastest must be beaten for a search to count as moving
 
@@ -94,6 +96,7 @@ class State:
     starts: tuple[int, ...] = ()
     requests: int = 0
     refused: int = 0
+    refusals: deque[Refused] = field(default_factory=lambda: deque(maxlen=REFUSALS))  # those that people are told of
     barren: int = 0  # answers in a row that brought nothing new
     evaluated: int = 0
     moved_at: int = 0  # how many had been evaluated when the search last moved
@@ -155,6 +158,8 @@ class State:
                 self._proposed(event)
             case Refused():
                 self.refused += 1
+                if event.duplicate_of is None:
+                    self.refusals.append(event)
             case Answered():
                 self.barren = 0 if event.taken else self.barren + 1
                 self.over = event.over

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
 from kernelwright.judge.words import counted, shortened
 from kernelwright.search.actions import Ask, StopReason
-from kernelwright.search.events import Refused
 from kernelwright.search.score import beats_bound, fraction_of_bound, most, ratio
 from kernelwright.search.state import Entry, Standing, State
 
@@ -136,8 +134,7 @@ def suspects(state: State) -> list[str]:
     ]
 
 
-def summary(state: State, refusals: Sequence[Refused] = ()) -> str:
-    """`refusals`: the last few, which a state does not keep."""
+def summary(state: State) -> str:
     run = state.run
     lines = [
         f"# {run.task_name}: {run.policy} with {run.proposer} ({run.contract} on {run.device}, seed {run.seed})",
@@ -165,9 +162,10 @@ def summary(state: State, refusals: Sequence[Refused] = ()) -> str:
     waiting = [action.request for action in state.pending.values() if isinstance(action, Ask)]
     if waiting and not run.lockstep:
         lines += ["", f"Waiting for answers to: {', '.join(f'requests/{number:04d}.md' for number in waiting)}"]
-    if refusals:
+    if state.refusals:
         lines += ["", "## The last answers that were refused", ""]
-        lines += [f"- request {one.request:04d}: {shortened(f'{one.name} {one.why}', REASON)}" for one in refusals]
+        told = ((one.request, shortened(f"{one.name} {one.why}", REASON)) for one in state.refusals)
+        lines += [f"- request {request:04d}: {why}" for request, why in told]
     return "\n".join(lines) + "\n"
 
 
