@@ -135,6 +135,8 @@ def test_public_speed_does_not_win_where_hidden_workloads_lose() -> None:
     lost = decide(verdict(9.0, 9.0, 9.0, hidden=1.0), reigning)
     assert not lost.won and "hidden" in lost.why and lost.ratio is not None and lost.ratio.low > 1
     assert decide(verdict(9.0, 9.0, 9.0, hidden=1.99), reigning).won  # which may as well be as fast
+    assert decide(verdict(2.0, 2.0, 2.0, hidden=1.0), reigning).lucky
+    assert not decide(verdict(2.5, 2.5, 2.5, hidden=0.2), reigning).lucky  # it is faster where it seemed so
 
 
 def test_noise_and_faults_never_win() -> None:

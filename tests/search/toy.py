@@ -122,7 +122,7 @@ class ToyJudge:
         if self.seconds:
             time.sleep(self.seconds)
         genes = genes_of(candidate)
-        draw = random.Random(f"{candidate.id} {settings.public_only} {settings.hidden_of}")
+        draw = random.Random(f"{candidate.id} {settings.public_only}{settings.hidden_of}")
         labels = [("a", False), ("b", False), *([] if settings.public_only else [("c", True)])]
         factors = [(label, speed(genes) * math.exp(draw.gauss(0, self.noise)), hidden) for label, hidden in labels]
         outcome = Outcome.rejected if is_wrong(genes) else Outcome.accepted

@@ -27,6 +27,7 @@ class Decision:
     score: float | None
     incumbent_score: float | None = None
     ratio: IntervalValue | None = None
+    lucky: bool = False  # it is not even faster on public workloads, where it had seemed so
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
         return _without_the_best(challenger, _why(incumbent), paired)
     if other is None or paired is None:
         return Decision(False, "the machine is too noisy to tell it from the reigning best", value, other)
+    seen = ratio(challenger, incumbent, hidden=False)
+    lucky = seen is not None and seen.low <= 1
     if paired.low <= 1:
-        return Decision(False, "not faster than the reigning best by the whole interval", value, other, paired)
+        return Decision(False, "not faster than the reigning best by the whole interval", value, other, paired, lucky)
     unseen = ratio(challenger, incumbent, hidden=True)
     if unseen is not None and unseen.high < 1:
         return Decision(False, "slower than the reigning best on hidden workloads", value, other, paired)

@@ -262,6 +262,7 @@ class Driver:
                 incumbent_score=decision.incumbent_score,
                 incumbent_lost=_lost(final.incumbent),
                 ratio=decision.ratio,
+                lucky=decision.lucky,
                 won=decision.won,
                 why=decision.why,
                 certificates=final.challenger.certificates,

@@ -138,6 +138,7 @@ class Contested(Happened):
     incumbent_score: float | None = None  # on the challenger's hidden workloads, so that no certificate has it
     incumbent_lost: str = ""  # why the reigning best was rejected when it was judged again
     ratio: IntervalValue | None = None
+    lucky: bool = False
     won: bool
     why: str
     certificates: tuple[str, ...] = ()

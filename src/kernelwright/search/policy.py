@@ -28,7 +28,7 @@ AT_BOUND = 0.97
 INSPIRATIONS = 5  # right kernels that are shown beside the parents
 REPAIR_EVERY = 3  # requests, once something is right
 RECENT = 12  # candidates after which a rejected one is left alone
-TAIL = 3  # finals that told no difference, after which nobody slower has one
+TAIL = 3  # finals that showed a time to be luck, after which nobody who seemed slower has one
 
 
 class Policy(Protocol):
@@ -146,18 +146,18 @@ def _idle(state: State, challenger: int) -> bool:
 def contender(state: State, *, again: bool = True) -> int | None:
     """The fastest that may be faster than the reigning best, as far as is known, and could have a final.
 
-    After a few that could not be told from the best, those that are slower still are left alone. `again`: a final that
+    After a few whose times were luck, those that seemed slower still are left alone. `again`: a final that
     told nothing may be repeated at once; else something is evaluated first, for the machine to calm down.
     """
     best = state.entries[state.best].provisional if state.best is not None else None
-    ties = 0
+    lucky = 0
     for _, number in state.ranking:
         entry = state.entries[number]
-        if number == state.best or ties >= TAIL or (best is not None and (entry.provisional or 0.0) <= best):
+        if number == state.best or lucky >= TAIL or (best is not None and (entry.provisional or 0.0) <= best):
             return None
         if _may_contest(entry) and (again or entry.contests == 0 or state.evaluated > entry.contested_at):
             return number
-        ties += entry.tied
+        lucky += entry.lucky
     return None
 
 

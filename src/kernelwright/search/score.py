@@ -87,9 +87,9 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
 
 
 def ratio(
-    challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdict, *, hidden: bool = False
+    challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdict, *, hidden: bool | None = None
 ) -> IntervalValue | None:
-    """How many times faster than the incumbent, over the workloads that both met, or the hidden ones of them alone.
+    """How many times faster than the incumbent, over the workloads that both met, or the hidden or public ones of them.
 
     Each was timed in the same blocks as the same baseline, so that what the machine did meanwhile cancels. The two
     speedups are independent; their intervals add in quadrature, on a logarithmic scale.
@@ -97,7 +97,7 @@ def ratio(
     theirs = {(r.label, r.hidden): r for r in incumbent.workloads}
     logs = []
     for result in challenger.workloads:
-        if hidden and not result.hidden:
+        if hidden is not None and result.hidden is not hidden:
             continue
         other = theirs.get((result.label, result.hidden))
         pair = _same_baseline(result, other) if other else None

@@ -65,7 +65,7 @@ class Entry:
     contests: int = 0
     contested_at: int = 0  # how many candidates had been evaluated by then
     open: bool = True  # whether a final may tell something new: it had none, or none that told
-    tied: bool = False  # neither faster nor slower than the best of before, as far as a final could tell
+    lucky: bool = False  # its final did not confirm that it is faster than the best on public workloads
     children: int = 0
     swept: bool = False
     mended: bool = False  # whether its repair was asked for
@@ -235,7 +235,7 @@ class State:
         self._judged(entry, event.verdict, event.provisional, event.certificates)
         entry.score, entry.ratio = event.score, event.ratio
         entry.open = not event.won and (event.score is None or (event.incumbent is not None and event.ratio is None))
-        entry.tied = event.ratio is not None and event.ratio.low <= 1 <= event.ratio.high
+        entry.lucky = event.lucky
         if event.incumbent is not None and event.incumbent_lost:
             self._dethroned(self.entries[event.incumbent], event.incumbent_lost)
         if event.won:
