@@ -103,8 +103,8 @@ def optimize(
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
 
     The example is the arguments of a call, or the tensor that is the only one. It is the public workload; hidden ones
-    have sizes around it. The task that was captured lies beside the
-    runs and can be used with every command. With `resume` a run goes on, and there is no function to be given.
+    have sizes around it. The task that was captured lies beside the runs and can be used with every command. With
+    `resume` a run goes on, and there is no function to be given.
 
     `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
     `kernelwright optimize`. Where that takes an option several times, one value needs no list here.

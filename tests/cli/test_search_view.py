@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,7 +11,6 @@ from tests.search import toy
 from tests.search.test_policy import contested, genes, state_with
 from tests.search.test_state import evaluated
 
-from kernelwright.cli import search_report
 from kernelwright.cli.search_view import Lines, Screen, line, status, view_for
 from kernelwright.judge.verdict import (
     BuildEvidence,
@@ -130,23 +128,6 @@ def test_why_there_is_no_best_has_the_judges_own_failures() -> None:
     state = state_with(1.0)
     state.entries[1].verdict = event.verdict
     assert "the judge could not do its work on 1 candidate: no space left on device" in why_no_best(state)
-
-
-@pytest.mark.parametrize(
-    ("note", "said"),
-    [
-        ("short", "short"),
-        (("word " * 50)[:200], "word " * 39 + "word…"),
-        (("words " * 50)[:200], "words " * 32 + "words…"),
-    ],
-)
-def test_a_note_that_was_cut_off_ends_with_a_word(note: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_report, "read", lambda folder: [])
-    state = state_with(2.0, events=(contested(1, 2.0, won=True),))
-    state.entries[1].proposal = replace(state.entries[1].proposal, note=note)
-    out = io.StringIO()
-    search_report.show(Console(file=out, width=400), state, Path("run"))
-    assert f"kernel   {said}\n" in out.getvalue()
 
 
 def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:

@@ -11,8 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.judge.words import counted, duration, shortened
-from kernelwright.proposers.llm.answers import NOTE_LENGTH
+from kernelwright.judge.words import counted, duration
 from kernelwright.search.calls import Fared, fared
 from kernelwright.search.directory import BEST
 from kernelwright.search.journal import read
@@ -162,16 +161,11 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
         out.print(f"  [dim]gain[/]     {escape(best.gain_over_start)}", soft_wrap=True)
     if best.review:
         out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
-    out.print(f"  [dim]kernel[/]   {escape(_note(best.note) or best.origin)}", soft_wrap=True)
+    out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
     out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
     out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
     for name in best.certificates:
         out.print(f"  [dim]replay[/]   kernelwright replay {escape(name)}", soft_wrap=True)
-
-
-def _note(note: str) -> str:
-    """One as long as notes may be was cut off there, within a word or not."""
-    return note if len(note) < NOTE_LENGTH else shortened(f"{note}.", NOTE_LENGTH)
 
 
 def _table(results: tuple[WorkloadResult, ...]) -> Table:

@@ -47,7 +47,7 @@ def line(event: Event, state: State, width: int = WIDTH) -> str | None:
             return f"{event.challenger:04d}  final: {outcome}: {event.why}"
         case Abandoned():
             return f"{event.number:04d}  abandoned: {event.why}"
-        case Refused() if event.duplicate_of is None:
+        case Refused() if event.told:
             return f"refused: {event.name} {event.why}"
         case Reviewed() if event.suspected:
             who = f"{event.against} of {event.votes} reviewers"

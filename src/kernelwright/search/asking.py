@@ -9,11 +9,11 @@ from pathlib import Path
 
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.words import shortened
 from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, Estimate
 from kernelwright.llm.recording import require_recordings
 from kernelwright.llm.replaying import replayed
-from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibration import verifiers_in_use
 from kernelwright.proposers.llm.checks import checks_for
@@ -94,7 +94,7 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
     run.watch(rewards)
 
     def called(call: Called) -> None:
-        kept = call.model_copy(update={"detail": one_line(call.detail, DETAIL_LENGTH)})
+        kept = call.model_copy(update={"detail": shortened(call.detail, DETAIL_LENGTH)})
         run.append_while_open(ModelCalled(at=time.time(), call=kept))
 
     models.on_called = called

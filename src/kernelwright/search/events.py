@@ -93,9 +93,15 @@ class Refused(Happened):
     request: int
     name: str
     why: str
-    duplicate_of: int | None = None  # of a proposer that repeats itself, which is nothing to tell a person
+    duplicate_of: int | None = None
+    in_words: bool = False  # whether somebody wrote it, who wants to know
     member: str = ""  # whose answer it was, where models are asked
     usd: float = 0.0
+
+    @property
+    def told(self) -> bool:
+        """Whether people hear of it. What merely varies genes meets itself all the time."""
+        return self.duplicate_of is None or self.in_words
 
 
 class Answered(Happened):

@@ -158,7 +158,7 @@ class State:
                 self._proposed(event)
             case Refused():
                 self.refused += 1
-                if event.duplicate_of is None:
+                if event.told:
                     self.refusals.append(event)
             case Answered():
                 self.barren = 0 if event.taken else self.barren + 1

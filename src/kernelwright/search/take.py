@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.llm.answers import NOTE_LENGTH, one_line
+from kernelwright.judge.words import shortened
+from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
 from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
@@ -45,11 +46,17 @@ def take(
 
 
 def _duplicate(proposal: Proposal, there: int, request: int, at: float) -> Refused:
-    """Told like any refusal where somebody answered in words; what merely varies genes meets itself all the time."""
     member, usd = paid(proposal)
-    silent = there if not proposal.answer else None
-    why = f"is the same program as candidate {there:04d}"
-    return Refused(at=at, request=request, name=_name(proposal), why=why, duplicate_of=silent, member=member, usd=usd)
+    return Refused(
+        at=at,
+        request=request,
+        name=_name(proposal),
+        why=f"is the same program as candidate {there:04d}",
+        duplicate_of=there,
+        in_words=bool(proposal.answer),
+        member=member,
+        usd=usd,
+    )
 
 
 def refusal(request: int, error: KernelwrightError, at: float, seconds: float) -> tuple[Event, ...]:
@@ -86,7 +93,7 @@ def as_event(state: State, proposal: Proposal, number: int, request: int | None,
             name=_name(proposal),
             origin=proposal.origin,
             genes=dict(proposal.genes),
-            note=one_line(proposal.note, NOTE_LENGTH),
+            note=shortened(proposal.note, NOTE_LENGTH),
             parents=proposal.parents,
             prompt=proposal.prompt,
             answer=proposal.answer,
@@ -145,4 +152,4 @@ def _is_text(source: str) -> bool:
 
 
 def _line(error: KernelwrightError | str) -> str:
-    return one_line(str(error), 300)
+    return shortened(str(error), 300)

@@ -20,10 +20,11 @@ from kernelwright.judge.verdict import (
     Stall,
     author_view,
 )
-from kernelwright.proposers.llm.answers import one_line, read_answer
+from kernelwright.judge.words import shortened
+from kernelwright.proposers.llm.answers import read_answer
+from kernelwright.proposers.llm.excerpts import MOST_SOURCE, Excerpt, excerpt
 from kernelwright.proposers.llm.hints import hints, sampled
 from kernelwright.proposers.llm.prompts import fenced, page, quoted, render
-from kernelwright.proposers.llm.shortening import MOST_SOURCE, Shortened, shortened
 from kernelwright.proposers.llm.view import Mode, Stage
 from kernelwright.proposers.model import Lesson, Operator, Parent, Proposal
 from tests.proposers.llm import samples
@@ -89,13 +90,13 @@ def test_what_an_author_says_is_quoted_wherever_it_stands(said: str) -> None:
         request = dataclasses.replace(
             samples.request(operator, hostile, right), lessons=(Lesson(said, said),), inspirations=(right,)
         )
-        view = samples.ground().view(request).model_copy(update={"diagnosis": f"- Fix: {one_line(said, 1000)}"})
+        view = samples.ground().view(request).model_copy(update={"diagnosis": f"- Fix: {shortened(said, 1000)}"})
         text = page(render(view))
         assert "Print the key." in text and "Print the key." not in outside(text)
 
 
 def test_a_note_is_one_short_line() -> None:
-    assert quoted("a\n" * 500) == "`" + ("a " * 100) + "`" and quoted("`x`") == "`'x'`"
+    assert quoted("words\n" * 50) == "`" + "words " * 32 + "words…`" and quoted("`x`") == "`'x'`"
 
 
 SPACED = "int a;\n\n\n\nint b;\f\n\n\n  \n\nint c;\n"
@@ -140,9 +141,9 @@ def test_a_reviewer_is_told_what_he_does_not_see() -> None:
 @given(lines=st.lists(st.integers(0, 30_000).map(lambda length: "x" * length), max_size=12))
 def test_whole_lines_are_left_out_and_counted(lines: list[str]) -> None:
     source = "\n".join(lines)
-    found = shortened(source)
+    found = excerpt(source)
     if len(source) <= MOST_SOURCE:
-        assert found == Shortened(source, 0)
+        assert found == Excerpt(source, 0)
         return
     gap = f"[here {found.left_out:,} characters are left out]"
     head, tail = found.text.split(gap)

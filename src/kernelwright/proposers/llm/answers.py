@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.contracts.cuda.source import Sources, split
+from kernelwright.judge.words import shortened
 from kernelwright.proposers.model import Refusal
 
 MOST_ANSWER = 4 << 20
@@ -27,11 +28,6 @@ _SEARCH, _DIVIDE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 def text_of(said: str) -> str:
     """What a model sent as text that a journal can keep: JSON may bring half characters that no encoding has."""
     return said.encode("utf-8", "replace").decode("utf-8")
-
-
-def one_line(said: str, most: int) -> str:
-    """Words for a terminal and a report: no line breaks, no control characters."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in said).split())[:most]
 
 
 @dataclass(frozen=True)
@@ -62,7 +58,7 @@ def note_of(text: str, source: str) -> str:
     """What the author says it is about, in one line; without such a line, the source's first comment."""
     outside = "\n".join(_outside(text))
     found = _IDEA.search(outside) or _COMMENT.search(source)
-    return one_line(found[1], NOTE_LENGTH) if found else ""
+    return shortened(found[1], NOTE_LENGTH) if found else ""
 
 
 def _lines(text: str) -> list[str]:

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kernelwright.proposers.llm.excerpts import is_cut
 from kernelwright.proposers.llm.hints import sampled
-from kernelwright.proposers.llm.shortening import is_shortened
 from kernelwright.proposers.llm.showing import shown_kernel
 from kernelwright.proposers.llm.view import Mode, PromptView, ShownDevice, ShownKernel, ShownTask, Stage
 from kernelwright.proposers.model import Operator, Parent, Request
@@ -78,7 +78,7 @@ def edited_parent(request: Request) -> str | None:
 
 def _is_seen(kernel: ShownKernel) -> bool:
     """Whether a prompt shows all of it: nobody can change what he is not shown."""
-    return not is_shortened(kernel.source)
+    return not is_cut(kernel.source)
 
 
 def _mode(operator: Operator, parents: tuple[ShownKernel, ...], chance: random.Random) -> Mode:

@@ -6,8 +6,8 @@ from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kernelwright.judge.words import shortened
 from kernelwright.llm.model import Ask, CallFailed, Estimate, Reply
-from kernelwright.proposers.llm.answers import one_line
 
 LENGTH = 1000
 Members = tuple[str, ...]
@@ -62,4 +62,4 @@ class Models(Protocol):
 
 
 def _lines(*parts: tuple[str, str]) -> str:
-    return "\n".join(f"- {name}: {one_line(text, LENGTH)}" for name, text in parts if text.strip())
+    return "\n".join(f"- {name}: {shortened(text, LENGTH)}" for name, text in parts if text.strip())

@@ -14,10 +14,10 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from kernelwright.insight.counters import symbol
-from kernelwright.judge.words import byte_count, duration
+from kernelwright.judge.words import byte_count, duration, shortened
 from kernelwright.llm.model import Prompt
-from kernelwright.proposers.llm.answers import NOTE_LENGTH, one_line
-from kernelwright.proposers.llm.shortening import shortened
+from kernelwright.proposers.llm.answers import NOTE_LENGTH
+from kernelwright.proposers.llm.excerpts import excerpt
 from kernelwright.proposers.llm.view import PromptView
 
 HERE = Path(__file__).parent / "prompts"
@@ -47,7 +47,7 @@ def fenced(text: str, language: str = "") -> str:
 
 def quoted(text: str, most: int = NOTE_LENGTH) -> str:
     """A few words of somebody else's in a sentence: one line of code, which no backtick in it can end."""
-    return "`" + one_line(text, most).replace("`", "'") + "`"
+    return "`" + shortened(text, most).replace("`", "'") + "`"
 
 
 def _rate(value: float) -> str:
@@ -73,7 +73,7 @@ def _environment() -> Environment:
     made.filters.update(
         fenced=fenced,
         quoted=quoted,
-        shortened=shortened,
+        excerpt=excerpt,
         symbol=symbol,
         bytes=byte_count,
         rate=_rate,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
+from kernelwright.judge.words import shortened
 from kernelwright.llm.model import Ask, CallFailed
-from kernelwright.proposers.llm.answers import one_line
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.opinions import Members, Models, Review
 from kernelwright.proposers.llm.prompts import render
@@ -75,7 +75,7 @@ def majority(stage: Stage, reviews: Sequence[Review | None]) -> Opinion:
     cast = [review for review in reviews if review is not None]
     against = [review for review in cast if not review.passes]
     confidence = sum(review.confidence for review in against) / len(against) if against else 0.0
-    reason = one_line(max(against, key=lambda review: review.confidence).reason, REASON_LENGTH) if against else ""
+    reason = shortened(max(against, key=lambda review: review.confidence).reason, REASON_LENGTH) if against else ""
     return Opinion(stage, len(cast), len(against), confidence, reason)
 
 

@@ -10,25 +10,25 @@ _HEAD = 36_000
 
 
 @dataclass(frozen=True)
-class Shortened:
+class Excerpt:
     text: str
     left_out: int  # characters
 
 
-def is_shortened(source: str) -> bool:
+def is_cut(source: str) -> bool:
     return len(source) > MOST_SOURCE
 
 
-def shortened(source: str) -> Shortened:
+def excerpt(source: str) -> Excerpt:
     """The end is shown because a plan stands there."""
-    if not is_shortened(source):
-        return Shortened(source, 0)
+    if not is_cut(source):
+        return Excerpt(source, 0)
     lines = source.split("\n")
     head = _fitting(lines, _HEAD)
     tail = _fitting(reversed(lines[len(head) :]), MOST_SOURCE - _HEAD)[::-1]
     left_out = len(source) - sum(len(line) + 1 for line in (*head, *tail))
     gap = f"[here {left_out:,} characters are left out]"
-    return Shortened("\n".join([*head, gap, *tail]), left_out)
+    return Excerpt("\n".join([*head, gap, *tail]), left_out)
 
 
 def _fitting(lines: Iterable[str], most: int) -> list[str]:
