@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.common import temporary_home  # noqa: E402
-from benchmarks.gpu_run import CUDA, told, with_training  # noqa: E402
+from benchmarks.gpu_run import CUDA, baselines_of, told  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
@@ -43,7 +43,7 @@ from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 
 LOOK = Settings((), effort=Effort(6, 6), safety=False, public_only=True, device=CUDA)
 CAREFUL = Effort(12, 120, seconds=6.0)
-PUBLIC = Settings(("eager", "compile-best"), effort=CAREFUL, public_only=True, safety=False, certify=True, device=CUDA)
+PUBLIC = Settings((), effort=CAREFUL, public_only=True, safety=False, certify=True, device=CUDA)
 HIDDEN = Settings(("eager",), effort=CAREFUL, certify=True, device=CUDA)
 
 
@@ -82,7 +82,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--tasks", nargs="*", default=list(ROWS))
-    parser.add_argument("--baselines", nargs="*", default=list(PUBLIC.baselines), help="for the public workload")
+    parser.add_argument("--baselines", nargs="*", default=[], help="for the public workload; all by default")
     parser.add_argument("--answers", action="store_true", help="kernels that came as answers to prompts")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no other task is begun")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -99,7 +99,7 @@ def claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, An
     looks = [judge.judge(ref, candidate).workloads for candidate in candidates] if len(candidates) > 1 else []
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
     chosen = candidates[times.index(min(times))]
-    public = judge.judge(ref, chosen, settings=replace(PUBLIC, baselines=with_training(ref, options.baselines)))
+    public = judge.judge(ref, chosen, settings=replace(PUBLIC, baselines=baselines_of(ref, options.baselines)))
     found = {"public": told(public), "looked_us": [value * 1e6 for value in times]}
     if public.verdict is not Outcome.accepted:
         return found

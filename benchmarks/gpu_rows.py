@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.gpu_run import CUDA, Run, with_training
+from benchmarks.gpu_run import CUDA, Run, baselines_of
 from benchmarks.record import command, revision
 
 from kernelwright.errors import KernelwrightError
@@ -22,7 +22,7 @@ from kernelwright.tasks.suites import suite
 
 
 def rows(run: Run) -> dict[str, Any]:
-    """Baselines and bounds of every public workload; for a derived backward as training has it, too.
+    """Baselines and bounds of every public workload.
 
     It takes minutes for a product or a convolution: name a few `--tasks` at a time, and rows of earlier runs stay.
     """
@@ -42,7 +42,7 @@ def rows(run: Run) -> dict[str, Any]:
                     continue
                 begin = time.perf_counter()
                 try:
-                    entry = _row(shop, task, posed, with_training(reference, run.arguments.baselines))
+                    entry = _row(shop, task, posed, baselines_of(reference, run.arguments.baselines))
                 except KernelwrightError as error:
                     entry = {"failed": str(error)}
                 entry = {"task": label, **entry, "took_s": time.perf_counter() - begin, **came}
@@ -66,7 +66,9 @@ def _row(shop: GpuWorkshop, task: OpenTask, posed: Posed, names: tuple[str, ...]
     _, descriptors = shop.oracle.arena(task, posed.workload)
     try:
         with shop.working():
-            shop.baselines.open(names, shop.oracle, task, posed, descriptors, lambda text: None)
+            shop.baselines.open(
+                names, shop.oracle, task, posed, descriptors, lambda text: print(f"  {text}", flush=True)
+            )
     finally:
         close_all(descriptors)
     times: dict[str, list[float]] = {name: [] for name in names}

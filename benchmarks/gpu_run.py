@@ -47,10 +47,12 @@ def settings(*baselines: str, effort: Effort = RANK, safety: bool = False, publi
     return Settings(baselines=baselines, effort=effort, safety=safety, public_only=public_only, device=CUDA)
 
 
-def with_training(reference: str, names: Sequence[str]) -> tuple[str, ...]:
-    """A derived backward is held against what training would do, too."""
+def baselines_of(reference: str, named: Sequence[str]) -> tuple[str, ...]:
+    """Those that were named; else all, and a derived backward is held against what training would do, too."""
+    if named:
+        return tuple(named)
     trained = resolve(reference, "cuda").pullback is not None
-    return (*names, *((TRAINING,) if trained else ()))
+    return ("eager", "compile-best", *((TRAINING,) if trained else ()))
 
 
 def told(verdict: Verdict) -> dict[str, Any]:
