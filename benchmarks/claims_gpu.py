@@ -1,13 +1,13 @@
 """What kernels that were found before are worth on this GPU, against eager PyTorch and the best of three compiles.
 
-    python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--answers] [--seconds N]
+    python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--seconds N]
 
 DIR/TASK holds candidates for a task (`:` in its name written as `_`), as files or directories: what templates_gpu.py
 kept, the `best` of runs, or the kernels in benchmarks/results/optimized/cuda to judge them again. The fastest is judged
 twice: on the public workload against eager, `compile-best` and, for a backward, `compile-training`; and on public and
 hidden workloads, with sanitizers, against eager alone, since compiling for hidden sizes takes minutes. Writes
-claims_gpu.json as it goes, and kernel and certificates under optimized/cuda; with `--answers`, for kernels that came as
-answers to prompts, claims_answers.json and optimized/answers. The judge's key is made for this and thrown away.
+claims_gpu.json as it goes, and kernel and certificates under optimized/cuda. The judge's key is made for this and
+thrown away.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def claim_all(judge: Judge, options: argparse.Namespace) -> None:
-    path: Path = options.out / f"claims_{'answers' if options.answers else 'gpu'}.json"
+    path: Path = options.out / "claims_gpu.json"
     report = load(path)
     gpu = nvidia.probe(CUDA.index)
     report["gpu"], came = gpu.name, provenance(gpu)
@@ -83,7 +83,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--tasks", nargs="*", default=list(ROWS))
     parser.add_argument("--baselines", nargs="*", default=[], help="for the public workload; all by default")
-    parser.add_argument("--answers", action="store_true", help="kernels that came as answers to prompts")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no other task is begun")
     parser.add_argument("--out", type=Path, default=RESULTS)
     return parser.parse_args()
@@ -91,7 +90,7 @@ def _options() -> argparse.Namespace:
 
 def claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
     name = ref.replace(":", "_")
-    folder = options.out / "optimized" / ("answers" if options.answers else "cuda") / name
+    folder = options.out / "optimized" / "cuda" / name
     paths = sorted(path for path in (options.sources / name).glob("*") if path.suffix == ".cu" or path.is_dir())
     candidates = [render(read_source(path)) for path in paths]
     if not candidates:

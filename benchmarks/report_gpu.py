@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from benchmarks import answered
+from benchmarks.answered import Answered
 from benchmarks.record import RESULTS, load
 from benchmarks.tables import source, sources, table
 
@@ -34,7 +37,11 @@ def gpu(report: dict[str, Any]) -> list[str]:
         parts.append(f"\nOne kernel judged {report['repeats']['judged']} times: how far its medians spread.\n")
         parts.append(table(("workload", "largest over smallest, less 1"), rows))
     parts += hostile(report.get("hostile", {}))
-    parts += against(report.get("rows", {}), load(RESULTS / "claims_gpu.json"), load(RESULTS / "elsewhere_h200.json"))
+    runs = answered.read()
+    parts += against(
+        report.get("rows", {}), load(RESULTS / "claims_gpu.json"), load(RESULTS / "elsewhere_h200.json"), runs
+    )
+    parts += busy(runs, load(RESULTS / "optimize_h200.json"))
     return parts + other_harness(report.get("kbench", {}), calls)
 
 
@@ -67,11 +74,41 @@ def _which(name: str, harmless: dict[str, str]) -> str:
     return "which the benchmark counts as harmless" + (f" ({harmless[name]})" if harmless[name] else "")
 
 
-def against(rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
-    """What a kernel is up against: the baselines that claims were judged with, and for other rows those measured alone.
+def busy(runs: list[Answered], alone: dict[str, Any]) -> list[str]:
+    """How much of a search's time its judge is at work."""
+    lines = []
+    for one in runs:
+        for number, part in enumerate(answered.stretches(one.folder), 1):
+            lines.append((f"{one.ref}, part {number}", f"{part.seconds:.0f} s", str(part.judged), f"{part.share:.0%}"))
+    if alone:
+        report = alone["report"]
+        share = report["device_seconds"] / report["wall_seconds"]
+        took, judged = f"{report['wall_seconds']:.0f} s", str(report["evaluations"])
+        lines.append((f"{report['task']}, by the templates, beside {alone['beside']}", took, judged, f"{share:.0%}"))
+    if not lines:
+        return []
+    head = ("run", "took", "judgings", "of its time")
+    return [
+        "\nHow much of a run's time the judge was at work, from the journals in `benchmarks/results/answered`, part by "
+        "part where a run was stopped and taken up again. Between the first and the last judging of a part it is all "
+        "of it. The rest goes before, to open the task where no warm oracle has it, and after, to wait for answers "
+        "that nobody had written yet; a judging that a stop cuts off counts as rest.\n",
+        table(head, lines),
+    ]
+
+
+def against(
+    rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any], runs: Sequence[Answered] = ()
+) -> list[str]:
+    """What a kernel is up against: the baselines that claims were judged with, and for other rows those measured alone,
+    or in the final of a run.
 
     Where another program measured the same rows, differences of more than a tenth are told, with their reason."""
     found: dict[str, tuple[dict[str, float], float]] = {}
+    for one in runs:
+        if one.public.bound is not None:
+            times = {entry.baseline: 1e6 * entry.seconds for entry in one.public.baselines if entry.seconds is not None}
+            found[one.ref] = times, 1e6 * one.public.bound.seconds
     for row in rows.get("rows", []):
         if "us" in row:
             found[row["task"].split()[0]] = row["us"], row["bound_us"]

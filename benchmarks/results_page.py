@@ -1,6 +1,7 @@
-"""Makes docs/results.md from what `optimize_suite.py` and `claims_gpu.py` wrote: `python benchmarks/results_page.py`.
+"""Makes docs/results.md: `python benchmarks/results_page.py`.
 
-Every speedup on the page is read from a signed certificate under benchmarks/results/optimized, not from a report.
+From what `optimize_suite.py` and `claims_gpu.py` wrote, and from the runs that `answered.py` kept. Every speedup over a
+baseline is read from a signed certificate under benchmarks/results, not from a report.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks import answered  # noqa: E402
+from benchmarks.answered import Answered  # noqa: E402
 from benchmarks.claimed import COMPILED, Claim, counted, low, read_claims  # noqa: E402
 from benchmarks.record import RESULTS, load  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
@@ -26,8 +29,7 @@ from kernelwright.tasks.naming import parse  # noqa: E402
 PAGE = ROOT / "docs" / "results.md"
 PRODUCTS = ("linear", "linear_relu", "llama_ffw", "unet_linear", "unet_conv2d", "resnet_block", "conv_relu_pool")
 PARTIAL = ("--sources", "--tasks", "--seconds", "--out")
-BY_TEMPLATES = "kernels of the templates, found by rough times"
-BY_ANSWERS = "answers to prompts, from the best of the templates on"
+WITHIN = 1.1  # of what was reached by hand
 
 
 def page() -> str:
@@ -39,8 +41,9 @@ def page() -> str:
     ]
     for device in ("cpu", "cuda"):
         parts += section(device, load(RESULTS / f"optimize_{device}.json"))
-    parts += claims(load(RESULTS / "claims_gpu.json"), "cuda", BY_TEMPLATES, ROWS)
-    parts += claims(load(RESULTS / "claims_answers.json"), "answers", BY_ANSWERS, ())
+    elsewhere, claimed = load(RESULTS / "elsewhere_h200.json"), load(RESULTS / "claims_gpu.json")
+    parts += claims(claimed, elsewhere, ROWS)
+    parts += answers(answered.read(), load(RESULTS / "judge_gpu.json").get("rows", {}), claimed, elsewhere)
     return "\n".join(parts) + "\n"
 
 
@@ -75,23 +78,60 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
     return parts + (["\nNot covered by the templates:\n", *missing] if missing else [])
 
 
-def claims(report: dict[str, Any], folder: str, found: str, wanted: tuple[str, ...]) -> list[str]:
+def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str, ...]) -> list[str]:
     """Kernels judged on a GPU: the public workload with all baselines, and hidden ones against eager alone."""
     if not report:
         return []
-    every = read_claims(report, load(RESULTS / "templates_gpu.json"), RESULTS / "optimized" / folder, wanted)
+    every = read_claims(report, load(RESULTS / "templates_gpu.json"), RESULTS / "optimized" / "cuda", wanted)
     lenient = sum(one.accepted and one.lenient for one in every)
     head = ("task", "kernel, µs", "eager, µs", "compiled, µs", "over the best", "bound, µs", "hidden, over eager",
-            "commit")  # fmt: skip
+            "by hand, µs", "commit")  # fmt: skip
+    hands = {ref: columns["by hand"] for ref, columns in elsewhere["others"].items() if "by hand" in columns}
+    near = [one for one in every if one.accepted and _reaches(one, hands.get(one.ref, 0.0))]
     return [
-        f"\n## {report['gpu']}: {found}\n\n{commands(report, report['rows'])}. Kernels for one size of each task. "
+        f"\n## {report['gpu']}: kernels of the templates, found by rough times\n\n{commands(report, report['rows'])}. "
+        "Kernels for one size of each task. "
         f"“Over the best” is on that public size alone, against eager PyTorch and {COMPILED} (the best of three "
         "max-autotune compiles) unless another is named. “Hidden, over eager” is the least over hidden sizes from half "
         "to twice of it, against eager alone. Baselines of a backward go from its arguments, as a kernel does, what a "
         "forward would keep for it included; `compile-training`, where it is named, does not. Of the backward rows, "
-        f"{lenient} were judged without it.\n\n{counted(every)}\n",
+        f"{lenient} were judged without it. “By hand” is from another program: {elsewhere['others_what']}.\n\n"
+        f"{counted(every)} Within a tenth of what was reached by hand: {len(near)} of {len(hands)}.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
-        *(f"| {' | '.join((one.ref, *cells(one), one.commit))} |" for one in every),
+        *(f"| {' | '.join((one.ref, *cells(one), _known(hands.get(one.ref)), one.commit))} |" for one in every),
+    ]
+
+
+def _reaches(one: Claim, hand: float) -> bool:
+    assert one.result.seconds is not None
+    return 1e6 * one.result.seconds <= WITHIN * hand
+
+
+def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
+    """The bests of runs whose prompts somebody answered, as their finals judged them."""
+    if not runs:
+        return []
+    head = ("task", "proposals", "began with, µs", "kernel, µs", "eager, µs", "over eager", "hidden, over eager",
+            "best of all else, µs", "over it")  # fmt: skip
+    lines, won = [], 0
+    for one in runs:
+        other = answered.best_else(one.ref, rows, claims, elsewhere)
+        won += one.won(other)
+        times = " | ".join(_known(us) for us in (one.began_us, one.us, one.eager_us))
+        speeds = f"{one.over_eager:.2f}× | {one.hidden:.2f}×"
+        compared = f"{_known(other.us)} ({other.name}) | {one.over(other):.2f}×"
+        lines.append(f"| {one.ref} | {one.proposals} | {times} | {speeds} | {compared} |")
+    return [
+        f"\n## {claims['gpu']}: answers to prompts\n\nRuns of `optimize --proposer files --policy islands --ahead 5 "
+        "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/answered.py` under "
+        "`benchmarks/results/answered`: prompts, answers, candidates, verdicts, journal and certificates. Whoever "
+        "answered was given the prompt files and nothing else; “proposals” counts the answers. The kernel's time and "
+        "“over eager” are from the final, which times both side by side on the public size and on hidden ones. “Best "
+        "of all else” is the fastest that was measured for the row in other runs (compiled) or by another program "
+        f"(elsewhere: {elsewhere['others_what']}), and “over it” takes that time for the lower end over eager.\n\n"
+        f"Faster than eager and than the best of all else: {won} of {len(runs)} rows.\n",
+        f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
+        *lines,
     ]
 
 
@@ -116,6 +156,10 @@ def cells(one: Claim) -> tuple[str, ...]:
         _micro(result.bound.seconds),
         f"{one.least_hidden:.2f}×{slower}",
     )
+
+
+def _known(us: float | None) -> str:
+    return "-" if us is None else f"{us:.4g}"
 
 
 def _micro(seconds: float) -> str:

@@ -35,7 +35,7 @@ class Judge:
 def options(tmp_path: Path) -> argparse.Namespace:
     """The sources are the very folder that claims go to."""
     shutil.copytree(KEPT, tmp_path / "optimized" / "cuda" / REF)
-    return argparse.Namespace(out=tmp_path, sources=tmp_path / "optimized" / "cuda", answers=False, baselines=[])
+    return argparse.Namespace(out=tmp_path, sources=tmp_path / "optimized" / "cuda", baselines=[])
 
 
 def listed(folder: Path) -> dict[str, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from benchmarks import report, report_gpu, results_page
+from benchmarks import answered, report, report_gpu, results_page
 from benchmarks.claimed import read_claims
 from benchmarks.record import RESULTS, ROOT, load
 from benchmarks.templates_gpu import ROWS
@@ -38,10 +38,22 @@ def test_the_readme_counts_as_the_page_does() -> None:
     assert f"{sum(not one.judged for one in every)} rows were not judged" in said
 
 
+def test_the_readme_says_of_answers_what_the_page_says() -> None:
+    known = [load(RESULTS / f"{name}.json") for name in ("judge_gpu", "claims_gpu", "elsewhere_h200")]
+    rows, claims, elsewhere = known[0]["rows"], *known[1:]
+    runs = answered.read()
+    won = [one for one in runs if one.won(answered.best_else(one.ref, rows, claims, elsewhere))]
+    said = (ROOT / "README.md").read_text()
+    assert f"on {len(won)} of {len(runs)} rows that were answered" in said
+    least, most = min(one.over_eager for one in runs), max(one.over_eager for one in runs)
+    assert f"{least:.1f} to {most:.1f} times as fast as eager" in said
+    assert f"at most {max(one.proposals for one in runs)} answers" in said
+
+
 def test_rows_that_nobody_judged_are_on_the_page_and_count() -> None:
     claims = load(RESULTS / "claims_gpu.json")
     judged = dict(list(claims["rows"].items())[:1])
-    told = "\n".join(results_page.claims({**claims, "rows": judged}, "cuda", "found", ROWS))
+    told = "\n".join(results_page.claims({**claims, "rows": judged}, load(RESULTS / "elsewhere_h200.json"), ROWS))
     assert f"of {len(ROWS)} rows" in told
     assert len(re.findall(r"\| not judged \|", told)) == len(ROWS) - 1
 

@@ -1,4 +1,4 @@
-// rmsnorm@rows=16384,cols=4096: about 16 elements a thread and at most 256 threads a row, vectors of 2, rows kept in registers where they fit, what is the same for every row read early and once, a long row split over blocks of 1024 threads that meet in a workspace.
+// rmsnorm@rows=16384,cols=4096: about 8 elements a thread and at most 512 threads a row, vectors of 4, rows kept in registers where they fit, a long row split over blocks of 1024 threads that meet in a workspace.
 #define INF __int_as_float(0x7f800000)
 
 // NaN wins, as in torch.
@@ -435,8 +435,8 @@ def kept(arrays, cols, width, team, parts, registers, shared, teams=1):
 def plan(x, weight, eps, out):
     steps_, definitions_ = [], {}
     rows_0_0, cols_0_0 = x.size(0), x.size(1)
-    width_0_0 = widest(2, cols_0_0)
-    team_0_0 = min(256, max(4, power(ceil(cols_0_0, 16))))
+    width_0_0 = widest(4, cols_0_0)
+    team_0_0 = min(512, max(4, power(ceil(cols_0_0, 8))))
     parts_0_0 = 1
     solo_0_0 = False
     if cols_0_0 >= 16384 and (2 * rows_0_0 <= kw.device.multiprocessors or cols_0_0 >= 32768) and not solo_0_0:
@@ -467,8 +467,8 @@ def plan(x, weight, eps, out):
     ahead_0_0 = int(False and outside_0_0 == 0 and groups_0_0 * teams_0_0 < rows_0_0 and 1 * each_0_0 <= left_0_0)
     definitions_["AHEAD_0_0"] = ahead_0_0
     left_0_0 -= ahead_0_0 * 1 * each_0_0
-    hold_0_0, chunk_0_0 = True and parts_0_0 == 1 and 1 * each_0_0 <= left_0_0, 4 * threads_0_0 * width_0_0
-    held_0_0_1 = chunks_0_0 if hold_0_0 else min(chunks_0_0, (space_0_0[1] - shared_0_0) // chunk_0_0)
+    hold_0_0, chunk_0_0 = False and parts_0_0 == 1 and 1 * each_0_0 <= left_0_0, 4 * threads_0_0 * width_0_0
+    held_0_0_1 = chunks_0_0 if hold_0_0 else 0
     shared_0_0 += 0 if hold_0_0 else held_0_0_1 * chunk_0_0
     definitions_["HELD_0_0_1"] = held_0_0_1
     met_0_0 = kw.workspace("met_0_0", 8 * (1 * parts_0_0 + 1) * (rows_0_0 if parts_0_0 > 1 else 1))

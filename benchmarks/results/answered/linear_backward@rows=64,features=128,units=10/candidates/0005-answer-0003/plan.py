@@ -1,0 +1,21 @@
+import kw
+
+ACROSS = 4  # tunable: ACROSS = 4, 8, 2
+WARPS = 1  # tunable: WARPS = 1, 2
+WARM = 0  # tunable: WARM = 0, 1
+
+def ceil(a, b):
+    return -(-a // b)
+
+def plan(x, weight, bias, grad_out, grad_x, grad_weight, grad_bias):
+    rows, features, units = x.size(0), x.size(1), weight.size(0)
+    vector = 4 if features % 4 == 0 else 2 if features % 2 == 0 else 1
+    columns = max(2, vector)
+    work = ceil(features, ACROSS * columns) * (units + ceil(rows, 32 // ACROSS))
+    warps = WARPS
+    while warps < 4 and work > 2 * warps * kw.device.multiprocessors:
+        warps *= 2
+    return kw.plan(
+        kw.launch("backward", ceil(work, warps), 32 * warps, grad_out, weight, x, grad_x, grad_weight, grad_bias),
+        definitions={"ROWS": rows, "FEATURES": features, "UNITS": units, "VECTOR": vector, "COLUMNS": columns,
+                     "ACROSS": ACROSS, "WARPS": warps, "WARM": WARM})

@@ -1,0 +1,307 @@
+// 3x3 convolution by wgmma with roles: 4 warps fill a ring of three stages (x split into big and small, weights), 2 warpgroups only multiply,
+// each half of a stage's 16 channels: 64 filters (A, registers) times N_TILE places of the zero-padded images in a line (B, a tap is another start).
+constexpr int HW = HEIGHT * WIDTH, PITCH = WIDTH + 1, FTILES = (FILTERS + 63) / 64;
+constexpr int PX = N_TILE + 2 * PITCH + 2;  // places that a tile sees
+constexpr int ITEMS = (4 * PX + 127) / 128;
+// A filter's 72 weights of 8 channels, and room for 3 more before them: 16-byte copies begin at a multiple of four.
+constexpr int WK = 76, VECTORS = 19, WEIGHTS = FILTERS * CHANNELS * 9;
+constexpr int STAGE = 32 * PX + 2 * 64 * WK, STAGES = (CHANNELS + 15) / 16;
+constexpr int RP = N_TILE % 16 == 8 ? N_TILE : N_TILE + 8;
+constexpr int SPANS = (N_TILE + 31) / 32;
+
+#define TEXT1 "%0, %1, %2, %3"
+#define TEXT2 TEXT1 ", %4, %5, %6, %7"
+#define TEXT3 TEXT2 ", %8, %9, %10, %11"
+#define TEXT4 TEXT3 ", %12, %13, %14, %15"
+#define TEXT5 TEXT4 ", %16, %17, %18, %19"
+#define TEXT6 TEXT5 ", %20, %21, %22, %23"
+#define TEXT7 TEXT6 ", %24, %25, %26, %27"
+#define TEXT8 TEXT7 ", %28, %29, %30, %31"
+#define TEXT9 TEXT8 ", %32, %33, %34, %35"
+#define TEXT10 TEXT9 ", %36, %37, %38, %39"
+#define TEXT11 TEXT10 ", %40, %41, %42, %43"
+#define TEXT12 TEXT11 ", %44, %45, %46, %47"
+#define TEXT13 TEXT12 ", %48, %49, %50, %51"
+#define TEXT14 TEXT13 ", %52, %53, %54, %55"
+#define TEXT15 TEXT14 ", %56, %57, %58, %59"
+#define TEXT16 TEXT15 ", %60, %61, %62, %63"
+#define FOUR(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define LIST1 FOUR(0)
+#define LIST2 LIST1, FOUR(4)
+#define LIST3 LIST2, FOUR(8)
+#define LIST4 LIST3, FOUR(12)
+#define LIST5 LIST4, FOUR(16)
+#define LIST6 LIST5, FOUR(20)
+#define LIST7 LIST6, FOUR(24)
+#define LIST8 LIST7, FOUR(28)
+#define LIST9 LIST8, FOUR(32)
+#define LIST10 LIST9, FOUR(36)
+#define LIST11 LIST10, FOUR(40)
+#define LIST12 LIST11, FOUR(44)
+#define LIST13 LIST12, FOUR(48)
+#define LIST14 LIST13, FOUR(52)
+#define LIST15 LIST14, FOUR(56)
+#define LIST16 LIST15, FOUR(60)
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define QUOTE_(a) #a
+#define QUOTE(a) QUOTE_(a)
+
+__device__ __forceinline__ void product(float (&c)[N_TILE / 2], const unsigned (&a)[4], unsigned long long b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" QUOTE(N_TILE) "k8.f32.tf32.tf32 {" JOIN(TEXT, N_FRAGS) "}, {%" QUOTE(OPERAND0)
+               ", %" QUOTE(OPERAND1) ", %" QUOTE(OPERAND2) ", %" QUOTE(OPERAND3) "}, %" QUOTE(OPERAND4) ", 1, 1, 1;"
+               : JOIN(LIST, N_FRAGS)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+// The same, but what c held before does not count.
+__device__ __forceinline__ void first_product(float (&c)[N_TILE / 2], const unsigned (&a)[4], unsigned long long b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n" QUOTE(N_TILE) "k8.f32.tf32.tf32 {" JOIN(TEXT, N_FRAGS) "}, {%" QUOTE(OPERAND0)
+               ", %" QUOTE(OPERAND1) ", %" QUOTE(OPERAND2) ", %" QUOTE(OPERAND3) "}, %" QUOTE(OPERAND4) ", 0, 1, 1;"
+               : JOIN(LIST, N_FRAGS)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+__device__ __forceinline__ void finish(float (&c)[N_TILE / 2]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" : JOIN(LIST, N_FRAGS) : : "memory");
+}
+// The unit drops the low 13 bits; big is rounded, so that small has either sign and 12 bits.
+__device__ __forceinline__ void split(float v, unsigned& big, unsigned& small) {
+  big = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
+  small = __float_as_uint(v - __uint_as_float(big));
+}
+// Empty statements: what defines these registers stays before.
+__device__ __forceinline__ void settle(unsigned (&big)[3][4], unsigned (&small)[3][4]) {
+#pragma unroll
+  for (int i = 0; i < 12; ++i) asm volatile("" : "+r"(big[i / 4][i % 4]), "+r"(small[i / 4][i % 4]));
+}
+// Registers of products under way are not free before the wait: a use after it.
+__device__ __forceinline__ void release(const unsigned (&big)[3][4], const unsigned (&small)[3][4]) {
+#pragma unroll
+  for (int i = 0; i < 12; ++i) asm volatile("" ::"r"(big[i / 4][i % 4]), "r"(small[i / 4][i % 4]));
+}
+// The three taps of a row of the filter, 8 channels deep: 9 products into an empty c.
+__device__ __forceinline__ void multiply(float (&c)[N_TILE / 2], unsigned (&big)[3][4], unsigned (&small)[3][4], unsigned long long b) {
+  settle(big, small);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  first_product(c, small[0], b);
+  product(c, big[0], b + 4 * PX);
+  product(c, big[0], b);
+#pragma unroll
+  for (int kx = 1; kx < 3; ++kx) {
+    product(c, small[kx], b + kx);
+    product(c, big[kx], b + kx + 4 * PX);
+    product(c, big[kx], b + kx);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void promote(float (&sum)[N_TILE / 2], float (&c)[N_TILE / 2]) {
+#pragma unroll
+  for (int i = 0; i < N_TILE / 2; ++i) {
+    sum[i] += c[i];
+    asm volatile("" : "+f"(sum[i]));
+  }
+}
+__device__ __forceinline__ void copy16(float* to, const float* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
+               "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void take(const float* w, const int ky, unsigned (&big)[3][4], unsigned (&small)[3][4]) {
+#pragma unroll
+  for (int kx = 0; kx < 3; ++kx)
+#pragma unroll
+    for (int e = 0; e < 4; ++e) split(w[e % 2 * 8 * WK + e / 2 * 36 + ky * 3 + kx], big[kx][e], small[kx][e]);
+  settle(big, small);
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1) convolve(
+    const float* __restrict__ x,
+    const float* __restrict__ weight,
+    const float* __restrict__ bias,
+    float* __restrict__ out) {
+  // A stage of 16 channels: x big and small, [4 channels][place][channel], then weights, [8 channels][filter][channel and tap].
+  extern __shared__ __align__(1024) float shared[];
+  __shared__ float biases[64];
+  const int tid = threadIdx.x;
+  const int f0 = blockIdx.x % FTILES * 64, q0 = blockIdx.x / FTILES * N_TILE;
+
+  // Both roles come to STAGES + 3 barriers. While stage s is multiplied, and the last products of s - 1 may still run, s + 1 is filled.
+  if (tid >= 256) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
+    const int me = tid - 256;
+    // A zero follows each row and a row of zeros each image: then all taps are constant distances.
+    int from[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+      const int e = me + 128 * i, q = q0 - PITCH - 1 + e % PX;
+      const int row = q / PITCH, col = q % PITCH, image = row / (HEIGHT + 1), y = row % (HEIGHT + 1);
+      const bool inside = e < 4 * PX && q >= 0 && col < WIDTH && y < HEIGHT && image < BATCH;
+      from[i] = inside ? ((image * CHANNELS + e / PX * 4) * HEIGHT + y) * WIDTH + col : -1;
+    }
+    float v[ITEMS][4];
+    const auto fetch = [&](const int s) {
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i)
+#pragma unroll
+        for (int d = 0; d < 4; ++d) {
+          const bool inside = from[i] >= 0 && (CHANNELS % 16 == 0 || s * 16 + (me + 128 * i) / PX * 4 + d < CHANNELS);
+          v[i][d] = inside ? x[from[i] + (s * 16 + d) * HW] : 0.0f;
+        }
+    };
+    fetch(0);
+    int slot = 0;
+#pragma unroll 1
+    for (int s = 0; s < STAGES; ++s) {
+      float* const stage = shared + slot * STAGE;
+      // Four lanes for each row of weights.
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int row = me / 4 + 32 * j, c = s * 16 + j / 2 * 8;
+        if (c < CHANNELS) {
+          const int first = (((f0 + row % 64) * CHANNELS + c) * 9 & ~3) + me % 4 * 4;
+          float* const to = stage + 32 * PX + row * WK + me % 4 * 4;
+#pragma unroll
+          for (int k = 0; k < 5; ++k)
+            if (me % 4 + 4 * k < VECTORS) {
+              const int at = first + 16 * k, left = WEIGHTS - at;
+              copy16(to + 16 * k, weight + (left > 0 ? at : 0), left >= 4 ? 16 : left > 0 ? left * 4 : 0);
+            }
+        }
+      }
+      asm volatile("cp.async.commit_group;" ::: "memory");
+#pragma unroll
+      for (int i = 0; i < ITEMS; ++i) {
+        const int e = me + 128 * i;
+        if (e < 4 * PX) {
+          uint4 big, small;
+          split(v[i][0], big.x, small.x);
+          split(v[i][1], big.y, small.y);
+          split(v[i][2], big.z, small.z);
+          split(v[i][3], big.w, small.w);
+          *reinterpret_cast<uint4*>(stage + 4 * e) = big;
+          *reinterpret_cast<uint4*>(stage + 4 * e + 16 * PX) = small;
+        }
+      }
+      if (s + 1 < STAGES) fetch(s + 1);
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      __syncthreads();
+      slot = slot == 2 ? 0 : slot + 1;
+    }
+    __syncthreads();
+    __syncthreads();
+    __syncthreads();
+    return;
+  }
+
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+  const int lane = tid % 32, warp = tid / 32, g = lane / 4, t = lane % 4, half = warp / 4;
+  {
+    // The blocks together bring all weights near, each some lines of them.
+    const int line = tid * (int)gridDim.x + (int)blockIdx.x;
+    if (line * 32 < WEIGHTS) asm volatile("prefetch.global.L2 [%0];" ::"l"(weight + line * 32));
+    if (tid < 64) biases[tid] = f0 + tid < FILTERS ? bias[f0 + tid] : 0.0f;
+  }
+  // No swizzle: 8 places times 16 bytes together, the next 8 places 128 bytes on, the next 4 channels PX times 16 bytes on.
+  const unsigned address = (unsigned)__cvta_generic_to_shared(shared + half * 8 * PX);
+  const unsigned long long described = (unsigned long long)((address & 0x3FFFF) >> 4) | (unsigned long long)PX << 16 | 8ull << 32;
+  const float* const mine = shared + 32 * PX + (half * 64 + warp % 4 * 16 + g) * WK + (g * CHANNELS & 3) + t * 9;
+  const int stages = (CHANNELS - half * 8 + 15) / 16;
+  float sum[N_TILE / 2], c[N_TILE / 2];
+#pragma unroll
+  for (int i = 0; i < N_TILE / 2; ++i) {
+    sum[i] = 0.0f;
+    c[i] = 0.0f;
+    asm volatile("" : "+f"(c[i]));
+  }
+  unsigned big0[3][4], small0[3][4], big1[3][4], small1[3][4];
+
+  __syncthreads();
+  take(mine, 0, big0, small0);
+  int slot = 0;
+#pragma unroll 1
+  for (int s = 0; s < stages; ++s) {
+    const float* const w = mine + slot * STAGE;
+    const unsigned long long b = described + slot * (STAGE / 4);
+    multiply(c, big0, small0, b);
+    take(w, 1, big1, small1);
+    finish(c);
+    release(big0, small0);
+    promote(sum, c);
+
+    multiply(c, big1, small1, b + PITCH);
+    take(w, 2, big0, small0);
+    finish(c);
+    release(big1, small1);
+    promote(sum, c);
+
+    multiply(c, big0, small0, b + 2 * PITCH);
+    __syncthreads();
+    // After the last stage this reads it again, for nothing.
+    if (s + 1 < stages) slot = slot == 2 ? 0 : slot + 1;
+    take(mine + slot * STAGE, 0, big1, small1);
+    finish(c);
+    release(big0, small0);
+    promote(sum, c);
+#pragma unroll
+    for (int i = 0; i < 12; ++i) {
+      big0[i / 4][i % 4] = big1[i / 4][i % 4];
+      small0[i / 4][i % 4] = small1[i / 4][i % 4];
+    }
+  }
+  if (stages < STAGES) __syncthreads();
+
+  __syncthreads();
+#pragma unroll
+  for (int j = 0; j < N_TILE / 8; ++j) {
+    float* const to = shared + (half * 64 + warp % 4 * 16 + g) * RP + 8 * j + 2 * t;
+    *reinterpret_cast<float2*>(to) = make_float2(sum[4 * j], sum[4 * j + 1]);
+    *reinterpret_cast<float2*>(to + 8 * RP) = make_float2(sum[4 * j + 2], sum[4 * j + 3]);
+  }
+  int place[SPANS];
+#pragma unroll
+  for (int j = 0; j < SPANS; ++j) {
+    const int at = lane + 32 * j, q = q0 + at;
+    const int row = q / PITCH, col = q % PITCH, image = row / (HEIGHT + 1), y = row % (HEIGHT + 1);
+    const bool inside = at < N_TILE && col < WIDTH && y < HEIGHT && image < BATCH;
+    place[j] = inside ? ((image * FILTERS + f0) * HEIGHT + y) * WIDTH + col : -1;
+  }
+  __syncthreads();
+#pragma unroll 4
+  for (int k = 0; k < 8; ++k) {
+    const int f = warp + 8 * k;
+    if (f0 + f < FILTERS) {
+      const float add = biases[f];
+#pragma unroll
+      for (int j = 0; j < SPANS; ++j)
+        if (place[j] >= 0)
+          out[place[j] + f * HW] = add + shared[f * RP + lane + 32 * j] + shared[(64 + f) * RP + lane + 32 * j];
+    }
+  }
+}
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+

@@ -1,0 +1,547 @@
+// unet_linear: warpgroup products (three TF32 sums), x straight from memory into the registers that the products read,
+// the depth permuted to suit 16-byte loads, the weight split once per block into swizzled shared memory, blocks persistent.
+constexpr int STEPS = VEC == 4 ? (DEPTH + 15) / 16 * 2 : (DEPTH + 7) / 8;
+constexpr int CHUNKS = (STEPS + 3) / 4, TURN = (CHUNKS + AHEAD - 1) / AHEAD * AHEAD, LAST = STEPS - 4 * (CHUNKS - 1);
+constexpr int GROUPS = 2, TILES = (ROWS + 63) / 64;
+
+// 64 x WIDE products of depth 8 by a warpgroup: the left operand in registers, the right one in shared memory.
+template <int Cols>
+struct Products;
+template <>
+struct Products<32> {
+  static __device__ __forceinline__ void add(
+      float (&c)[16], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+        "}, {%16, %17, %18, %19}, %20, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<40> {
+  static __device__ __forceinline__ void add(
+      float (&c)[20], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %25, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n40k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19"
+        "}, {%20, %21, %22, %23}, %24, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<48> {
+  static __device__ __forceinline__ void add(
+      float (&c)[24], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %29, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n48k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23"
+        "}, {%24, %25, %26, %27}, %28, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<56> {
+  static __device__ __forceinline__ void add(
+      float (&c)[28], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %33, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n56k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27"
+        "}, {%28, %29, %30, %31}, %32, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<64> {
+  static __device__ __forceinline__ void add(
+      float (&c)[32], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+        "}, {%32, %33, %34, %35}, %36, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<72> {
+  static __device__ __forceinline__ void add(
+      float (&c)[36], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %41, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n72k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35"
+        "}, {%36, %37, %38, %39}, %40, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<80> {
+  static __device__ __forceinline__ void add(
+      float (&c)[40], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %45, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n80k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39"
+        "}, {%40, %41, %42, %43}, %44, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<88> {
+  static __device__ __forceinline__ void add(
+      float (&c)[44], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %49, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n88k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43"
+        "}, {%44, %45, %46, %47}, %48, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+          "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<96> {
+  static __device__ __forceinline__ void add(
+      float (&c)[48], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %53, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+        "}, {%48, %49, %50, %51}, %52, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+          "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<104> {
+  static __device__ __forceinline__ void add(
+      float (&c)[52], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %57, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n104k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51"
+        "}, {%52, %53, %54, %55}, %56, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+          "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
+          "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<112> {
+  static __device__ __forceinline__ void add(
+      float (&c)[56], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %61, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n112k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55"
+        "}, {%56, %57, %58, %59}, %60, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+          "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
+          "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<120> {
+  static __device__ __forceinline__ void add(
+      float (&c)[60], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %65, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n120k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59"
+        "}, {%60, %61, %62, %63}, %64, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+          "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
+          "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+template <>
+struct Products<128> {
+  static __device__ __forceinline__ void add(
+      float (&c)[64], const unsigned a0, const unsigned a1, const unsigned a2, const unsigned a3,
+      const unsigned long long b, const int keep) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, {%64, %65, %66, %67}, %68, p, 1, 1;\n}\n"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
+          "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
+          "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
+          "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
+          "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(keep));
+  }
+};
+
+__device__ __forceinline__ void open_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void close_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wait_for_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+
+// Rows of 128 bytes with the 128-byte swizzle, eight of them 1024 bytes apart.
+__device__ __forceinline__ unsigned long long described(const float* const from) {
+  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(from));
+  return static_cast<unsigned long long>((address & 0x3FFFFu) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+// Two TF32 numbers whose sum is a float to its last bit or two.
+__device__ __forceinline__ void parted(const float v, unsigned& big, unsigned& small) {
+  big = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
+  small = __float_as_uint(v - __uint_as_float(big));
+}
+__device__ __forceinline__ float load1(const float* const from) {
+  float v;
+  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(from));
+  return v;
+}
+
+// Three sums of products of one chunk of the depth, the small ones first. The unit rounds towards zero, so a chunk
+// starts from nothing and ordinary additions join the chunks.
+template <int Steps>
+__device__ __forceinline__ void begin_chunk(
+    float (&part)[WIDE / 2], unsigned (&big)[16], unsigned (&small)[16], const unsigned long long big_w,
+    const unsigned long long small_w) {
+#pragma unroll
+  for (int i = 0; i < 4 * Steps; ++i) asm volatile("" : "+r"(big[i]), "+r"(small[i])::"memory");
+  open_products();
+#pragma unroll
+  for (int s = 0; s < Steps; ++s)
+    Products<WIDE>::add(
+        part, small[4 * s], small[4 * s + 1], small[4 * s + 2], small[4 * s + 3], big_w + 2 * s, s > 0);
+#pragma unroll
+  for (int s = 0; s < Steps; ++s)
+    Products<WIDE>::add(part, big[4 * s], big[4 * s + 1], big[4 * s + 2], big[4 * s + 3], small_w + 2 * s, 1);
+#pragma unroll
+  for (int s = 0; s < Steps; ++s)
+    Products<WIDE>::add(part, big[4 * s], big[4 * s + 1], big[4 * s + 2], big[4 * s + 3], big_w + 2 * s, 1);
+  close_products();
+}
+__device__ __forceinline__ void end_chunk(float (&part)[WIDE / 2]) {
+  wait_for_products();
+#pragma unroll
+  for (int i = 0; i < WIDE / 2; ++i) asm volatile("" : "+f"(part[i])::"memory");
+}
+
+// Rows `row` and `row + 8` of a warp's results, straight from registers.
+__device__ __forceinline__ void write_out(
+    float* const out, const float (&sum)[WIDE / 2], const int row, const int first, const int t) {
+  float* const top = out + row * UNITS;
+  float* const low = top + 8 * UNITS;
+  const bool has_top = row < ROWS, has_low = row + 8 < ROWS;
+  constexpr int PAIRS = UNITS % 4 == 0 ? WIDE / 16 : 0;
+  // Neighbouring lanes swap halves of two groups of eight columns, so that each has four columns of one.
+#pragma unroll
+  for (int p = 0; p < PAIRS; ++p) {
+    const float* const a = sum + 8 * p;
+    const float* const b = a + 4;
+    const bool odd = t & 1;
+    const float x0 = __shfl_xor_sync(0xffffffffu, odd ? a[0] : b[0], 1);
+    const float x1 = __shfl_xor_sync(0xffffffffu, odd ? a[1] : b[1], 1);
+    const float x2 = __shfl_xor_sync(0xffffffffu, odd ? a[2] : b[2], 1);
+    const float x3 = __shfl_xor_sync(0xffffffffu, odd ? a[3] : b[3], 1);
+    const int c = first + 16 * p + (odd ? 8 : 0) + 2 * (t & 2);
+    if (c < UNITS) {
+      if (has_top)
+        *reinterpret_cast<float4*>(top + c) = odd ? make_float4(x0, x1, b[0], b[1]) : make_float4(a[0], a[1], x0, x1);
+      if (has_low)
+        *reinterpret_cast<float4*>(low + c) = odd ? make_float4(x2, x3, b[2], b[3]) : make_float4(a[2], a[3], x2, x3);
+    }
+  }
+#pragma unroll
+  for (int j = 2 * PAIRS; j < WIDE / 8; ++j) {
+    const int c = first + 8 * j + 2 * t;
+    if constexpr (UNITS % 2 == 0) {
+      if (c < UNITS) {
+        if (has_top) *reinterpret_cast<float2*>(top + c) = make_float2(sum[4 * j], sum[4 * j + 1]);
+        if (has_low) *reinterpret_cast<float2*>(low + c) = make_float2(sum[4 * j + 2], sum[4 * j + 3]);
+      }
+    } else {
+      if (c < UNITS) {
+        if (has_top) top[c] = sum[4 * j];
+        if (has_low) low[c] = sum[4 * j + 2];
+      }
+      if (c + 1 < UNITS) {
+        if (has_top) top[c + 1] = sum[4 * j + 1];
+        if (has_low) low[c + 1] = sum[4 * j + 3];
+      }
+    }
+  }
+}
+
+// Where a lane's values of a chunk stand in the depth: the lanes of four with VEC neighbours each.
+__device__ __forceinline__ int depth_of(const int chunk, const int s, const int e, const int t) {
+  return VEC == 4 ? 32 * chunk + 16 * (s / 2) + 4 * t + 2 * (s % 2) + e / 2
+                  : VEC == 2 ? 32 * chunk + 8 * s + 2 * t + e / 2 : 32 * chunk + 8 * s + t + 4 * (e / 2);
+}
+// And where an element of the weight goes among the 32 of a chunk.
+__device__ __forceinline__ int place_of(const int k) {
+  return VEC == 4 ? (k >> 4) * 16 + (k >> 1 & 1) * 8 + (k >> 2 & 3) + (k & 1) * 4
+                  : VEC == 2 ? (k >> 3) * 8 + (k >> 1 & 3) + (k & 1) * 4 : k;
+}
+
+// A chunk of two rows; what lies beyond the depth is replaced by other elements of the row, and zeroed later.
+__device__ __forceinline__ void fetch(
+    float (&to)[16], const float* const top, const float* const low, const int chunk, const int t) {
+  if constexpr (VEC == 4) {
+#pragma unroll
+    for (int s = 0; s < 4; s += 2)
+      if (4 * chunk + s < STEPS) {
+        int k = 32 * chunk + 8 * s + 4 * t;
+        if (32 * chunk + 8 * s + 16 > DEPTH) k = k < DEPTH ? k : 0;
+        asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[4 * s]), "=f"(to[4 * s + 2]), "=f"(to[4 * s + 4]), "=f"(to[4 * s + 6]) : "l"(top + k));
+        asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(to[4 * s + 1]), "=f"(to[4 * s + 3]), "=f"(to[4 * s + 5]), "=f"(to[4 * s + 7]) : "l"(low + k));
+      }
+  } else if constexpr (VEC == 2) {
+#pragma unroll
+    for (int s = 0; s < 4; ++s)
+      if (4 * chunk + s < STEPS) {
+        int k = 32 * chunk + 8 * s + 2 * t;
+        if (32 * chunk + 8 * s + 8 > DEPTH) k = k < DEPTH ? k : 0;
+        asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(to[4 * s]), "=f"(to[4 * s + 2]) : "l"(top + k));
+        asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(to[4 * s + 1]), "=f"(to[4 * s + 3]) : "l"(low + k));
+      }
+  } else {
+#pragma unroll
+    for (int s = 0; s < 4; ++s)
+      if (4 * chunk + s < STEPS) {
+        int k = 32 * chunk + 8 * s + t, l = k + 4;
+        if (32 * chunk + 8 * s + 8 > DEPTH) k = k < DEPTH ? k : 0, l = l < DEPTH ? l : 0;
+        to[4 * s] = load1(top + k);
+        to[4 * s + 1] = load1(low + k);
+        to[4 * s + 2] = load1(top + l);
+        to[4 * s + 3] = load1(low + l);
+      }
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(128 * GROUPS, 1) linear(
+    const float* __restrict__ x, const float* __restrict__ weight, const float* __restrict__ bias,
+    float* __restrict__ out) {
+  extern __shared__ __align__(1024) unsigned char room[];
+  const unsigned begin = static_cast<unsigned>(__cvta_generic_to_shared(room));
+  float* const big_w = reinterpret_cast<float*>(room + ((1024u - (begin & 1023u)) & 1023u));
+  float* const small_w = big_w + CHUNKS * WIDE * 32;
+  float* const biases = small_w + CHUNKS * WIDE * 32;
+  const int lane = threadIdx.x % 32, warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+  const int g = lane / 4, t = lane % 4;
+  const int first = blockIdx.x % SLICES * WIDE, place = blockIdx.x / SLICES;
+  const int within = warp % 4 * 16 + g;
+
+  int tile = place + PLACES * (warp / 4);
+  const float* top = x + min(tile * 64 + within, ROWS - 1) * DEPTH;
+  const float* low = x + min(tile * 64 + within + 8, ROWS - 1) * DEPTH;
+  float raw[AHEAD][16];
+
+  // The weight's slice, a row and 32 of its depth a warp at a time; x is asked for behind the first of it.
+  {
+    constexpr int EACH = WIDE / 8, PER = 64 / EACH < 1 ? 1 : 64 / EACH < CHUNKS ? 64 / EACH : CHUNKS;
+    const int to = warp * 32 + (((place_of(lane) >> 2) ^ (warp & 7)) << 2) + (place_of(lane) & 3);
+    const float* const from = weight + (first + warp) * DEPTH + lane;
+#pragma unroll
+    for (int c0 = 0; c0 < CHUNKS; c0 += PER) {
+      float w[PER * EACH];
+#pragma unroll
+      for (int c = 0; c < PER; ++c)
+        if (c0 + c < CHUNKS) {
+#pragma unroll
+          for (int i = 0; i < EACH; ++i) {
+            const bool inside = (SLICES * WIDE == UNITS || first + warp + 8 * i < UNITS) &&
+                                (32 * (c0 + c) + 32 <= DEPTH || 32 * (c0 + c) + lane < DEPTH);
+            w[c * EACH + i] = load1(inside ? from + (8 * i * DEPTH + 32 * (c0 + c)) : weight);
+          }
+        }
+      if (c0 == 0 && tile < TILES) {
+#pragma unroll
+        for (int c = 0; c < AHEAD; ++c)
+          if (c < CHUNKS) fetch(raw[c], top, low, c, t);
+      }
+#pragma unroll
+      for (int c = 0; c < PER; ++c)
+        if (c0 + c < CHUNKS) {
+#pragma unroll
+          for (int i = 0; i < EACH; ++i) {
+            const bool inside = (SLICES * WIDE == UNITS || first + warp + 8 * i < UNITS) &&
+                                (32 * (c0 + c) + 32 <= DEPTH || 32 * (c0 + c) + lane < DEPTH);
+            unsigned big, small;
+            parted(inside ? w[c * EACH + i] : 0.0f, big, small);
+            big_w[to + (c0 + c) * WIDE * 32 + 8 * i * 32] = __uint_as_float(big);
+            small_w[to + (c0 + c) * WIDE * 32 + 8 * i * 32] = __uint_as_float(small);
+          }
+        }
+    }
+    if (threadIdx.x < WIDE) biases[threadIdx.x] = first + static_cast<int>(threadIdx.x) < UNITS ? bias[first + threadIdx.x] : 0.0f;
+  }
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+
+  const unsigned long long big_b = described(big_w), small_b = described(small_w);
+  while (tile < TILES) {
+    const int next = tile + PLACES * GROUPS;
+    const float* const next_top = x + min(next * 64 + within, ROWS - 1) * DEPTH;
+    const float* const next_low = x + min(next * 64 + within + 8, ROWS - 1) * DEPTH;
+    float sum[WIDE / 2], part[WIDE / 2];
+#pragma unroll
+    for (int j = 0; j < WIDE / 8; ++j) {
+      const float2 b = *reinterpret_cast<const float2*>(biases + 8 * j + 2 * t);
+      sum[4 * j] = sum[4 * j + 2] = b.x;
+      sum[4 * j + 1] = sum[4 * j + 3] = b.y;
+    }
+#pragma unroll
+    for (int c = 0; c < TURN; ++c) {
+      if (c < CHUNKS) {
+        unsigned big[16], small[16];
+#pragma unroll
+        for (int i = 0; i < 16; ++i)
+          if (4 * c + i / 4 < STEPS) {
+            float v = raw[c % AHEAD][i];
+            if (32 * c + 32 > DEPTH) v = depth_of(c, i / 4, i % 4, t) < DEPTH ? v : 0.0f;
+            parted(v, big[i], small[i]);
+          }
+        if (c < CHUNKS - 1)
+          begin_chunk<4>(part, big, small, big_b + c * WIDE * 8, small_b + c * WIDE * 8);
+        else
+          begin_chunk<LAST>(part, big, small, big_b + c * WIDE * 8, small_b + c * WIDE * 8);
+        end_chunk(part);
+      }
+      const int then = c + AHEAD;
+      if (then < CHUNKS) {
+        fetch(raw[c % AHEAD], top, low, then, t);
+      } else if (then >= TURN && then - TURN < CHUNKS) {
+        if (next < TILES) fetch(raw[c % AHEAD], next_top, next_low, then - TURN, t);
+      }
+      if (c < CHUNKS) {
+#pragma unroll
+        for (int i = 0; i < WIDE / 2; ++i) sum[i] += part[i];
+      }
+    }
+    write_out(out, sum, tile * 64 + within, first, t);
+    tile = next;
+    top = next_top;
+    low = next_low;
+  }
+}
+
+/* plan.py
+import kw
+
+def ceil(a, b):
+    return -(-a // b)
+
+def plan(x, weight, bias, out):
+    rows, depth, units = x.size(0) * x.size(1), x.size(2), weight.size(0)
+    vec = 4 if depth % 4 == 0 else 2 if depth % 2 == 0 else 1
+    chunks, tiles = ceil(depth, 32), ceil(rows, 64)
+    best = None
+    for slices in range(1, 9):
+        wide = 8 * ceil(ceil(units, slices), 8)
+        shared = 256 * chunks * wide + 1024 + 4 * wide
+        if wide < 32 or wide > 128 or shared > kw.device.shared_per_block:
+            continue
+        places = min(tiles, kw.device.multiprocessors // slices)
+        cost = ceil(tiles, places) * (wide + 16)
+        if best is None or cost < best[0]:
+            best = (cost, slices, wide, shared, places)
+    cost, slices, wide, shared, places = best
+    ahead = {1: 1, 2: 2, 3: 3, 4: 4, 5: 3, 6: 3, 7: 4, 8: 4}[chunks]
+    return kw.plan(
+        kw.launch("linear", slices * places, 256, x, weight, bias, out, shared=shared),
+        definitions={"ROWS": rows, "DEPTH": depth, "UNITS": units, "VEC": vec, "WIDE": wide, "SLICES": slices,
+                     "PLACES": places, "AHEAD": ahead})
+*/
