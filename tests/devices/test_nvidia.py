@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,6 +61,13 @@ def test_idling_does_not_disturb_a_measurement_and_heat_does() -> None:
     assert told.disturbed == ("heat (hardware)",)
 
 
+def test_a_product_of_float32_may_be_made_of_three_of_tf32() -> None:
+    made = GpuPeaks("NVIDIA H200", "580.0", 1e12, 1e12, 1e13, 1e13, 1e14, 1e14, 1e14, None, 3e-6)
+    assert made.operations("float32") == made.operations("int32") == made.tf32 / 3 > made.float32
+    slow = replace(made, tf32=2 * made.float32)
+    assert slow.operations("float32") == slow.float32
+
+
 def test_peaks_are_read_from_the_cache_of_this_gpu_and_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     import kernelwright.devices.peaks_nvidia as peaks
 
@@ -76,5 +84,5 @@ def test_peaks_are_read_from_the_cache_of_this_gpu_and_driver(monkeypatch: pytes
     assert len(measured) == 1
     _kept(H200).write_text('{"version": 0}')
     assert gpu_peaks(H200) == made and len(measured) == 2
-    assert made.operations("int32") == made.float32 and made.operations("bfloat16") == made.bfloat16
+    assert made.operations("bfloat16") == made.bfloat16
     _kept(H200).unlink()
