@@ -9,6 +9,7 @@ from kernelwright.devices import cpu, nvidia
 from kernelwright.devices.names import Device
 from kernelwright.devices.peaks_cpu import cached_peaks as cached_cpu_peaks
 from kernelwright.devices.peaks_nvidia import GpuPeaks, cached_peaks
+from kernelwright.judge.words import counted
 from kernelwright.proposers.llm.view import ShownDevice
 
 VECTORS = ("avx512f", "avx2", "avx", "fma", "f16c", "amx_tile", "asimd", "sve")
@@ -79,13 +80,13 @@ def _gpu(name: str, target: Target, peaks: GpuPeaks | None, dtype: str) -> Shown
 
 def _cpu() -> ShownDevice:
     found = cpu.probe()
-    facts = [f"{found.architecture}, {len(found.cores)} hardware threads to use", *_vectors(), *_caches()]
+    facts = [f"{found.architecture}, {counted(len(found.cores), 'hardware thread')} to use", *_vectors(), *_caches()]
     peaks = cached_cpu_peaks(found.model)
     if peaks is None:
         return ShownDevice(name=found.model, kind="cpu", facts=tuple(facts))
     facts.append(
-        f"measured peaks with {peaks.threads} threads: memory {peaks.bandwidth / 1e9:.1f} GB/s, products in float32 "
-        f"{peaks.float32 / 1e9:.0f} GFLOP/s"
+        f"measured peaks with {counted(peaks.threads, 'thread')}: memory {peaks.bandwidth / 1e9:.1f} GB/s, "
+        f"products in float32 {peaks.float32 / 1e9:.0f} GFLOP/s"
     )
     return ShownDevice(
         name=found.model, kind="cpu", facts=tuple(facts), bandwidth=peaks.bandwidth, operations=peaks.float32
