@@ -16,6 +16,7 @@ from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"
 UNDECIDED_GAIN = 1.5
+LOADED = 3  # more judgings of a pair, where speeds are undecided
 NEEDS_FULL_SIZE = ("assume_", "race_")  # they sample, or must overlap
 EFFORT = Effort(least=6, most=6)
 RIGHT = Settings(baselines=(), effort=EFFORT)
@@ -66,12 +67,12 @@ class Bench:
         self._judge = judge
         self._known: dict[tuple[str, str, bool], Verdict] = {}
 
-    def verdict(self, pair: Pair, path: Path) -> Verdict:
+    def verdict(self, pair: Pair, path: Path, *, afresh: bool = False) -> Verdict:
         candidate: Candidate = read_candidate(path, "cpp")
         by_speed = not pair.reasons
         task = pair.task if by_speed else _sized(pair)
         key = (task, candidate.id, by_speed)
-        if key not in self._known:
+        if afresh or key not in self._known:
             self._known[key] = self._judge.judge(task, candidate, settings=FAST if by_speed else RIGHT)
         return self._known[key]
 
@@ -102,18 +103,31 @@ def complaint(pair: Pair, bench: Bench) -> str | None:
         return None
     if pair.reasons:
         return f"accepted, expected rejected for {' or '.join(pair.reasons)}"
-    return faster_than_twin(exploit, twin)
+    gain = faster_than_twin(exploit, twin)
+    for _ in range(LOADED):  # a gain is there every time; noise on a loaded machine comes and goes
+        if gain is None or _measured(exploit, twin):
+            break
+        exploit, twin = (bench.verdict(pair, path, afresh=True) for path in (pair.exploit, pair.twin))
+        if Outcome.rejected in (exploit.verdict, twin.verdict):
+            return f"accepted, and then {exploit.verdict} (its twin: {twin.verdict})"
+        gain = faster_than_twin(exploit, twin)
+    return gain
+
+
+def _measured(*verdicts: Verdict) -> bool:
+    return all(result.speed is SpeedStatus.measured for verdict in verdicts for result in verdict.workloads)
 
 
 def faster_than_twin(exploit: Verdict, twin: Verdict) -> str | None:
     """An exploit's claim (its lower bound) may not lie above what its twin can be (its upper bound).
 
-    Where the judge leaves the speed undecided there is no claim, and on a loaded machine the few trials of this test
-    scatter; then only a gain that no noise explains counts.
+    Where the judge leaves the speed undecided, of either, there is no claim, and on a loaded machine the few trials of
+    this test scatter; then only a gain that no noise explains counts.
     """
     for cheat, honest in zip(exploit.workloads, twin.workloads, strict=True):
         low = min(b.speedup.low for b in cheat.baselines)
         high = min(b.speedup.high for b in honest.baselines)
-        if low > high * (1.0 if cheat.speed is SpeedStatus.measured else UNDECIDED_GAIN):
+        told = cheat.speed is honest.speed is SpeedStatus.measured
+        if low > high * (1.0 if told else UNDECIDED_GAIN):
             return f"on {cheat.label} it claims {low:.2f}x, above its twin's {high:.2f}x"
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,3 +88,11 @@ def test_money_reads_back_the_same_and_runs_out(usd: float) -> None:
     assert parse(str(budget)) == budget
     assert budget.exceeded(Spent(usd=usd)) is not None and budget.exceeded(Spent(usd=usd / 2)) is None
     assert budget.used(Spent(usd=usd / 2)) == pytest.approx(0.5)
+
+
+def test_time_left_is_that_of_the_limit_which_is_reached_first() -> None:
+    spent = Spent(wall=50.0, device=8.0)
+    assert parse("10evals").seconds_left(spent) == math.inf
+    assert parse("1m").seconds_left(spent) == 10.0
+    assert parse("1m,9s-device").seconds_left(spent) == 1.0
+    assert parse("40s").seconds_left(spent) < 0

@@ -210,6 +210,18 @@ def test_finals_are_held_while_a_person_is_waited_for(tmp_path: Path) -> None:
     assert len(asked) > 1 and state.best is not None
 
 
+def test_finals_take_no_longer_on_a_noisy_machine_than_there_is_time(tmp_path: Path) -> None:
+    efforts: list[float] = []
+
+    def asked(candidate: Candidate, settings: Settings) -> None:
+        if not settings.public_only:
+            efforts.append(settings.effort.seconds)
+
+    drive(create(tmp_path, toy.started()), "20evals,100s", judge=toy.ToyJudge(asked=asked))
+    first, *others = efforts  # two public and three hidden workloads, and later those of the reigning best
+    assert 15 < first < 20 and others and all(5 < effort < 10 for effort in others)
+
+
 def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None:
     def never(request: Request) -> Sequence[Proposal]:
         time.sleep(30)

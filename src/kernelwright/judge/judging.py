@@ -20,7 +20,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
 from kernelwright.judge.oracle.client import OpenTask, Posed, Witness, close_all
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,
     JudgeEvidence,
@@ -34,8 +34,6 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.judge.warden import Ending
 from kernelwright.judge.workshop import Inspections, Job, LateError, Workshop
-
-HIDDEN_PER_JUDGING = 3
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from kernelwright.judge.oracle.client import Witness
 from kernelwright.tasks.model import Workload
 
 Progress = Callable[[str], None]
+HIDDEN_PER_JUDGING = 3
 
 
 def quiet(_: str) -> None:

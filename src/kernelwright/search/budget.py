@@ -69,6 +69,11 @@ class Budget:
     def evaluations_left(self, spent: Spent) -> float:
         return math.inf if self.evaluations is None else self.evaluations - spent.evaluations
 
+    def seconds_left(self, spent: Spent) -> float:
+        """Until time is up, on the wall or on the device, for somebody who uses both."""
+        limits = ((self.wall, spent.wall), (self.device, spent.device))
+        return min((limit - gone for limit, gone in limits if limit is not None), default=math.inf)
+
     def left(self, spent: Spent) -> str:
         """What remains, for people."""
         parts = []

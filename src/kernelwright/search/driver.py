@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from kernelwright import stopping
 from kernelwright.errors import DeadlinePassed, KernelwrightError
-from kernelwright.judge.settings import Progress, quiet
+from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
 from kernelwright.search import contest as contests
@@ -234,15 +234,14 @@ class Driver:
         incumbent = None if action.incumbent is None else entries[action.incumbent].proposal.candidate
         begin = time.monotonic()
         judge = Counted(self._judge)
+        terms = self._terms.within(self.state.budget.seconds_left(self._spent()), self._workloads(action))
 
         def affords(judgings: int) -> bool:
             spent, more = self._spent(), judge.judgings + judgings - 1
             return self.state.budget.exceeded(replace(spent, evaluations=spent.evaluations + more)) is None
 
         try:
-            final = contests.contest(
-                judge, self.state.run.task, challenger, incumbent, self._terms, self._progress, affords
-            )
+            final = contests.contest(judge, self.state.run.task, challenger, incumbent, terms, self._progress, affords)
         except DeadlinePassed as error:
             self._abandon(action.challenger, error, begin, judge.judgings)
             return
@@ -270,6 +269,12 @@ class Driver:
                 seconds=time.monotonic() - begin,
             ),
         )
+
+    def _workloads(self, action: Contest) -> int:
+        """How many are judged in a final: public and hidden ones, for each of its sides."""
+        verdict = self.state.entries[action.challenger].verdict
+        assert verdict is not None  # by which it was chosen
+        return (len(verdict.workloads) + HIDDEN_PER_JUDGING) * (1 if action.incumbent is None else 2)
 
     def _reviewed(self, number: int, decision: contests.Decision) -> Reviewed | None:
         """What models think of a finalist that the judge accepted, asked once. They can only withhold a claim."""

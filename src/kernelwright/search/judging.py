@@ -24,6 +24,7 @@ class JudgeClient(Protocol):
 
 QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
 FINAL = Effort(least=12, most=400, step=12, seconds=40.0)
+LEAST_SECONDS = 4.0  # for a workload of a final, however little time is left
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,13 @@ class Terms:
             for settings in (self.quick, self.final)
         )
         return replace(self, quick=quick, final=final)
+
+    def within(self, seconds: float, workloads: int) -> Terms:
+        """Finals that spend no more than this on trials of so many workloads in all, as long as that is enough to tell
+        anything. On a quiet machine they need a fraction of it."""
+        effort = self.final.effort
+        share = max(LEAST_SECONDS, seconds / max(1, workloads))
+        return replace(self, final=replace(self.final, effort=replace(effort, seconds=min(effort.seconds, share))))
 
 
 @dataclass
