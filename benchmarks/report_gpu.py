@@ -107,8 +107,8 @@ def against(
     found: dict[str, tuple[dict[str, float], float]] = {}
     for one in runs:
         if one.public.bound is not None:
-            times = {entry.baseline: 1e6 * entry.seconds for entry in one.public.baselines if entry.seconds is not None}
-            found[one.ref] = times, 1e6 * one.public.bound.seconds
+            timed = {entry.baseline: 1e6 * entry.seconds for entry in one.public.baselines if entry.seconds is not None}
+            found[one.ref] = timed, 1e6 * one.public.bound.seconds
     for row in rows.get("rows", []):
         if "us" in row:
             found[row["task"].split()[0]] = row["us"], row["bound_us"]
