@@ -10,6 +10,7 @@ can be looked at with `kernelwright runs show`. The pages' scripts make their ta
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sqlite3
 import sys
@@ -33,6 +34,7 @@ from kernelwright.search.run import look  # noqa: E402
 from kernelwright.search.state import State  # noqa: E402
 
 KEPT = RESULTS / "answered"
+BUILT_IN = re.compile(r"[\w:]+(@[\w=,]+)?")  # no file of anybody's
 NOT_KEPT = ("asked", "prompt.md", "answer.md", "journal.lock")  # prompts and answers lie in `requests`
 
 
@@ -143,20 +145,26 @@ def stretches(folder: Path) -> Iterator[Stretch]:
 
 def best_else(ref: str, rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any]) -> Other:
     """Of compiled baselines that the judge timed in other runs, and of the columns of another program."""
-    found: dict[str, float] = {}
+    found: list[Other] = []
     for row in rows.get("rows", []):
         if row["task"].split()[0] == ref:
-            found |= {name: us for name, us in row.get("us", {}).items() if name != "eager"}
+            found += _compiled(row.get("us", {}))
     if "public" in (row := claims.get("rows", {}).get(ref, {})):
-        times = row["public"]["workloads"][0]["baselines_us"]
-        found |= {name: us for name, us in times.items() if name != "eager"}
+        found += _compiled(row["public"]["workloads"][0]["baselines_us"])
     for part in ("us", "others"):
-        found |= {f"{name}, elsewhere": us for name, us in elsewhere.get(part, {}).get(ref, {}).items()}
-    return min((Other(name, us) for name, us in found.items()), key=lambda other: other.us)
+        found += [Other(f"{name}, elsewhere", us) for name, us in elsewhere.get(part, {}).get(ref, {}).items()]
+    return min(found, key=lambda other: other.us)
+
+
+def _compiled(times: dict[str, float]) -> list[Other]:
+    """Eager is timed in every final, beside the kernel."""
+    return [Other(name, us) for name, us in times.items() if name != "eager"]
 
 
 def keep(run: Path, certificates: Path, root: Path = KEPT) -> Path:
     state = look(run)
+    if not BUILT_IN.fullmatch(state.run.task):
+        raise SystemExit(f"answered.py: {run} is about a task that others do not have: {state.run.task}")
     target = root / state.run.task.replace(":", "_")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(run, target, ignore=shutil.ignore_patterns(*NOT_KEPT))

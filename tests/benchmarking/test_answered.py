@@ -13,7 +13,8 @@ from kernelwright.contracts import read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.judge import certificate
 from kernelwright.judge.verdict import Outcome, SpeedStatus
-from kernelwright.search.run import look
+from kernelwright.search.run import create, look
+from tests.search import toy
 
 RUNS = answered.read()
 
@@ -65,6 +66,22 @@ def test_keeping_a_kept_run_changes_nothing_that_can_be_read(one: Answered, tmp_
     files = {path.relative_to(one.folder) for path in one.folder.rglob("*") if path.is_file()}
     assert {path.relative_to(kept) for path in kept.rglob("*") if path.is_file()} == files
     assert look(kept).best == one.state.best
+
+
+def test_a_run_about_a_file_of_somebodys_is_not_kept(tmp_path: Path) -> None:
+    task = tmp_path / "mine.py"
+    task.write_text("precious")
+    run = create(tmp_path / "runs", toy.started(task=str(task)))
+    with pytest.raises(SystemExit, match="that others do not have"):
+        answered.keep(run, tmp_path, tmp_path / "kept")
+    assert task.read_text() == "precious" and not (tmp_path / "kept").exists()
+
+
+def test_the_fastest_of_all_else_counts_wherever_it_was_measured() -> None:
+    rows = {"rows": [{"task": "linear@a=1 a=1", "us": {"eager": 1.0, "compile": 5.0}}]}
+    claims = {"rows": {"linear@a=1": {"public": {"workloads": [{"baselines_us": {"eager": 1.0, "compile": 6.0}}]}}}}
+    elsewhere = {"us": {"linear@a=1": {"compile": 7.0}}, "others": {"linear@a=1": {"by hand": 5.5}}}
+    assert answered.best_else("linear@a=1", rows, claims, elsewhere) == Other("compile", 5.0)
 
 
 def test_a_speed_that_was_not_measured_wins_nothing() -> None:

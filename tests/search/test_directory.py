@@ -74,6 +74,18 @@ def test_it_can_be_made_again_from_the_journal(finished: tuple[Path, State], tmp
     assert all(made[name] == there[name] for name in made if not name.startswith("best/"))
 
 
+def test_what_others_put_into_a_folder_is_not_in_the_way(finished: tuple[Path, State], tmp_path: Path) -> None:
+    folder, state = finished
+    copy = tmp_path / "run"
+    shutil.copytree(folder, copy)
+    assert state.best is not None
+    directory = Directory(copy)
+    (directory.of(state.entries[state.best]) / "__pycache__").mkdir()
+    shutil.rmtree(copy / "best")
+    directory.restore(state)
+    assert {path.name for path in (copy / "best").iterdir()} == {path.name for path in (folder / "best").iterdir()}
+
+
 def test_one_line_where_nothing_can_be_written(tmp_path: Path) -> None:
     folder = create(tmp_path, toy.started(), [Proposal(toy.candidate_of((1,) * 8), "start")])
     (folder / "candidates").write_text("in the way")

@@ -21,7 +21,7 @@ from kernelwright.proposers.model import Honesty, Proposal, Proposer, Refusal, R
 from kernelwright.search.actions import Ask, StopReason
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Abandoned, Evaluated, Event, Planned, Proposed, Refused
+from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Proposed, Refused, Reviewed
 from kernelwright.search.journal import read
 from kernelwright.search.policies import policy_named
 from kernelwright.search.run import Run, create, look, take_up
@@ -222,6 +222,24 @@ def test_finals_take_no_longer_on_a_noisy_machine_than_there_is_time(tmp_path: P
     assert 15 < first < 20 and others and all(5 < effort < 10 for effort in others)
 
 
+def test_an_answer_that_comes_late_is_taken_while_others_come(tmp_path: Path) -> None:
+    """Several requests are open; one was given up, and its answer comes while the others are answered."""
+    tries: list[int] = []
+
+    def late(request: Request) -> Sequence[Proposal]:
+        tries.append(request.number)
+        if request.number == 1 and tries.count(1) == 1:
+            raise Unanswered("nobody answered")
+        time.sleep(0.02)
+        return toy.ToyProposer().propose(request)
+
+    started = toy.started(lockstep=False).model_copy(update={"ahead": 2})
+    state = drive(create(tmp_path, started), "12evals", Answers(late))
+    assert tries.count(1) == 2 and all(entry.request for entry in state.entries.values())
+    assert 1 in {entry.request for entry in state.entries.values()}
+    assert state.stopped is not None and state.stopped.reason is StopReason.budget
+
+
 def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None:
     def never(request: Request) -> Sequence[Proposal]:
         time.sleep(30)
@@ -307,6 +325,63 @@ def test_a_challenger_does_not_pay_for_a_reigning_best_that_is_late(tmp_path: Pa
     state = drive(_begun_with_the_slow_one(tmp_path), "30evals", Answers(_the_fast_one), judge)
     assert late and state.best == state.by_id[FAST.id]
     assert state.spent.evaluations == len(judge.calls)
+
+
+class FirstIsWrong(toy.ToyJudge):
+    """The first candidate seems to be much faster than all others until its final."""
+
+    def judge(self, task: str, candidate: Candidate, settings: Settings, *rest: Any) -> Verdict:
+        found = super().judge(task, candidate, settings, *rest)
+        if candidate.id != self.calls[0][0]:
+            return found
+        outcome = Outcome.accepted if settings.public_only else Outcome.rejected
+        return toy.verdict_of(candidate, [("a", 50.0, False), ("b", 50.0, False)], outcome=outcome)
+
+
+def test_who_turns_out_to_be_wrong_holds_no_record(tmp_path: Path) -> None:
+    """Else everything after it would bring nothing faster, and the run would stop on a plateau."""
+    state = toy.search(tmp_path, budget="300evals", judge=FirstIsWrong(), plateau=20)
+    assert state.evaluated > 40 and state.entries[1].standing is Standing.rejected
+    assert state.record < 50
+
+
+def test_a_run_that_stopped_on_a_plateau_can_go_on(tmp_path: Path) -> None:
+    state = toy.search(tmp_path, budget="1000evals", plateau=20)
+    assert state.stopped is not None and state.stopped.reason is StopReason.plateau
+    assert toy.resume(tmp_path / "toy-1", "1000evals").evaluated >= state.evaluated + 20
+
+
+def test_a_review_is_written_down_once_and_time_counts_once(tmp_path: Path) -> None:
+    now = [2000.0]
+
+    def clock() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    class Unsure(toy.ToyJudge):
+        """Finals tell nothing, so that they are held again."""
+
+        def judge(self, task: str, candidate: Candidate, settings: Settings, *rest: Any) -> Verdict:
+            found = super().judge(task, candidate, settings, *rest)
+            noisy = tuple(result.model_copy(update={"speed": SpeedStatus.noisy}) for result in found.workloads)
+            return found.model_copy(update={"workloads": noisy}) if settings.hidden_of else found
+
+    class Trusting:
+        def review(self, candidate: Candidate, seed: int) -> Honesty:
+            return Honesty(3, 0, "")
+
+    run = take_up(_begun_with_the_slow_one(tmp_path), "40evals", now[0])
+    driver = Driver(run, Answers(_the_fast_one), Unsure(), policy_named("greedy"), reviewer=Trusting(), clock=clock)
+    try:
+        state = driver.go()
+    finally:
+        run.close()
+    events = list(read(run.folder))
+    reviewed = [event.number for event in events if isinstance(event, Reviewed)]
+    finals = [event.challenger for event in events if isinstance(event, Contested)]
+    assert len(finals) > len(set(finals)) and sorted(reviewed) == sorted(set(reviewed))
+    assert [event.at for event in events[2:]] == sorted(event.at for event in events[2:])
+    assert state.spent.wall <= now[0] - 2000.0
 
 
 @pytest.mark.parametrize("evaluations", [3, 4, 5, 8, 13, 20])

@@ -12,11 +12,13 @@ from kernelwright.devices.names import Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.llm.ensemble import open_ensemble
 from kernelwright.search import proposing
+from kernelwright.search.budget import Budget, parse
 from kernelwright.search.proposing import Given
+from kernelwright.search.state import fold
 from kernelwright.search.subject import Subject, subject
 from kernelwright.search.wishes import ModelWishes, Wishes, started
 
-WISHES = Wishes(task="rmsnorm", threads=2, seed=7, plateau=9, wait=5.0, ahead=3, policy="greedy")
+WISHES = Wishes(task="rmsnorm", threads=2, seed=7, plateau=9, wait=5.0, policy="greedy")
 MODELS = ModelWishes(models=("http://127.0.0.1:9/v1#one",), generation=6, measure=3)
 
 
@@ -28,11 +30,18 @@ def rmsnorm() -> Subject:
 def test_a_run_keeps_what_was_wished_and_how_its_proposer_is_gone_about_with(rmsnorm: Subject) -> None:
     run = started(WISHES, rmsnorm, {"a": 1.0})
     kept = (run.task, run.task_name, run.threads, run.seed, run.plateau, run.wait, run.ahead, run.policy)
-    assert kept == ("rmsnorm", "rmsnorm", 2, 7, 9, 5.0, 3, "greedy")
+    assert kept == ("rmsnorm", "rmsnorm", 2, 7, 9, 5.0, 1, "greedy")
     assert run.task_digest == rmsnorm.digest and run.bounds == {"a": 1.0}
     assert run.lockstep and run.repairs == 0 and run.ensemble is None and run.generation == run.measure == 0
-    asked = started(replace(WISHES, proposer="files"), rmsnorm, {})
-    assert not asked.lockstep and asked.repairs == 3
+    asked = started(replace(WISHES, proposer="files", ahead=3), rmsnorm, {}, "9evals,5usd")
+    assert not asked.lockstep and asked.repairs == 3 and asked.ahead == 3
+    assert fold([asked]).budget == parse("9evals,5usd") and fold([run]).budget == Budget()
+
+
+@pytest.mark.parametrize("proposer", ["templates", "llm"])
+def test_a_run_that_can_be_repeated_has_one_request_open_at_a_time(rmsnorm: Subject, proposer: str) -> None:
+    with pytest.raises(KernelwrightError, match=f"the proposer {proposer} .* --ahead is for --proposer files"):
+        started(replace(WISHES, proposer=proposer, ahead=2), rmsnorm, {})
 
 
 def test_a_run_compares_with_what_is_usual_on_its_device_unless_others_are_named(rmsnorm: Subject) -> None:

@@ -108,7 +108,7 @@ def optimize(
     limit = limit_of(folder, budget)
     out = console()
     if not json:
-        out.print(f"run {folder}", soft_wrap=True)
+        out.print(escape(f"run {folder}"), soft_wrap=True)
         cost = estimated(folder, limit, recorded)
         if cost is not None:
             out.print(escape(f"estimate: {cost}"), soft_wrap=True)

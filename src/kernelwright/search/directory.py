@@ -128,7 +128,8 @@ class Directory:
         new = Path(tempfile.mkdtemp(dir=self.folder, prefix=".best-"))
         new.chmod(0o755)
         for path in self.of(entry).iterdir():
-            shutil.copyfile(path, new / path.name)
+            if path.is_file():  # whatever else lies there is somebody else's
+                shutil.copyfile(path, new / path.name)
         old = self.folder / BEST
         if old.exists():
             shutil.rmtree(old)

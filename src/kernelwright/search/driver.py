@@ -145,6 +145,7 @@ class Driver:
             with self._answered:
                 if not self._over:
                     self._run.append(*events(self._clock()))
+                self._unanswered.clear()  # somebody is there: what was given up is asked for once more
         except Unanswered as silence:
             with self._answered:
                 self._unanswered[action.request] = str(silence)
@@ -250,7 +251,7 @@ class Driver:
             why = f"needs a human look: {review.against} of {review.votes} reviewers suspect that it cheats"
             decision = replace(decision, won=False, why=f"{why}: {review.reason}")
         self._run.append(
-            *((review,) if review is not None else ()),
+            *(() if review is None or review is entries[action.challenger].review else (review,)),
             Contested(
                 at=self._clock(),
                 challenger=action.challenger,

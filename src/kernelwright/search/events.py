@@ -48,6 +48,7 @@ class Started(Happened):
     ensemble: EnsembleConfig | None = None  # who is asked, by the proposer `llm`
     generation: int = Field(default=0, ge=0)  # answers that are asked for at a time; 0: no generations
     measure: int = Field(default=0, ge=0)  # and how many of them are measured at most
+    budget: str = ""  # for the first driver; empty in journals of before it was kept
 
 
 class Continued(Happened):

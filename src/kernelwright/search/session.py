@@ -70,8 +70,9 @@ def begin(
     given = [Proposal(_read(path, contract), "start", note="what the search began with") for path in starts]
     wishes = replace(wishes, task=portable(wishes.task))
     about = subject(wishes.task, str(wishes.device))
-    run = started(wishes, about, _bounds(about.task) if kind == "cpu" else {})
-    with _models(run, budgets.parse(budget), 0.0, recorded) as models:
+    limit = budgets.parse(budget)
+    run = started(wishes, about, _bounds(about.task) if kind == "cpu" else {}, budget)
+    with _models(run, limit, 0.0, recorded) as models:
         proposing.make(Given(run, about.task, root, models=models))  # what it cannot do it says before a run is made
     return create(root, run, given)
 

@@ -101,7 +101,8 @@ class State:
     evaluated: int = 0
     moved_at: int = 0  # how many had been evaluated when the search last moved
     contested_at: int = 0
-    record: float = 0.0
+    record: float = 0.0  # of what was accepted, and by whom
+    record_of: int | None = None
     stopped: Stopped | None = None
     last_at: float = 0.0
     sessions: int = 0
@@ -145,9 +146,11 @@ class State:
         match event:
             case Started():
                 self.started = event
+                self.budget = _limit(event.budget)
             case Continued():
-                self.budget = budgets.parse(event.budget) if event.budget else Budget()
-                self.barren = 0 if self.stopped is not None else self.barren  # a crash changes nothing
+                self.budget = _limit(event.budget)
+                if self.stopped is not None:  # a crash changes nothing
+                    self.barren, self.moved_at = 0, self.evaluated
                 self.stopped = None
                 self.over = ""
                 self.reach = Reach()
@@ -266,12 +269,19 @@ class State:
             self.archive.drop(entry.island, entry.niche, entry.number)
         entry.provisional = provisional
         if provisional is None:
+            self._fell(entry)
             return
         bisect.insort(self.ranking, (-provisional, entry.number))
         del self.ranking[RANKED:]
         self.archive.add(entry.island, entry.niche, Kept(entry.number, provisional))
         if provisional > self.record * IMPROVEMENT:
-            self.record, self.moved_at = provisional, self.evaluated
+            self.record, self.record_of, self.moved_at = provisional, entry.number, self.evaluated
+
+    def _fell(self, entry: Entry) -> None:
+        """Who turned out to be wrong holds no record that others would have to be faster than."""
+        if entry.number == self.record_of:
+            self.record = -self.ranking[0][0] if self.ranking else 0.0
+            self.record_of, self.moved_at = self.leader, self.evaluated
 
     def _paid(self, judgings: int, seconds: float) -> None:
         spent = self.spent
@@ -287,6 +297,10 @@ class State:
 
     def _done(self, name: str) -> None:
         self.pending.pop(name, None)
+
+
+def _limit(budget: str) -> Budget:
+    return budgets.parse(budget) if budget else Budget()
 
 
 def _later(spent: Spent, seconds: float) -> Spent:

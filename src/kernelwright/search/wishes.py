@@ -74,9 +74,15 @@ def _and(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
-def started(wishes: Wishes, about: Subject, bounds: dict[str, float]) -> Started:
+def started(wishes: Wishes, about: Subject, bounds: dict[str, float], budget: str = "") -> Started:
     """The wishes, with what is known once the task was read."""
     kind = kind_named(wishes.proposer)
+    if kind.lockstep and wishes.ahead > 1:
+        several = " or ".join(name for name, other in PROPOSERS.items() if not other.lockstep)
+        raise KernelwrightError(
+            f"the proposer {wishes.proposer} is asked once at a time, so that a run can be repeated: --ahead is for "
+            f"--proposer {several}"
+        )
     return Started(
         at=time.time(),
         task=wishes.task,
@@ -95,6 +101,7 @@ def started(wishes: Wishes, about: Subject, bounds: dict[str, float]) -> Started
         lockstep=kind.lockstep,
         repairs=kind.repairs,
         bounds=bounds,
+        budget=budget,
         **_asked(wishes),
     )
 
