@@ -76,6 +76,14 @@ def test_a_search_says_what_it_found_and_where(place: Path) -> None:
     assert (place / "rmsnorm-1" / "best" / "kernel.cpp").exists()
 
 
+def test_a_path_is_shown_as_it_is(place: Path) -> None:
+    runs = place / "a[/b] [old]"
+    code, said = run("optimize", "rmsnorm", "--budget", "20evals", "--runs", str(runs))
+    assert code == 0 and said.count(f"{runs / 'rmsnorm-1'}") >= 3
+    code, said = run("runs", "show", str(runs / "rmsnorm-1"))
+    assert code == 0 and str(runs / "rmsnorm-1") in said
+
+
 def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: Path) -> None:
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
     assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
