@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member
 from kernelwright.llm.ensemble import open_ensemble
-from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, Reply
+from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, NotKept, Reply
 from tests.llm.asking import Review, asking, opened, scripted_member
 from tests.llm.scripted import Behaviour, Good, Refusing, Seen, Status, serving
 
@@ -125,3 +125,18 @@ def test_a_replay_needs_its_folder_and_records_nothing(tmp_path: Path) -> None:
         open_ensemble(config, replay=tmp_path / "none")
     with pytest.raises(EnsembleError, match="nothing to record"):
         open_ensemble(config, replay=tmp_path, record=tmp_path)
+
+
+def test_a_call_whose_recording_cannot_be_written_is_paid_and_told_before_the_line_that_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "calls"
+    with serving(Good()) as server, opened(scripted_member(server.url), record=folder, limit_usd=5.0) as ensemble:
+        told: list[Called] = []
+        ensemble.on_called = told.append
+        folder.rmdir()
+        folder.write_text("in the way")
+        with pytest.raises(NotKept, match="recordings cannot be kept there"):
+            ensemble.ask_all([asking()])
+    assert [(call.outcome, call.usd) for call in told] == [("ok", pytest.approx(0.0006))]
+    assert ensemble.spent == pytest.approx(0.0006)

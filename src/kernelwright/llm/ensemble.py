@@ -11,7 +11,7 @@ from typing import Self
 from kernelwright.llm.bandit import Bandit
 from kernelwright.llm.calling import Caller, request_for, upper_usd
 from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member
-from kernelwright.llm.model import Ask, Called, CallFailed, Estimate, MemberEstimate, Reply, Usage
+from kernelwright.llm.model import Ask, Called, CallFailed, Estimate, MemberEstimate, NotKept, Reply, Usage
 from kernelwright.llm.pacing import Pace
 from kernelwright.llm.prices import cost, upper_tokens
 from kernelwright.llm.purse import Purse
@@ -110,7 +110,7 @@ class Ensemble:
     def _call(self, member: Member, ask: Ask) -> Reply:
         try:
             reply = self._caller.call(member, ask)
-        except CallFailed as failed:
+        except (CallFailed, NotKept) as failed:
             self._tell(failed.called)
             raise
         self._tell(reply.called)

@@ -139,6 +139,14 @@ class CallFailed(KernelwrightError):  # noqa: N818 - it names an outcome
         self.called = called
 
 
+class NotKept(KernelwrightError):  # noqa: N818 - it names an outcome
+    """A call whose recording could not be written, in one line. It was made and has its price, and ends the run."""
+
+    def __init__(self, message: str, called: Called) -> None:
+        super().__init__(message)
+        self.called = called
+
+
 @dataclass(frozen=True)
 class MemberEstimate:
     """The upper end for one member: every answer as long as it may be, without retries."""

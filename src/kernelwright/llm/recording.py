@@ -31,7 +31,7 @@ class Recording(BaseModel):
 
 
 class Recorder:
-    """Hands on what the other transport brings, and keeps it."""
+    """Hands on what the other transport brings, and keeps it. Where it cannot, it says so: the answer has its price."""
 
     def __init__(self, inner: Transport, folder: Path) -> None:
         self._inner = inner
@@ -39,7 +39,7 @@ class Recorder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EnsembleError(f"{folder}: recordings cannot be kept there ({error.strerror})") from None
+            raise EnsembleError(_unkept(folder, error)) from None
 
     def send(self, member: Member, request: Request) -> Brought:
         brought = self._inner.send(member, request)
@@ -48,7 +48,7 @@ class Recorder:
         try:
             write_whole(_path(self._folder, request), f"{content}\n".encode())
         except OSError as error:
-            raise EnsembleError(f"{self._folder}: recordings cannot be kept there ({error.strerror})") from None
+            return brought.model_copy(update={"not_kept": _unkept(self._folder, error)})
         return brought
 
     def close(self) -> None:
@@ -87,6 +87,10 @@ def require_recordings(folder: Path) -> None:
 
 def _path(folder: Path, request: Request) -> Path:
     return folder / f"{request.key}.json"
+
+
+def _unkept(folder: Path, error: OSError) -> str:
+    return f"{folder}: recordings cannot be kept there ({error.strerror})"
 
 
 def _missing(detail: str) -> Brought:
