@@ -129,6 +129,7 @@ class _Bill:
     prices: str = ""
     recording: str = ""
     match: Match | None = None
+    recorded_usd: float | None = None
 
     def add(self, request: Request, brought: Brought) -> None:
         self.attempts += 1
@@ -137,6 +138,8 @@ class _Bill:
         self.prices = brought.prices or self.prices
         self.recording = brought.recording or request.key
         self.match = brought.match
+        if brought.recorded_usd is not None:
+            self.recorded_usd = (self.recorded_usd or 0.0) + brought.recorded_usd
 
     def called(self, outcome: str, detail: str) -> Called:
         return Called(
@@ -153,6 +156,7 @@ class _Bill:
             prompt_sha256=self.ask.prompt.sha256,
             recording=self.recording,
             match=self.match,
+            recorded_usd=self.recorded_usd,
         )
 
     def failed(self, kind: FailureKind, detail: str) -> CallFailed:

@@ -150,15 +150,14 @@ def open_ensemble(
     """Ready to be asked: keys are there, the client library is there, and a limit of money can be kept."""
     if record is not None and replay is not None:
         raise EnsembleError("a replay asks nobody, so there is nothing to record; leave out one of the two")
-    purse = Purse(limit_usd, spent)
     if replay is not None:
-        return Ensemble(config, Replayer(replay), purse, patient=False, on_called=on_called)
+        return Ensemble(config, Replayer(replay), Purse(None, spent), patient=False, on_called=on_called)
     transport: Transport = _client(config.members)
     if limit_usd is not None:
         _priced(config.members)
     if record is not None:
         transport = Recorder(transport, record)
-    return Ensemble(config, transport, purse, on_called=on_called)
+    return Ensemble(config, transport, Purse(limit_usd, spent), on_called=on_called)
 
 
 def _client(members: Sequence[Member]) -> Transport:

@@ -29,6 +29,11 @@ class Recording(BaseModel):
     request: Request
     brought: Brought
 
+    @property
+    def replayed(self) -> Brought:
+        """As a replay brings it: nobody is paid for it again."""
+        return self.brought.model_copy(update={"usd": 0.0, "recorded_usd": self.brought.usd})
+
 
 class Recorder:
     """Hands on what the other transport brings, and keeps it. Where it cannot, it says so: the answer has its price."""
@@ -72,7 +77,7 @@ class Replayer:
             return _missing(f"{path.name}: cannot be read ({type(error).__name__})")
         if recording.version != VERSION or recording.request.key != request.key:
             return _missing(f"{path.name}: is a recording of something else")
-        return recording.brought
+        return recording.replayed
 
     def close(self) -> None:
         pass

@@ -48,7 +48,7 @@ class _Tally:
         self.asked += 1
         if called is not None:
             self.seconds += called.seconds
-            self.usd = None if self.usd is None or called.usd is None else self.usd + called.usd
+            self.usd = None if self.usd is None or called.usd is None else self.usd + called.price
         value = getattr(answer, "value", None)
         if not isinstance(value, Review):
             self.unanswered += 1
