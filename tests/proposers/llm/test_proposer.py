@@ -107,6 +107,14 @@ def test_mending_is_bounded() -> None:
     assert why == "it does not build: kernel.cpp:1: error: nothing is used" and usd == pytest.approx(0.03)
 
 
+def test_a_mend_that_failed_has_its_price() -> None:
+    said = iter(["```cpp\nint a;\n```", FailureKind.truncated])
+    request, refusals = asked(samples.request())
+    assert acting.proposer(acting.Played(lambda ask: next(said)), generation=1).propose(request) == []
+    ((_, why, _, usd),) = refusals.told
+    assert why.endswith("truncated") and usd == pytest.approx(0.02)
+
+
 def test_the_same_source_is_proposed_once() -> None:
     models = acting.Played(lambda ask: acting.answer((3,) * 8))
     request, refusals = asked(samples.request())
@@ -137,10 +145,14 @@ def test_one_bad_answer_costs_nothing_but_itself(said: str | FailureKind, why: s
     assert why in told and member in ("one", "two") and usd == 0.01
 
 
-def test_without_any_answer_the_request_is_refused_and_without_money_for_good() -> None:
-    with pytest.raises(Refusal) as caught:
-        acting.proposer(acting.Played(lambda ask: FailureKind.unavailable)).propose(samples.request())
-    assert not caught.value.final
+def test_a_generation_without_any_answer_is_refused_call_by_call_with_its_cost() -> None:
+    request, refusals = asked(samples.request())
+    assert acting.proposer(acting.Played(lambda ask: FailureKind.truncated)).propose(request) == []
+    assert len(refusals.told) == 8 and {told[2] for told in refusals.told} == {"one", "two"}
+    assert all("truncated" in why and usd == 0.01 for _, why, _, usd in refusals.told)
+
+
+def test_without_money_the_request_is_refused_for_good_and_without_a_key_the_run_ends() -> None:
     with pytest.raises(Refusal) as caught:
         acting.proposer(acting.Played(limit=0.001)).propose(samples.request())
     assert caught.value.final

@@ -37,7 +37,7 @@ def read(view: PromptView, reply: Reply | CallFailed, request: Request, contract
     """The source in an answer, or None, and the request was told why."""
     if isinstance(reply, CallFailed):
         called = reply.called
-        if reply.kind is not FailureKind.over_budget:
+        if reply.kind is not FailureKind.over_budget or (called and called.attempts):  # money was out after a retry
             request.refuse("", str(reply), called.member if called else "", called.price if called else 0.0)
         return None
     member, usd = reply.called.member, reply.called.price

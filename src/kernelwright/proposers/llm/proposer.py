@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind
+from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind, Reply
 from kernelwright.proposers.llm.asking import Ground, stage_of
 from kernelwright.proposers.llm.checks import Check
 from kernelwright.proposers.llm.mending import Draft, Mender, read
@@ -56,10 +56,8 @@ class LlmProposer:
         views = self._views(request)
         asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
         replies = self.models.ask_all(asks)
-        failures = [reply for reply in replies if isinstance(reply, CallFailed)]
-        if len(failures) == len(replies):
-            raise _nothing(failures)
         answers = [read(view, reply, request, self.contract) for view, reply in zip(views, replies, strict=True)]
+        _answerable(replies)
         mender = Mender(self.models, self.means().ground, self.means().checks, self.contract)
         drafts = [draft for draft in answers if draft is not None]
         sound = mender.sound(drafts, request, MENDS[stage_of(request)])
@@ -122,10 +120,16 @@ class LlmProposer:
         return [drafts[index] for index in order]
 
 
-def _nothing(failures: list[CallFailed]) -> KernelwrightError:
-    """No model answered at all. Without a key there is nothing to wait for; without money the run is at its end."""
-    first = failures[0]
-    if all(failure.kind is FailureKind.unauthorised for failure in failures):
-        return KernelwrightError(str(first))
-    out_of_money = all(failure.kind is FailureKind.over_budget for failure in failures)
-    return Refusal(str(first), final=out_of_money)
+def _answerable(replies: Sequence[Reply | CallFailed]) -> None:
+    """Raises where nobody will answer: without a key there is nothing to wait for, without money a run is at its end.
+
+    Other failures are refused one by one, since each has its member and its price.
+    """
+    failures = [reply for reply in replies if isinstance(reply, CallFailed)]
+    kinds = {failure.kind for failure in failures}
+    if len(failures) < len(replies) or len(kinds) != 1:
+        return
+    if kinds == {FailureKind.unauthorised}:
+        raise KernelwrightError(str(failures[0]))
+    if kinds == {FailureKind.over_budget}:
+        raise Refusal(str(failures[0]), final=True)
