@@ -135,9 +135,8 @@ def paid(proposal: Proposal) -> tuple[str, float]:
 
     A variant of a sweep has its model from what it varies, which was paid for once.
     """
-    member, usd = proposal.genes.get(MEMBER), proposal.genes.get(USD)
-    once = isinstance(usd, int | float) and not _varies(proposal)
-    return (member if isinstance(member, str) else "", float(usd) if once else 0.0)
+    member, usd = proposal.genes.get(MEMBER), 0 if _varies(proposal) else proposal.genes.get(USD)
+    return (member if isinstance(member, str) else "", float(usd) if isinstance(usd, int | float) else 0.0)
 
 
 def _written(proposal: Proposal) -> tuple[str, float]:
