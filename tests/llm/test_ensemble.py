@@ -8,11 +8,13 @@ import time
 
 import pytest
 
-from kernelwright.llm.config import EnsembleConfig, EnsembleError, parse_member
-from kernelwright.llm.ensemble import open_ensemble
+from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member, parse_member
+from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, CallFailed, FailureKind, Reply
+from kernelwright.llm.purse import Purse
+from kernelwright.llm.wire import Brought, Request
 from tests.llm.asking import Review, asking, opened, scripted_member
-from tests.llm.scripted import BadBody, Behaviour, Dropped, Good, Refusing, Seen, Status, Truncated, serving
+from tests.llm.scripted import BadBody, Behaviour, Dropped, Good, Refusing, Seen, Server, Status, Truncated, serving
 
 REVIEW = '{"cheats": false, "why": "plain loads"}'
 
@@ -286,3 +288,35 @@ def test_closing_ends_what_is_under_way() -> None:
         outcomes = ensemble.ask_all([asking(seed=seed) for seed in range(3)])
     assert time.monotonic() - began < 30
     assert all(isinstance(outcome, CallFailed) for outcome in outcomes)
+
+
+def test_what_the_end_cuts_off_counts_at_its_upper_end_and_what_was_not_sent_at_nothing() -> None:
+    with serving(Good(delay=60)) as server:
+        ensemble = opened(scripted_member(server.url, timeout=60.0, concurrency=1), limit_usd=5.0)
+        told: list[Called] = []
+        ensemble.on_called = told.append
+        threading.Thread(target=_close_once_asked, args=(server, ensemble)).start()
+        ensemble.ask_all([asking(seed=seed) for seed in range(2)])
+        upper = ensemble.estimate([asking()]).usd
+    assert upper and sorted(call.usd or 0.0 for call in told) == [0.0, pytest.approx(upper)]
+    assert {(call.outcome, call.detail) for call in told} == {(FailureKind.unavailable, "stopped")}
+    assert ensemble.spent == pytest.approx(upper)
+
+
+def test_an_interrupted_call_has_cost_what_it_may() -> None:
+    class Interrupted:
+        def send(self, member: Member, request: Request) -> Brought:
+            raise KeyboardInterrupt
+
+        def close(self) -> None: ...
+
+    ensemble = Ensemble(EnsembleConfig(members=(scripted_member("http://127.0.0.1:9/v1"),)), Interrupted(), Purse(5.0))
+    with pytest.raises(KeyboardInterrupt):
+        ensemble.ask(asking())
+    assert ensemble.spent == pytest.approx(ensemble.estimate([asking()]).usd)
+
+
+def _close_once_asked(server: Server, ensemble: Ensemble) -> None:
+    while not server.seen:
+        time.sleep(0.01)
+    ensemble.close()

@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member
 from kernelwright.llm.ensemble import open_ensemble
-from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, Reply
+from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, NotKept, Reply
 from tests.llm.asking import Review, asking, opened, scripted_member
 from tests.llm.scripted import Behaviour, Good, Refusing, Seen, Status, serving
 
@@ -61,7 +61,7 @@ def kept(outcome: Reply | CallFailed) -> dict[str, object]:
     called = outcome.called
     assert isinstance(called, Called)
     said = (outcome.text, outcome.value) if isinstance(outcome, Reply) else outcome.kind
-    return called.model_dump(exclude={"seconds"}) | {"said": said}
+    return called.model_dump(exclude={"seconds", "usd", "recorded_usd"}) | {"said": said, "price": called.price}
 
 
 def test_a_replay_is_the_same_without_network_key_or_library(
@@ -107,7 +107,17 @@ def test_what_an_answer_does_not_depend_on_may_differ(recorded: tuple[Path, Outc
     member = scripted_member(ELSEWHERE, name="other", timeout=1.0, concurrency=9, price=None)
     (outcome,) = replayed(recorded[0], member, [asking("plain")])
     assert isinstance(outcome, Reply)
-    assert outcome.called.usd == pytest.approx(0.0006)  # as it was paid then
+    assert outcome.called.recorded_usd == pytest.approx(0.0006)  # as it was paid then
+
+
+def test_a_replay_costs_nothing_and_needs_no_money(recorded: tuple[Path, Outcomes]) -> None:
+    folder, outcomes = recorded
+    told: list[Called] = []
+    config = EnsembleConfig(members=(scripted_member(ELSEWHERE),))
+    with open_ensemble(config, replay=folder, limit_usd=1e-9, on_called=told.append) as ensemble:
+        ensemble.ask_all(asks())
+    assert ensemble.spent == 0.0 and [call.usd for call in told] == [0.0] * 5
+    assert [call.recorded_usd for call in told] == [one.called.usd for one in outcomes if one.called]
 
 
 def test_a_damaged_recording_is_none(recorded: tuple[Path, Outcomes]) -> None:
@@ -125,3 +135,18 @@ def test_a_replay_needs_its_folder_and_records_nothing(tmp_path: Path) -> None:
         open_ensemble(config, replay=tmp_path / "none")
     with pytest.raises(EnsembleError, match="nothing to record"):
         open_ensemble(config, replay=tmp_path, record=tmp_path)
+
+
+def test_a_call_whose_recording_cannot_be_written_is_paid_and_told_before_the_line_that_ends_the_run(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "calls"
+    with serving(Good()) as server, opened(scripted_member(server.url), record=folder, limit_usd=5.0) as ensemble:
+        told: list[Called] = []
+        ensemble.on_called = told.append
+        folder.rmdir()
+        folder.write_text("in the way")
+        with pytest.raises(NotKept, match="recordings cannot be kept there"):
+            ensemble.ask_all([asking()])
+    assert [(call.outcome, call.usd) for call in told] == [("ok", pytest.approx(0.0006))]
+    assert ensemble.spent == pytest.approx(0.0006)

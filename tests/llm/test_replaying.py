@@ -111,3 +111,12 @@ def test_recordings_of_before_stages_were_kept_are_found_by_their_calls(tape: Pa
 def test_whatever_else_is_quoted_does_not_close_a_quotation(tape: Path) -> None:
     inner = about("```\ntwo\n```", 9.0, 99, stage="verify-memory", answer=Review)
     assert found(tape, inner) == [("", "not_recorded")]
+
+
+def test_nothing_is_spent_and_what_was_paid_is_known_however_an_answer_is_found(tape: Path) -> None:
+    asks = [TAPE[1], about("other", 9.0, 3), about("three", 9.0, 99), about("new", 9.0, 98)]
+    with replayed(EnsembleConfig(members=(scripted_member(ELSEWHERE),)), tape) as ensemble:
+        calls = [one.called for one in ensemble.ask_all(asks)]
+    assert [call.match for call in calls if call] == ["request", "call", "material", None]
+    assert [(call.usd, call.recorded_usd) for call in calls if call] == [(0.0, pytest.approx(0.0006))] * 3 + [(0, None)]
+    assert ensemble.spent == 0.0

@@ -17,16 +17,18 @@ from kernelwright.cli.optimize import Root
 from kernelwright.cli.output import console, print_json
 from kernelwright.contracts import contract_named
 from kernelwright.devices.names import device_named
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.llm.config import read_config
 from kernelwright.llm.ensemble import open_ensemble
+from kernelwright.llm.model import Called
 from kernelwright.llm.replaying import replayed
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibrating import FAULTY, PUBLISHED, Terms, calibrated, measure, sampled
-from kernelwright.proposers.llm.calibration import Calibration, default_path, save
+from kernelwright.proposers.llm.calibration import SHIPPED, Calibration, default_path, save
 from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_planting
 from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.showing import shown_task
+from kernelwright.proposers.llm.view import VERIFIERS, Stage
 from kernelwright.search import budget as budgets
 from kernelwright.search.asking import Recorded
 from kernelwright.search.labels import from_runs
@@ -79,15 +81,19 @@ def verifiers(
     names = tuple(member.name for member in config.members)
     Recorded(record, replay).check(asks_models=True)
     opened = open_ensemble(config, limit_usd=limit, record=record) if replay is None else replayed(config, replay)
+    calls: list[Called] = []
     with opened as asked:
+        asked.on_called = calls.append
         found = measure(asked, names, questions, _grounds(), seed)
+    if not any(one.count for one in found):
+        raise CannotDecide(f"nobody answered, so that nothing was measured and nothing is kept: {_silence(calls)}")
     terms = Terms(
         evaluation_seconds if evaluation_seconds is not None else past.seconds or EVALUATION_SECONDS,
         config.evaluation_usd,
         past.faulty if past.faulty is not None else FAULTY,
     )
     result = calibrated(found, terms)
-    place = default_path() if keep and replay is None else None
+    place = default_path() if keep and replay is None and result.pays else None
     if place is not None:
         save(place, result)
     if json:
@@ -136,12 +142,24 @@ def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Pat
     if recorded:
         out.print("  answers come from recordings: what asking takes is not known, and nothing is kept")
         return
-    for name, pays in found.pays.items():
-        said = "[green]on[/] " if pays else "[yellow]off[/]"
-        out.print(f"  {said}  {name.removeprefix('verify-')}: {escape(found.why[name])}", soft_wrap=True)
+    for stage in VERIFIERS:
+        if stage is Stage.verify_cheating:
+            continue
+        said = "[green]on[/] " if found.pays.get(stage.value, stage in SHIPPED) else "[yellow]off[/]"
+        why = found.why.get(stage.value, "not measured on both faulty and right candidates; as it is by default")
+        out.print(f"  {said}  {stage.value.removeprefix('verify-')}: {escape(why)}", soft_wrap=True)
     out.print("  on   cheating: finalists are always reviewed, whatever it costs")
     if place is not None:
         out.print(f"  [dim]kept in {escape(str(place))}, which the proposer llm goes by[/]", soft_wrap=True)
+    elif not found.pays:
+        out.print("  no verifier was measured, and nothing is kept")
+
+
+def _silence(calls: list[Called]) -> str:
+    """Why, as far as the first of them tells."""
+    return (
+        f"{calls[0].member}: {calls[0].outcome.replace('_', ' ')}: {calls[0].detail}" if calls else "nobody was asked"
+    )
 
 
 def _part(value: float | None) -> str:

@@ -58,10 +58,10 @@ class Bottleneck:
 
     @property
     def sentence(self) -> str:
-        return _SENTENCES[self.limit]
+        return SENTENCES[self.limit]
 
 
-_SENTENCES = {
+SENTENCES = {
     Limit.bound: "It is near the bound; only doing less work, or none twice, can help.",
     Limit.launching: "Most of the time is launching: fewer launches, or overlapping ones, matter more than kernels.",
     Limit.moving: "Memory is busy: move fewer bytes (fuse, keep values in registers, never read anything twice).",

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from kernelwright.llm import typed
 from kernelwright.llm.config import Member
-from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, Match, Reply, Usage
+from kernelwright.llm.model import Ask, Called, CallFailed, FailureKind, Match, NotKept, Reply, Usage
 from kernelwright.llm.pacing import Pace
 from kernelwright.llm.prices import cost, upper_tokens
 from kernelwright.llm.purse import Purse
@@ -54,7 +54,10 @@ class Caller:
     clock: Callable[[], float] = time.monotonic
 
     def call(self, member: Member, ask: Ask) -> Reply:
-        """The answer. CallFailed says why there is none, with what was spent on it."""
+        """The answer. CallFailed says why there is none, with what was spent on it.
+
+        NotKept ends the call at the attempt whose recording could not be written, as far as it has come.
+        """
         bill = _Bill(member, ask, self.clock(), self.clock)
         turns: tuple[Turn, ...] | None = None
         retries, asked_again = 0, False
@@ -63,6 +66,8 @@ class Caller:
             brought = self._attempt(member, request)
             if brought.failure != FailureKind.over_budget:
                 bill.add(request, brought)
+            if brought.not_kept:
+                raise NotKept(brought.not_kept, bill.called(brought.failure or "ok", brought.detail))
             if brought.failure is None:
                 try:
                     return Reply(brought.text, _value(ask, brought.text), bill.called("ok", ""))
@@ -89,6 +94,7 @@ class Caller:
             if hold is None:
                 detail = f"may cost ${most:.4f}, and ${self.purse.left:.4f} of ${self.purse.limit:g} is left"
                 return Brought(failure=FailureKind.over_budget, detail=detail)
+            hold.spent = most  # should this be interrupted
             brought = self.transport.send(member, request)
             hold.spent = brought.usd or 0.0
             if self.patient and brought.retry_after is not None:
@@ -123,6 +129,7 @@ class _Bill:
     prices: str = ""
     recording: str = ""
     match: Match | None = None
+    recorded_usd: float | None = None
 
     def add(self, request: Request, brought: Brought) -> None:
         self.attempts += 1
@@ -131,6 +138,8 @@ class _Bill:
         self.prices = brought.prices or self.prices
         self.recording = brought.recording or request.key
         self.match = brought.match
+        if brought.recorded_usd is not None:
+            self.recorded_usd = (self.recorded_usd or 0.0) + brought.recorded_usd
 
     def called(self, outcome: str, detail: str) -> Called:
         return Called(
@@ -147,6 +156,7 @@ class _Bill:
             prompt_sha256=self.ask.prompt.sha256,
             recording=self.recording,
             match=self.match,
+            recorded_usd=self.recorded_usd,
         )
 
     def failed(self, kind: FailureKind, detail: str) -> CallFailed:

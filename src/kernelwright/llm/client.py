@@ -29,6 +29,7 @@ from kernelwright.llm.wire import Brought, Request
 CLOSE_SECONDS = 5.0
 SEED_MASK = 0x7FFF_FFFF  # the widest that every provider takes
 DETAIL_CHARACTERS = 1000
+STOPPED = "stopped"
 SHORTEST_KEY = 8  # what is shorter protects nothing, and would be found in every text
 
 
@@ -45,12 +46,12 @@ class Client:
 
     def send(self, member: Member, request: Request) -> Brought:
         if self._closed:
-            return Brought(failure=FailureKind.unavailable, detail="stopped")
+            return Brought(failure=FailureKind.unavailable, detail=STOPPED)
         future = asyncio.run_coroutine_threadsafe(self._send(member, request), self._loop)
         try:
             return future.result()
-        except CancelledError:
-            return Brought(failure=FailureKind.unavailable, detail="stopped")
+        except CancelledError:  # by `close`, and a provider may answer all the same
+            return _failed(member, request, Failure(FailureKind.unavailable, STOPPED, sent=True))
         finally:
             future.cancel()  # where the caller was interrupted
 

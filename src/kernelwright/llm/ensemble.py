@@ -11,7 +11,7 @@ from typing import Self
 from kernelwright.llm.bandit import Bandit
 from kernelwright.llm.calling import Caller, request_for, upper_usd
 from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member
-from kernelwright.llm.model import Ask, Called, CallFailed, Estimate, MemberEstimate, Reply, Usage
+from kernelwright.llm.model import Ask, Called, CallFailed, Estimate, MemberEstimate, NotKept, Reply, Usage
 from kernelwright.llm.pacing import Pace
 from kernelwright.llm.prices import cost, upper_tokens
 from kernelwright.llm.purse import Purse
@@ -110,7 +110,7 @@ class Ensemble:
     def _call(self, member: Member, ask: Ask) -> Reply:
         try:
             reply = self._caller.call(member, ask)
-        except CallFailed as failed:
+        except (CallFailed, NotKept) as failed:
             self._tell(failed.called)
             raise
         self._tell(reply.called)
@@ -150,15 +150,14 @@ def open_ensemble(
     """Ready to be asked: keys are there, the client library is there, and a limit of money can be kept."""
     if record is not None and replay is not None:
         raise EnsembleError("a replay asks nobody, so there is nothing to record; leave out one of the two")
-    purse = Purse(limit_usd, spent)
     if replay is not None:
-        return Ensemble(config, Replayer(replay), purse, patient=False, on_called=on_called)
+        return Ensemble(config, Replayer(replay), Purse(None, spent), patient=False, on_called=on_called)
     transport: Transport = _client(config.members)
     if limit_usd is not None:
         _priced(config.members)
     if record is not None:
         transport = Recorder(transport, record)
-    return Ensemble(config, transport, purse, on_called=on_called)
+    return Ensemble(config, transport, Purse(limit_usd, spent), on_called=on_called)
 
 
 def _client(members: Sequence[Member]) -> Transport:

@@ -117,10 +117,16 @@ class Called(BaseModel):
     prompt_sha256: str
     recording: str  # key of the recording of the last attempt; "" when nothing was sent
     match: Match | None = None  # of a replay; None: somebody was asked, or nothing was found
+    recorded_usd: Dollars = None  # of a replay, which costs nothing: what was paid when it was recorded, if known
 
     @property
     def ok(self) -> bool:
         return self.outcome == "ok"
+
+    @property
+    def price(self) -> float:
+        """What such an answer costs, whether it was paid for now or when it was recorded; 0 where nobody knows."""
+        return self.usd or self.recorded_usd or 0.0
 
 
 @dataclass(frozen=True)
@@ -136,6 +142,14 @@ class CallFailed(KernelwrightError):  # noqa: N818 - it names an outcome
     def __init__(self, kind: FailureKind, message: str, called: Called | None = None) -> None:
         super().__init__(message)
         self.kind = kind
+        self.called = called
+
+
+class NotKept(KernelwrightError):  # noqa: N818 - it names an outcome
+    """A call whose recording could not be written, in one line. It was made and has its price, and ends the run."""
+
+    def __init__(self, message: str, called: Called) -> None:
+        super().__init__(message)
         self.called = called
 
 

@@ -29,9 +29,14 @@ class Recording(BaseModel):
     request: Request
     brought: Brought
 
+    @property
+    def replayed(self) -> Brought:
+        """As a replay brings it: nobody is paid for it again."""
+        return self.brought.model_copy(update={"usd": 0.0, "recorded_usd": self.brought.usd})
+
 
 class Recorder:
-    """Hands on what the other transport brings, and keeps it."""
+    """Hands on what the other transport brings, and keeps it. Where it cannot, it says so: the answer has its price."""
 
     def __init__(self, inner: Transport, folder: Path) -> None:
         self._inner = inner
@@ -39,7 +44,7 @@ class Recorder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise EnsembleError(f"{folder}: recordings cannot be kept there ({error.strerror})") from None
+            raise EnsembleError(_unkept(folder, error)) from None
 
     def send(self, member: Member, request: Request) -> Brought:
         brought = self._inner.send(member, request)
@@ -48,7 +53,7 @@ class Recorder:
         try:
             write_whole(_path(self._folder, request), f"{content}\n".encode())
         except OSError as error:
-            raise EnsembleError(f"{self._folder}: recordings cannot be kept there ({error.strerror})") from None
+            return brought.model_copy(update={"not_kept": _unkept(self._folder, error)})
         return brought
 
     def close(self) -> None:
@@ -72,7 +77,7 @@ class Replayer:
             return _missing(f"{path.name}: cannot be read ({type(error).__name__})")
         if recording.version != VERSION or recording.request.key != request.key:
             return _missing(f"{path.name}: is a recording of something else")
-        return recording.brought
+        return recording.replayed
 
     def close(self) -> None:
         pass
@@ -87,6 +92,10 @@ def require_recordings(folder: Path) -> None:
 
 def _path(folder: Path, request: Request) -> Path:
     return folder / f"{request.key}.json"
+
+
+def _unkept(folder: Path, error: OSError) -> str:
+    return f"{folder}: recordings cannot be kept there ({error.strerror})"
 
 
 def _missing(detail: str) -> Brought:

@@ -48,7 +48,7 @@ class NearestReplayer(Replayer):
                 match, *_ = place
                 for recording in self._places.get(place, ()):
                     if match is Match.call or recording.request.key not in self._used:
-                        return self._taken(recording.request.key, recording.brought, match)
+                        return self._taken(recording.request.key, recording.replayed, match)
             return brought
 
     def _taken(self, key: str, brought: Brought, match: Match) -> Brought:

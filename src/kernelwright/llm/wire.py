@@ -61,6 +61,8 @@ class Brought(_Value):
     model: str = ""  # as the provider names it
     recording: str = Field(default="", exclude=True)  # what a replay took it from, and how that was found
     match: Match | None = Field(default=None, exclude=True)
+    recorded_usd: Dollars = Field(default=None, exclude=True)  # what it cost when it was recorded
+    not_kept: str = Field(default="", exclude=True)  # why there is no recording of it, where one is wanted
 
     @field_validator("text", "detail", mode="after")
     @classmethod

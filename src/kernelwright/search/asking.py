@@ -14,6 +14,7 @@ from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, Estimate
 from kernelwright.llm.recording import require_recordings
 from kernelwright.llm.replaying import replayed
+from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibration import verifiers_in_use
 from kernelwright.proposers.llm.checks import checks_for
@@ -22,6 +23,7 @@ from kernelwright.proposers.llm.proposer import LlmProposer, Means
 from kernelwright.proposers.llm.showing import shown_task
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.proposers.once import Once
+from kernelwright.search import lessons
 from kernelwright.search.budget import Budget
 from kernelwright.search.events import Event, ModelCalled, Started
 from kernelwright.search.policy import request_seed
@@ -101,8 +103,9 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
 
 
 def estimate(run: Started, of: Callable[[Request], Estimate]) -> Estimate:
-    """What one generation costs at most."""
-    return of(Request(Operator.fresh, run.measure, request_seed(run.seed, 1), number=1))
+    """What one generation costs at most, at whichever time of the run."""
+    learned = largest.lessons(lessons.MOST, lessons.LENGTH)
+    return of(Request(Operator.fresh, run.measure, request_seed(run.seed, 1), number=1, lessons=learned))
 
 
 def in_words(found: Estimate, run: Started, budget: Budget) -> str:
@@ -110,5 +113,5 @@ def in_words(found: Estimate, run: Started, budget: Budget) -> str:
     limit = "no limit of money is set (--budget 5usd)" if budget.usd is None else f"the run stops at ${budget.usd:.2f}"
     return (
         f"a generation asks {run.generation} times, and again for what does not build: at most {found.calls} calls, "
-        f"{found.input_tokens + found.output_tokens:,} tokens and {price}; {limit}"
+        f"{found.input_tokens + found.output_tokens:,} tokens and {price}, without retries; {limit}"
     )

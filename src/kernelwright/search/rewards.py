@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kernelwright.search.events import Evaluated, Event, Refused
-from kernelwright.search.policy import SWEPT
+from kernelwright.search.events import Abandoned, Evaluated, Event, Refused
 from kernelwright.search.state import Entry, State
 from kernelwright.search.take import paid
 
@@ -25,12 +24,15 @@ class Rewards:
     def __call__(self, event: Event, state: State) -> None:
         match event:
             case Evaluated():
-                entry = state.entries[event.number]
-                member, usd = paid(entry.proposal)
-                swept = entry.proposal.origin.startswith(SWEPT)
-                self._tell(member, gain(entry, state), 0.0 if swept else usd)
+                self._judged(state.entries[event.number], state)
+            case Abandoned() if state.entries[event.number].verdict is None:  # a finalist was told of before
+                self._judged(state.entries[event.number], state)
             case Refused():
                 self._tell(event.member, 0.0, event.usd)
+
+    def _judged(self, entry: Entry, state: State) -> None:
+        member, usd = paid(entry.proposal)
+        self._tell(member, gain(entry, state), usd)
 
     def _tell(self, member: str, gained: float, usd: float) -> None:
         if member in self.members:

@@ -33,7 +33,8 @@ def take(
         try:
             proposed = as_event(state, proposal, number + 1, request, island, at)
         except KernelwrightError as error:
-            events.append(Refused(at=at, request=request, name=_name(proposal), why=_line(error)))
+            member, usd = _written(proposal)
+            events.append(refused(request, _name(proposal), _line(error), member, usd, at))
             continue
         there = state.by_fingerprint.get(proposed.fingerprint) or seen.get(proposed.fingerprint)
         if there is not None:
@@ -46,7 +47,7 @@ def take(
 
 
 def _duplicate(proposal: Proposal, there: int, request: int, at: float) -> Refused:
-    member, usd = paid(proposal)
+    member, usd = _written(proposal)
     return Refused(
         at=at,
         request=request,
@@ -130,9 +131,21 @@ def sweep(entry: Entry, seed: int) -> tuple[Proposal, ...]:
 
 
 def paid(proposal: Proposal) -> tuple[str, float]:
-    """Which model wrote it, and what that cost; nobody and nothing where no model did."""
-    member, usd = proposal.genes.get(MEMBER), proposal.genes.get(USD)
+    """Which model wrote it, and what that cost; nobody and nothing where no model did.
+
+    A variant of a sweep has its model from what it varies, which was paid for once.
+    """
+    member, usd = proposal.genes.get(MEMBER), 0 if _varies(proposal) else proposal.genes.get(USD)
     return (member if isinstance(member, str) else "", float(usd) if isinstance(usd, int | float) else 0.0)
+
+
+def _written(proposal: Proposal) -> tuple[str, float]:
+    """Whose answer is refused with it. A variant that is refused was nobody's answer, and took no time to judge."""
+    return ("", 0.0) if _varies(proposal) else paid(proposal)
+
+
+def _varies(proposal: Proposal) -> bool:
+    return proposal.origin.startswith(SWEPT)
 
 
 def _name(proposal: Proposal) -> str:

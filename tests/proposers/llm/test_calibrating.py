@@ -11,16 +11,24 @@ from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.contracts import Candidate
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge.verdict import Outcome, Reason
 from kernelwright.llm.model import Ask, FailureKind
 from kernelwright.proposers.llm.calibrating import Terms, calibrated, measure, sampled, worth
-from kernelwright.proposers.llm.calibration import SHIPPED, Calibration, Measured, read, save, verifiers_in_use
+from kernelwright.proposers.llm.calibration import (
+    SHIPPED,
+    Calibration,
+    Measured,
+    default_path,
+    read,
+    save,
+    verifiers_in_use,
+)
 from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_planting, from_verdict, honest
 from kernelwright.proposers.llm.planting import MUTATORS, planted
 from kernelwright.proposers.llm.view import VERIFIERS, Stage
 from tests.hostile import long, quickly
-from tests.llm.scripted import Good, Seen, serving
+from tests.llm.scripted import Behaviour, Good, Seen, Status, serving
 from tests.proposers.llm import acting, samples
 
 app = assembled(COMMANDS)
@@ -121,17 +129,35 @@ def figures(**given: object) -> Measured:
 
 def test_a_verifier_pays_if_it_saves_more_than_it_takes() -> None:
     slow_judge = Terms(evaluation_seconds=60.0, evaluation_usd=0.05)
-    assert worth([figures()], slow_judge)[0]
-    assert not worth([figures()], Terms(evaluation_seconds=1.0, evaluation_usd=0.05))[0]  # judging is as quick
-    assert not worth([figures(usd=1.0)], slow_judge)[0]
-    assert not worth([figures(false_alarms=9, right_passes=1)], slow_judge)[0]  # it holds good ones back
-    assert not worth([], slow_judge)[0]
+    assert pays(figures(), slow_judge)
+    assert not pays(figures(), Terms(evaluation_seconds=1.0, evaluation_usd=0.05))  # judging is as quick
+    assert not pays(figures(usd=1.0), slow_judge)
+    assert not pays(figures(false_alarms=9, right_passes=1), slow_judge)  # it holds good ones back
+
+
+def pays(one: Measured, terms: Terms) -> bool:
+    found = worth([one], terms)
+    assert found is not None
+    return found[0]
+
+
+def test_nothing_is_said_of_a_verifier_that_was_not_measured_on_both_sides(tmp_path: Path) -> None:
+    """As where the server died half way; the shipped choice holds for it."""
+    terms = Terms(evaluation_seconds=1.0, evaluation_usd=0.05)
+    nobody = {"right_alarms": 0, "missed": 0, "false_alarms": 0, "right_passes": 0, "unanswered": 20}
+    silent = figures(verifier="verify-memory", **nobody)
+    one_sided = figures(verifier="verify-compilation", false_alarms=0, right_passes=0)
+    found = calibrated([silent, one_sided, figures()], terms)
+    assert found.pays == {"verify-numerics": False} and found.why.keys() == found.pays.keys()
+    save(tmp_path / "verifiers.json", found)
+    assert verifiers_in_use(tmp_path / "verifiers.json") == (Stage.verify_memory,)
 
 
 def test_the_proposer_goes_by_the_calibration(tmp_path: Path) -> None:
     path = tmp_path / "verifiers.json"
     assert verifiers_in_use(path) == SHIPPED
-    found = calibrated([figures(), figures(verifier="verify-cheating")], Terms(60.0, 0.05))
+    bad = figures(verifier="verify-memory", usd=1.0)
+    found = calibrated([bad, figures(), figures(verifier="verify-cheating")], Terms(60.0, 0.05))
     save(path, found)
     assert read(path) == found and verifiers_in_use(path) == (Stage.verify_numerics,)
     path.write_text("{}")
@@ -166,6 +192,31 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(kept) == 1 and Calibration.model_validate_json(kept[0].read_text()).measured
     bad = CliRunner().invoke(app, ["calibrate", "verifiers", "--models", "ollama:m"])
     assert isinstance(bad.exception, KernelwrightError) and "nothing to measure on" in str(bad.exception)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "options", "why"),
+    [
+        (Status(401), [], "m: unauthorised: "),
+        (Status(500), [], "m: unavailable: "),
+        (Good(), ["--budget", "0.0001usd"], "m: over budget: "),
+    ],
+)
+def test_a_calibration_that_nobody_answered_replaces_none(
+    behaviour: Behaviour, options: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "home"))
+    save(default_path(), calibrated([figures()], Terms(60.0, 0.05)))
+    before = default_path().read_bytes()
+    with serving(behaviour) as server:
+        config = tmp_path / "models.toml"
+        member = f'name = "m"\nprovider = "compatible"\nmodel = "m"\nbase_url = "{server.url}"\nattempts = 1\n'
+        config.write_text(f"[[members]]\n{member}price = {{ input = 1.0, output = 10.0 }}\n")
+        command = ["calibrate", "verifiers", "--ensemble", str(config), "--pairs", str(PAIRS), "--most", "2"]
+        result = CliRunner().invoke(app, [*command, *options])
+    assert isinstance(result.exception, CannotDecide) and result.exception.exit_code == 3
+    assert "nobody answered" in str(result.exception) and why in str(result.exception)
+    assert default_path().read_bytes() == before
 
 
 def test_a_recorded_calibration_is_replayed_and_not_kept(tmp_path: Path) -> None:

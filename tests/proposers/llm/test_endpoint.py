@@ -14,11 +14,13 @@ import pytest
 
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.ensemble import Ensemble
+from kernelwright.llm.model import NotKept
 from kernelwright.llm.purse import Purse
 from kernelwright.llm.replaying import NearestReplayer
+from kernelwright.proposers.model import USD
 from kernelwright.search.asking import keep_account
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import ModelCalled, Refused
+from kernelwright.search.events import ModelCalled, Proposed, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.policies import policy_named
 from kernelwright.search.run import create, take_up
@@ -119,8 +121,32 @@ def test_a_recorded_run_is_replayed_without_anybody(tmp_path: Path) -> None:
     replayed = Ensemble(config, NearestReplayer(tape), Purse(None), patient=False)
     second = drive(begin(tmp_path / "b"), replayed)
     assert toy.essence(second) == toy.essence(first) and len(server.seen) == asked
-    assert second.spent.usd == pytest.approx(first.spent.usd)
+    assert second.spent.usd == 0.0 < first.spent.usd and paid(tmp_path / "b") == paid(tmp_path / "a") > 0
     assert not [path for path in tape.iterdir() if b"sk-" in path.read_bytes()]
+
+
+def test_a_run_whose_recordings_cannot_be_written_ends_with_every_call_in_its_journal(tmp_path: Path) -> None:
+    tape = tmp_path / "tape"
+
+    def script(seen: Seen) -> Behaviour:
+        if seen.number == 20:
+            tape.rename(tmp_path / "gone")
+        return well(seen)
+
+    folder = begin(tmp_path)
+    with serving(script) as server, opened(member(server), record=tape) as models:
+        with pytest.raises(NotKept, match="recordings cannot be kept there"):
+            drive(folder, models)
+        spent = models.spent
+    calls = [event.call for event in read(folder) if isinstance(event, ModelCalled)]
+    assert len(calls) >= len(server.seen) > 20
+    assert sum(call.usd or 0.0 for call in calls) == pytest.approx(spent) and spent > 0
+
+
+def paid(root: Path) -> float:
+    """What the bandit was told that answers cost."""
+    genes = [event.genes for event in read(root / "toy-1") if isinstance(event, Proposed)]
+    return sum(float(one[USD]) for one in genes)
 
 
 def test_a_replay_on_another_machine_takes_the_same_answers(tmp_path: Path) -> None:

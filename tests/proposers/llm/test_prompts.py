@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
+from kernelwright.insight import bottleneck, counters
+from kernelwright.judge.gpu.ncu import MOST_STALLS
 from kernelwright.judge.verdict import (
     BuildEvidence,
     KernelUse,
@@ -21,6 +23,7 @@ from kernelwright.judge.verdict import (
     author_view,
 )
 from kernelwright.judge.words import shortened
+from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.answers import read_answer
 from kernelwright.proposers.llm.excerpts import MOST_SOURCE, Excerpt, excerpt
 from kernelwright.proposers.llm.hints import hints, sampled
@@ -149,6 +152,21 @@ def test_whole_lines_are_left_out_and_counted(lines: list[str]) -> None:
     head, tail = found.text.split(gap)
     assert source.startswith(head) and source.endswith(tail) and len(head) + len(tail) <= MOST_SOURCE + 1
     assert abs(len(source) - len(head) - len(tail) - found.left_out) <= 1
+
+
+def test_a_source_of_wide_characters_is_no_longer_than_another() -> None:
+    """Its bytes are what is paid for."""
+    found = excerpt("\n".join(["\N{MATHEMATICAL DOUBLE-STRUCK CAPITAL X}" * 20] * 1000))
+    assert found.left_out and MOST_SOURCE - 1000 < len(found.text.encode()) < MOST_SOURCE + 100
+
+
+def test_no_line_of_a_profile_is_longer_than_an_estimate_takes_it_for() -> None:
+    figures = {name: 0.9994 for name in LaunchProfile.model_fields if name not in ("kernel", "stalls")}
+    stalls = tuple(Stall(reason="math_pipe_throttle", share=1.0) for _ in range(MOST_STALLS))
+    full = LaunchProfile.model_validate(figures | {"kernel": largest.WIDE * 99, "stalls": stalls, "local_bytes": 1e12})
+    assert max(len(line.encode()) for line in counters.lines([full] * 20)) < largest.COUNTERS
+    told = bottleneck.profiled([full, full.model_copy(update={"of_dram": 0.1, "waves": 1.01})], 1)
+    assert told is not None and len(told.sentence) < largest.SAID
 
 
 def test_a_template_in_a_task_is_text() -> None:

@@ -6,13 +6,23 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import Outcome
+from kernelwright.llm.config import EnsembleConfig, Member, Price
+from kernelwright.llm.ensemble import Ensemble
 from kernelwright.llm.model import Ask, FailureKind
+from kernelwright.llm.purse import Purse
+from kernelwright.llm.wire import Brought
+from kernelwright.proposers.llm import largest
+from kernelwright.proposers.llm.checks import Fault
 from kernelwright.proposers.llm.opinions import Review
+from kernelwright.proposers.llm.proposer import Means
 from kernelwright.proposers.llm.verifying import majority, ranked
 from kernelwright.proposers.llm.view import Stage
-from kernelwright.proposers.model import MEMBER, USD, Operator, Refusal, Request
+from kernelwright.proposers.model import MEMBER, USD, Operator, Parent, Refusal, Request
+from kernelwright.proposers.once import Once
+from kernelwright.search import lessons
 from tests.proposers.llm import acting, samples
 from tests.search import toy
 
@@ -107,6 +117,14 @@ def test_mending_is_bounded() -> None:
     assert why == "it does not build: kernel.cpp:1: error: nothing is used" and usd == pytest.approx(0.03)
 
 
+def test_a_mend_that_failed_has_its_price() -> None:
+    said = iter(["```cpp\nint a;\n```", FailureKind.truncated])
+    request, refusals = asked(samples.request())
+    assert acting.proposer(acting.Played(lambda ask: next(said)), generation=1).propose(request) == []
+    ((_, why, _, usd),) = refusals.told
+    assert why.endswith("truncated") and usd == pytest.approx(0.02)
+
+
 def test_the_same_source_is_proposed_once() -> None:
     models = acting.Played(lambda ask: acting.answer((3,) * 8))
     request, refusals = asked(samples.request())
@@ -137,10 +155,14 @@ def test_one_bad_answer_costs_nothing_but_itself(said: str | FailureKind, why: s
     assert why in told and member in ("one", "two") and usd == 0.01
 
 
-def test_without_any_answer_the_request_is_refused_and_without_money_for_good() -> None:
-    with pytest.raises(Refusal) as caught:
-        acting.proposer(acting.Played(lambda ask: FailureKind.unavailable)).propose(samples.request())
-    assert not caught.value.final
+def test_a_generation_without_any_answer_is_refused_call_by_call_with_its_cost() -> None:
+    request, refusals = asked(samples.request())
+    assert acting.proposer(acting.Played(lambda ask: FailureKind.truncated)).propose(request) == []
+    assert len(refusals.told) == 8 and {told[2] for told in refusals.told} == {"one", "two"}
+    assert all("truncated" in why and usd == 0.01 for _, why, _, usd in refusals.told)
+
+
+def test_without_money_the_request_is_refused_for_good_and_without_a_key_the_run_ends() -> None:
     with pytest.raises(Refusal) as caught:
         acting.proposer(acting.Played(limit=0.001)).propose(samples.request())
     assert caught.value.final
@@ -180,3 +202,54 @@ def test_an_estimate_asks_nobody() -> None:
     models = acting.Played()
     found = acting.proposer(models).estimate(samples.request())
     assert not models.asked and found.calls == 1 + 8 * 3 + 8 * 6 and found.usd == pytest.approx(0.73)
+
+
+LONG = "// " + "\N{GREEK SMALL LETTER MU}" * 22_000 + "\n"
+
+
+@pytest.mark.parametrize("operator", [Operator.mutate, Operator.crossover, Operator.repair])
+def test_no_generation_costs_more_than_the_estimate(operator: Operator) -> None:
+    """Long kernels with long notes, lessons and errors, of which none builds at once."""
+
+    def script(ask: Ask) -> str | FailureKind:
+        if ask.answer is not None:
+            return acting.act(ask.prompt.user, ask.seed)
+        genes = tuple(ask.seed >> 3 * index & 7 for index in range(8))
+        mended = ask.stage == "repair" and operator is not Operator.repair
+        return acting.answer(genes, LONG) if mended else f"```cpp\n{LONG}int a{ask.seed};\n```"
+
+    def check(candidate: Candidate) -> Fault | None:
+        return acting.builds(candidate) and Fault("it does not build", ("\N{GREEK SMALL LETTER MU}" * 400,) * 40)
+
+    models = acting.Played(script)
+    proposer = replace(acting.proposer(models), means=Once(lambda: Means(samples.ground(), (check,))))
+    ones = [long_parent((gene,) * 8) for gene in range(7)]
+    first = [samples.parent(outcome=Outcome.rejected)] if operator is Operator.repair else ones[:2]
+    parents = tuple(first if operator is Operator.crossover else first[:1])
+    learned = largest.lessons(lessons.MOST, lessons.LENGTH)
+    request = replace(samples.request(operator, *parents), inspirations=tuple(ones[2:]), lessons=learned)
+    proposer.propose(request)
+    stages = {ask.stage for ask in models.asked}
+    assert "repair" in stages and ("verify-memory" in stages or operator is Operator.repair)
+    priced = Ensemble(EnsembleConfig(members=(member("one"), member("two"))), Nobody(), Purse(None))
+    told = replace(proposer, models=priced).estimate(replace(samples.request(), lessons=learned))
+    found = priced.estimate(models.asked)
+    assert found.calls <= told.calls and 50_000 * found.calls < found.input_tokens <= told.input_tokens
+    assert found.usd is not None and told.usd is not None and found.usd <= told.usd
+
+
+def long_parent(genes: toy.Genes) -> Parent:
+    parent = samples.parent(genes)
+    candidate = replace(parent.proposal.candidate, source=LONG + parent.proposal.candidate.source)
+    return replace(parent, proposal=replace(parent.proposal, candidate=candidate, note=LONG))
+
+
+def member(name: str) -> Member:
+    return Member(name=name, provider="openai", model="m", price=Price(input=3.0, output=15.0))
+
+
+class Nobody:
+    def send(self, member: Member, request: object) -> Brought:
+        raise AssertionError("an estimate asks nobody")
+
+    def close(self) -> None: ...

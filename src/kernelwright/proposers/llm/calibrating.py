@@ -48,7 +48,7 @@ class _Tally:
         self.asked += 1
         if called is not None:
             self.seconds += called.seconds
-            self.usd = None if self.usd is None or called.usd is None else self.usd + called.usd
+            self.usd = None if self.usd is None or called.usd is None else self.usd + called.price
         value = getattr(answer, "value", None)
         if not isinstance(value, Review):
             self.unanswered += 1
@@ -119,24 +119,26 @@ def _measured(stage: Stage, member: str, tally: _Tally) -> Measured:
 
 
 def calibrated(measured: Sequence[Measured], terms: Terms) -> Calibration:
-    """Which verifiers pay. `cheating` is asked of finalists whatever it costs, and never before."""
+    """Which verifiers pay, of those that were measured. `cheating` is asked of finalists whatever it costs."""
     pays, why = {}, {}
     for stage in VERIFIERS:
         if stage is Stage.verify_cheating:
             continue
-        found = [one for one in measured if one.verifier == stage.value]
-        pays[stage.value], why[stage.value] = worth(found, terms)
+        found = worth([one for one in measured if one.verifier == stage.value], terms)
+        if found is not None:
+            pays[stage.value], why[stage.value] = found
     return Calibration(measured=tuple(measured), evaluation_seconds=terms.evaluation_seconds, pays=pays, why=why)
 
 
-def worth(found: Sequence[Measured], terms: Terms) -> tuple[bool, str]:
+def worth(found: Sequence[Measured], terms: Terms) -> tuple[bool, str] | None:
     """Whether a verifier saves more of the judge's time than it loses and takes, per candidate and by the mean member.
 
     Saved: evaluations of faulty candidates that it holds back. Lost: evaluations of good ones that it holds back.
+    None: it was not measured on both.
     """
     answered = [one for one in found if one.recall is not None and one.right_passes + one.false_alarms]
     if not answered:
-        return False, "not measured on both faulty and right candidates"
+        return None
     recall = sum(one.recall or 0.0 for one in answered) / len(answered)
     alarms = sum(one.false_alarms / (one.right_passes + one.false_alarms) for one in answered) / len(answered)
     net = terms.faulty * recall - (1 - terms.faulty) * alarms  # evaluations saved per candidate

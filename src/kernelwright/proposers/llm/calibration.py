@@ -1,6 +1,6 @@
 """Which verifiers are asked: those that were found to pay for themselves here, by `kernelwright calibrate verifiers`.
 
-Without a calibration of one's own the shipped one holds: the compiler itself is quicker and surer than an opinion of
+For what was not calibrated here the shipped choice holds: the compiler itself is quicker and surer than an opinion of
 it, so that `compilation` is off; `memory` and `numerics` choose among the proposals of a generation.
 """
 
@@ -54,7 +54,7 @@ class Measured(BaseModel):
 
 
 class Calibration(BaseModel):
-    """`pays`: by verifier, whether asking it saves more time of the judge's than it takes."""
+    """`pays`: by verifier, whether asking it saves more time of the judge's than it takes; only those measured."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,7 +69,8 @@ def verifiers_in_use(path: Path | None = None) -> tuple[Stage, ...]:
     found = read(path or default_path())
     if found is None:
         return SHIPPED
-    return tuple(stage for stage in VERIFIERS if stage is not Stage.verify_cheating and found.pays.get(stage.value))
+    known = {stage: found.pays.get(stage.value, stage in SHIPPED) for stage in VERIFIERS}
+    return tuple(stage for stage in VERIFIERS if stage is not Stage.verify_cheating and known[stage])
 
 
 def default_path() -> Path:

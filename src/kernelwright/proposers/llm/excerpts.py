@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MOST_SOURCE = 48_000  # characters: more than anybody writes by hand, and some 15,000 tokens
+MOST_SOURCE = 48_000  # bytes, since these are what is paid for: more than anybody writes by hand
 _HEAD = 36_000
 
 
@@ -16,7 +16,7 @@ class Excerpt:
 
 
 def is_cut(source: str) -> bool:
-    return len(source) > MOST_SOURCE
+    return len(source.encode()) > MOST_SOURCE
 
 
 def excerpt(source: str) -> Excerpt:
@@ -35,7 +35,7 @@ def _fitting(lines: Iterable[str], most: int) -> list[str]:
     """As many of the first lines as there is room for."""
     found: list[str] = []
     for line in lines:
-        most -= len(line) + 1
+        most -= len(line.encode()) + 1
         if most < 0:
             break
         found.append(line)

@@ -37,10 +37,10 @@ def read(view: PromptView, reply: Reply | CallFailed, request: Request, contract
     """The source in an answer, or None, and the request was told why."""
     if isinstance(reply, CallFailed):
         called = reply.called
-        if reply.kind is not FailureKind.over_budget:
-            request.refuse("", str(reply), called.member if called else "", (called.usd or 0.0) if called else 0.0)
+        if reply.kind is not FailureKind.over_budget or (called and called.attempts):  # money was out after a retry
+            request.refuse("", str(reply), called.member if called else "", called.price if called else 0.0)
         return None
-    member, usd = reply.called.member, reply.called.usd or 0.0
+    member, usd = reply.called.member, reply.called.price
     text = text_of(reply.text)
     try:
         answer = read_answer(text, contract, edited_parent(request))
@@ -106,10 +106,10 @@ class Mender:
     def _again(self, draft: Draft, view: PromptView, reply: Reply | CallFailed, request: Request) -> Draft | None:
         """Changes in the answer apply to the source that did not build. The credit stays with who wrote it first."""
         candidate = draft.proposal.candidate
+        paid = replace(draft, usd=draft.usd + (reply.called.price if reply.called else 0.0))
         if isinstance(reply, CallFailed):
-            draft.refuse(request, f"{_described(draft)}, and {reply}")
+            paid.refuse(request, f"{_described(draft)}, and {reply}")
             return None
-        paid = replace(draft, usd=draft.usd + (reply.called.usd or 0.0), fault=None)
         text = text_of(reply.text)
         try:
             answer = read_answer(text, self.contract, candidate.source)
@@ -123,7 +123,7 @@ class Mender:
             prompt=page(render(view)),
             answer=text,
         )
-        return replace(paid, proposal=proposal)
+        return replace(paid, proposal=proposal, fault=None)
 
 
 def _new(drafts: list[Draft], found: list[Draft], request: Request) -> list[Draft]:

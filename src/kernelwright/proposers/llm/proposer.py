@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind
+from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind, Reply
+from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.asking import Ground, stage_of
 from kernelwright.proposers.llm.checks import Check
 from kernelwright.proposers.llm.mending import Draft, Mender, read
@@ -56,10 +57,8 @@ class LlmProposer:
         views = self._views(request)
         asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
         replies = self.models.ask_all(asks)
-        failures = [reply for reply in replies if isinstance(reply, CallFailed)]
-        if len(failures) == len(replies):
-            raise _nothing(failures)
         answers = [read(view, reply, request, self.contract) for view, reply in zip(views, replies, strict=True)]
+        _answerable(replies)
         mender = Mender(self.models, self.means().ground, self.means().checks, self.contract)
         drafts = [draft for draft in answers if draft is not None]
         sound = mender.sound(drafts, request, MENDS[stage_of(request)])
@@ -71,24 +70,27 @@ class LlmProposer:
         return Honesty(opinion.votes, opinion.against, opinion.reason)
 
     def estimate(self, request: Request) -> Estimate:
-        """What a generation costs at most: a diagnosis, proposals, all rounds of mending, opinions."""
-        views = self._views(replace(request, parents=()), ask=False)
-        asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
-        skeleton = Candidate(self.contract, self.means().ground.task.brief.skeleton, "skeleton")
-        opinions = [
-            ask for _ in views for ask in self.panel.asks(skeleton, self.verifiers, request.seed) if self.verifiers
-        ]
-        rounds = 1 + max(MENDS.values())
-        return self.models.estimate([*asks[:1], *asks * rounds, *opinions])
+        """What any generation costs at most: a diagnosis, proposals, all rounds of mending, opinions.
 
-    def _views(self, request: Request, *, ask: bool = True) -> list[PromptView]:
+        It may be a late one, whose prompts show kernels as long as they can be shown; of the request only the lessons
+        count.
+        """
+        ground, seed = self.means().ground, request.seed
+        diagnosis, evolve, repair = Stage.diagnose_bottleneck.value, Stage.evolve.value, Stage.repair.value
+        diagnoses = [Ask(diagnosis, largest.diagnosing(ground), seed, answer=BottleneckDiagnosis)]
+        written = [Ask(evolve, largest.evolving(ground, request.lessons), seed)]
+        mended = [Ask(repair, largest.mending(ground, request.lessons), seed)] * max(MENDS.values())
+        opinions = self.panel.asks(Candidate(self.contract, largest.SOURCE), self.verifiers, seed)
+        return self.models.estimate([*diagnoses * self.diagnose, *[*written, *mended, *opinions] * self.generation])
+
+    def _views(self, request: Request) -> list[PromptView]:
         """Different ones for each answer that is wanted: another hint, another form, a diagnosis or none."""
         count = min(REPAIRERS, self.generation) if request.operator is Operator.repair else self.generation
         ground = self.means().ground
         views = []
         for index in range(count):
             views.append(ground.view(replace(request, seed=derived(request.seed, f"answer {index}"))))
-        if not (ask and self.diagnose and request.parents):
+        if not (self.diagnose and request.parents):
             return views
         told = self._diagnosis(ground.shown(request.parents[0]), request)
         every = 1 if request.operator is Operator.repair else 2  # half of a generation sees the parent unprejudiced
@@ -122,10 +124,16 @@ class LlmProposer:
         return [drafts[index] for index in order]
 
 
-def _nothing(failures: list[CallFailed]) -> KernelwrightError:
-    """No model answered at all. Without a key there is nothing to wait for; without money the run is at its end."""
-    first = failures[0]
-    if all(failure.kind is FailureKind.unauthorised for failure in failures):
-        return KernelwrightError(str(first))
-    out_of_money = all(failure.kind is FailureKind.over_budget for failure in failures)
-    return Refusal(str(first), final=out_of_money)
+def _answerable(replies: Sequence[Reply | CallFailed]) -> None:
+    """Raises where nobody will answer: without a key there is nothing to wait for, without money a run is at its end.
+
+    Other failures are refused one by one, since each has its member and its price.
+    """
+    failures = [reply for reply in replies if isinstance(reply, CallFailed)]
+    kinds = {failure.kind for failure in failures}
+    if len(failures) < len(replies) or len(kinds) != 1:
+        return
+    if kinds == {FailureKind.unauthorised}:
+        raise KernelwrightError(str(failures[0]))
+    if kinds == {FailureKind.over_budget}:
+        raise Refusal(str(failures[0]), final=True)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.brief import brief
 from kernelwright.insight.bottleneck import Bottleneck, Peaks, bottleneck, profiled
-from kernelwright.insight.counters import lines
+from kernelwright.insight.counters import MOST_LAUNCHES, lines
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult
 from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.proposers.llm.view import ShownDevice, ShownKernel, ShownTask, ShownTiming, ShownWorkload
@@ -21,6 +21,7 @@ from kernelwright.tasks.model import ScalarSpec, Task, TensorSpec
 
 EVIDENCE_LINES = 24
 LINE_LENGTH = 300
+ON_HIDDEN = "on a workload that is not told; on the public ones nothing was found"
 
 
 def shown_task(task: Task, contract: str, reference: str = "") -> ShownTask:
@@ -72,7 +73,7 @@ def fault_of(verdict: AuthorVerdict) -> str:
         return ""
     said = SENTENCES[verdict.reason]
     if verdict.hidden.failed:
-        return f"{said} on a workload that is not told; on the public ones nothing was found"
+        return f"{said} {ON_HIDDEN}"
     return said
 
 
@@ -112,7 +113,7 @@ def _timing(
         launching=found.launching if found else 0.0,
         limit=found.limit.value if found else "",
         advice=found.sentence if found else "",
-        kernels=result.kernels,
+        kernels=result.kernels[:MOST_LAUNCHES],
         counters=lines(launches),
         counted=counted.sentence if counted else "",
     )
