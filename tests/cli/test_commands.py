@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
@@ -79,3 +80,26 @@ def test_a_command_imports_no_other_commands() -> None:
     )
     made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert made.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        ("contract cpp softmax", "contract.contract_named"),
+        ("tasks list", "tasks.catalogue"),
+        ("tasks lint", "lint.catalogue"),
+        ("oracle status", "oracle.statuses"),
+    ],
+)
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
+def test_a_signal_ends_any_command_in_one_line(command: str, work: str, sent: str) -> None:
+    """Also one of a group. It comes in the middle of the command's work."""
+    program = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+        "from kernelwright.cli import contract, lint, main, oracle, tasks; "
+        f"{work} = lambda *_: os.kill(os.getpid(), signal.{sent}); main.main()"
+    )
+    call = [sys.executable, "-c", program, *command.split()]
+    ended = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("kernelwright: interrupted; ") and ended.stderr.count("\n") == 1

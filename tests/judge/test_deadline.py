@@ -1,14 +1,15 @@
-"""A caller can leave a judging that takes too long, and then ask for the next."""
+"""A caller can leave a judging that takes too long, and then ask for the next. Waiting for others is no judging."""
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 
 import pytest
 from tests.search import toy
 
-from kernelwright.errors import DeadlinePassed
+from kernelwright.errors import CannotDecide, DeadlinePassed
 from kernelwright.judge.channel import Channel, ChannelClosed, pair
 from kernelwright.judge.service import client
 from kernelwright.judge.service.client import WarmJudge
@@ -40,6 +41,7 @@ class Oracles:
 
 
 def _talks_for_ever(channel: Channel, message: object) -> None:
+    channel.send({"ahead": 0})
     while True:
         channel.send({"progress": "trial"})
         time.sleep(0.01)
@@ -47,6 +49,7 @@ def _talks_for_ever(channel: Channel, message: object) -> None:
 
 def _answers(channel: Channel, message: dict[str, object]) -> None:
     verdict = toy.verdict_of(CANDIDATE, [("a", 2.0, False)])
+    channel.send({"ahead": 0})
     channel.send({"progress": str(message["wanted"]["public_only"])})  # type: ignore[index]
     channel.send({"verdict": verdict.model_dump(mode="json"), "done": True})
 
@@ -64,3 +67,62 @@ def test_a_judging_that_never_ends_is_left_and_the_next_is_asked_afresh(monkeypa
         said.clear()
         verdict = Remote(judge).judge("toy", CANDIDATE, Settings(public_only=True), said.append, 5.0)
         assert verdict.candidate == CANDIDATE.id and said == ["True"]
+
+
+def _answers_late(channel: Channel, message: dict[str, object]) -> None:
+    for ahead in (2, 2, 1, 1):
+        channel.send({"ahead": ahead})
+        time.sleep(0.1)
+    _answers(channel, message)
+
+
+def _hangs(channel: Channel, message: object) -> None:
+    channel.send({"ahead": 1})
+    channel.receive()  # until the caller leaves
+
+
+def _dies(channel: Channel, message: object) -> None:
+    channel.send({"ahead": 1})
+    channel.close()
+
+
+def test_waiting_for_others_is_told_and_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_find_or_start", Oracles(_answers_late).connect)
+    said: list[str] = []
+    with WarmJudge(Settings()) as judge:
+        verdict = judge.judge("toy", CANDIDATE, said.append, deadline=0.2)
+    assert verdict.candidate == CANDIDATE.id
+    assert said == ["waiting for 2 other judgings", "waiting for 1 other judging", "False"]
+
+
+def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the_candidate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    oracles = Oracles(_hangs)
+    monkeypatch.setattr(client, "_find_or_start", oracles.connect)
+    monkeypatch.setattr(client, "SILENCE_SECONDS", 0.2)
+    with WarmJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"no sign of life for 0\.2 s") as caught:
+        judge.judge("toy", CANDIDATE, deadline=600.0)
+    assert not isinstance(caught.value, DeadlinePassed)
+    assert oracles.left.wait(5)
+
+
+def test_an_oracle_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_find_or_start", Oracles(_dies, _answers).connect)
+    said: list[str] = []
+    with WarmJudge(Settings()) as judge:
+        assert judge.judge("toy", CANDIDATE, said.append, deadline=5.0).candidate == CANDIDATE.id
+    assert said == ["waiting for 1 other judging", "the oracle is gone; starting another", "False"]
+
+
+def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    oracles = Oracles(_hangs)
+    monkeypatch.setattr(client, "_find_or_start", oracles.connect)
+    me, before = threading.get_ident(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with WarmJudge(Settings()) as judge, pytest.raises(KeyboardInterrupt):
+            threading.Timer(0.2, signal.pthread_kill, [me, signal.SIGINT]).start()
+            judge.judge("toy", CANDIDATE, deadline=600.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert oracles.left.wait(5)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import random
+import signal
 import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kernelwright.search.events import Continued
-from kernelwright.search.journal import NAME, Journal, JournalError, being_written, read
+from kernelwright.search.journal import LOCK_NAME, NAME, Journal, JournalError, being_written, read
 from kernelwright.search.run import look, take_up
 from tests.search import toy
 
@@ -32,6 +40,102 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(folder: Path) -> None:
     assert len(list(read(folder))) == 3
     writer.close()
     assert not being_written(folder)
+
+
+def test_a_writer_begins_while_others_look(folder: Path) -> None:
+    over = threading.Event()
+
+    def look_on(look: Callable[[Path], object]) -> None:
+        while not over.is_set():
+            look(folder)
+
+    lookers = [threading.Thread(target=look_on, args=[look]) for look in (being_written, lambda run: list(read(run)))]
+    for looker in lookers:
+        looker.start()
+    try:
+        for _ in range(50):
+            Journal(folder).close()
+    finally:
+        over.set()
+        for looker in lookers:
+            looker.join()
+
+
+def test_a_lock_that_cannot_be_opened_is_nobodys(folder: Path) -> None:
+    (folder / LOCK_NAME).unlink()
+    assert not being_written(folder) and not (folder / LOCK_NAME).exists()
+    (folder / LOCK_NAME).symlink_to(LOCK_NAME)
+    assert not being_written(folder)
+
+
+def test_a_closed_journal_is_one_file(folder: Path) -> None:
+    list(read(folder))
+    assert {path.name for path in folder.iterdir()} == {NAME, LOCK_NAME}
+
+
+def test_who_reads_does_not_keep_a_writer_from_closing(folder: Path) -> None:
+    writer = Journal(folder)
+    reading = read(folder)
+    next(reading)
+    begin = time.monotonic()
+    writer.close()
+    assert time.monotonic() - begin < 5 and len(list(reading)) == 1
+    assert len(list(read(folder))) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("left", ["closed", "by an older version", "killed"])
+def test_another_user_reads_where_nothing_can_be_written(left: str) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:  # pytest's own are closed to others
+        folder = Path(place)
+        folder.chmod(0o755)
+        writer = multiprocessing.get_context("fork").Process(target=_write, args=[folder, left])
+        writer.start()
+        writer.join()
+        reader = multiprocessing.get_context("fork").Process(target=_read_as_nobody, args=[folder])
+        reader.start()
+        reader.join()
+        assert reader.exitcode == 0
+
+
+def _write(folder: Path, left: str) -> None:
+    journal = Journal(folder)
+    journal.append([toy.started(), Continued(at=1.0, budget="5evals")])
+    if left == "closed":
+        journal.close()
+    elif left == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    else:
+        journal._database.close()  # which leaves no log, and a file that says that it has one
+
+
+def _read_as_nobody(folder: Path) -> None:
+    os.setgid(65534)
+    os.setuid(65534)
+    assert len(list(read(folder))) == 2 and not being_written(folder)
+
+
+def test_a_kill_while_it_is_opened_and_closed_loses_nothing(folder: Path) -> None:
+    draw = random.Random(1)
+    for _ in range(20):
+        known = len(list(read(folder)))
+        begun = multiprocessing.get_context("fork").Event()
+        writer = multiprocessing.get_context("fork").Process(target=_open_and_close, args=[folder, begun])
+        writer.start()
+        begun.wait()
+        time.sleep(draw.uniform(0, 0.02))
+        writer.kill()
+        writer.join()
+        assert len(list(read(folder))) > known
+    Journal(folder).close()
+
+
+def _open_and_close(folder: Path, begun: Any) -> None:
+    while True:
+        journal = Journal(folder)
+        journal.append([Continued(at=2.0, budget="6evals")])
+        begun.set()
+        journal.close()
 
 
 def test_a_reader_in_the_middle_sees_whole_appends(folder: Path) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kernelwright import stopping
 from kernelwright.cli.output import complain
@@ -25,10 +25,22 @@ COMMANDS = (
 )
 
 
+class Stoppable(TyperGroup):
+    """Ctrl-C and SIGTERM end a command like any other reason why there is no verdict: one line, exit code 3."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            why = "interrupted; nothing of this command is left running, and finished builds stay cached"
+            raise CannotDecide(why) from None
+
+
 def assembled(names: Iterable[str]) -> typer.Typer:
     """The application with these commands; their modules are imported for it, and no others."""
     app = typer.Typer(
         name="kernelwright",
+        cls=Stoppable,
         help="Takes a PyTorch operation and returns a faster kernel, with proof that it is right and how fast it is.",
         no_args_is_help=True,
         add_completion=False,
@@ -42,7 +54,7 @@ def assembled(names: Iterable[str]) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command()(_stoppable(command))
+            app.command()(command)
     return app
 
 
@@ -52,19 +64,6 @@ def needed(arguments: Sequence[str]) -> Sequence[str]:
     Importing them all takes longer than judging a candidate with a warm oracle.
     """
     return [arguments[0]] if arguments and arguments[0] in COMMANDS else COMMANDS
-
-
-def _stoppable(command: Callable[..., None]) -> Callable[..., None]:
-    """Ctrl-C and SIGTERM end a command like any other reason why there is no verdict: one line, exit code 3."""
-
-    @wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except KeyboardInterrupt:
-            raise CannotDecide("interrupted; nothing is left running, and finished builds stay cached") from None
-
-    return run
 
 
 def _show_version(wanted: bool) -> None:

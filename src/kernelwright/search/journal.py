@@ -3,15 +3,17 @@
 Who writes holds a lock on a file beside it, which ends with the process however it ends. Every append is one
 transaction that a killed process does not lose. A thread brings it to the disk at once, without keeping the search
 waiting: a machine that loses power loses the last few milliseconds at most, and never the order. Others may read at
-any time.
+any time. A journal that was closed is one file, which can be read where nothing can be written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,6 +31,8 @@ CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON events BEGIN SELECT RAIS
 CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
 READ_WAIT_SECONDS = 30.0
+LOCK_SECONDS, LOCK_STEP = 1.0, 0.01  # longer than a look at the lock takes, which keeps it from a writer
+_WANTS_TO_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
 
 class JournalError(KernelwrightError):
@@ -42,13 +46,16 @@ class Journal:
         self.folder = folder
         self._lock = _locked(folder)
         try:
-            self._database = sqlite3.connect(folder / NAME, isolation_level=None, check_same_thread=False)
+            self._database = sqlite3.connect(
+                folder / NAME, timeout=READ_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
             os.close(self._lock)
-            raise JournalError(f"{folder / NAME}: is not a journal ({error})") from None
+            what = "cannot be written" if isinstance(error, sqlite3.OperationalError) else "is not a journal"
+            raise JournalError(f"{folder / NAME}: {what} ({error})") from None
         self._syncing = _Syncing(folder / f"{NAME}-wal")
 
     def append(self, events: Sequence[Event]) -> None:
@@ -70,6 +77,9 @@ class Journal:
 
     def close(self) -> None:
         self._syncing.close()
+        # Into one file: to read a log, SQLite must be able to write beside it. Where somebody reads just now, it stays.
+        with contextlib.suppress(sqlite3.Error):
+            self._database.execute("PRAGMA journal_mode=DELETE")
         self._database.close()
         os.close(self._lock)
 
@@ -108,9 +118,7 @@ def read(folder: Path) -> Iterator[Event]:
     if not (folder / NAME).is_file():
         raise JournalError(f"{folder}: is not a run, since it has no {NAME}")
     try:
-        database = sqlite3.connect(
-            f"{(folder / NAME).absolute().as_uri()}?mode=ro", uri=True, timeout=READ_WAIT_SECONDS
-        )
+        database = _opened(folder)
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
     try:
@@ -119,26 +127,52 @@ def read(folder: Path) -> Iterator[Event]:
         database.close()
 
 
-def being_written(folder: Path) -> bool:
-    """Whether some process is at work on this run now."""
+def _opened(folder: Path) -> sqlite3.Connection:
+    address = f"{(folder / NAME).absolute().as_uri()}?mode=ro"
+    database = sqlite3.connect(address, uri=True, timeout=READ_WAIT_SECONDS)
     try:
-        os.close(_locked(folder))
-    except JournalError:
+        database.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.OperationalError as error:
+        database.close()
+        # SQLite wants to write beside it, and cannot. Where there is no log, all that was appended is in the file.
+        if error.sqlite_errorcode & 0xFF not in _WANTS_TO_WRITE or (folder / f"{NAME}-wal").exists():
+            raise
+        return sqlite3.connect(f"{address}&immutable=1", uri=True)
+    return database
+
+
+def being_written(folder: Path) -> bool:
+    """Whether some process is at work on this run now. Looking takes a lock that others who look can have as well."""
+    try:
+        handle = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # nobody was ever at work on it, or nobody lets us know
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
+    finally:
+        os.close(handle)
     return False
 
 
 def _locked(folder: Path) -> int:
+    """The lock of the one writer. Somebody who only looks has it for a moment; who writes keeps it."""
     try:
         handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise JournalError(f"{folder}: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise JournalError(f"{folder}: another process is at work on this run; wait for it, or stop it") from None
-    return handle
+    until = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < until:
+                time.sleep(LOCK_STEP)
+                continue
+            os.close(handle)
+            raise JournalError(f"{folder}: another process is at work on this run; wait for it, or stop it") from None
+        return handle
 
 
 def _events(database: sqlite3.Connection, folder: Path) -> Iterator[Event]:

@@ -19,7 +19,7 @@ class JudgeClient(Protocol):
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
     ) -> Verdict:
-        """The verdict, or DeadlinePassed after so many seconds."""
+        """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
 
 
 QUICK = Effort(least=6, most=18, step=6, seconds=2.0)

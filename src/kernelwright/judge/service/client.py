@@ -24,6 +24,9 @@ from kernelwright.judge.verdict import Verdict
 from kernelwright.tasks.naming import portable
 
 STOP_SECONDS = 60.0
+ANSWER_SECONDS = 120.0  # for what no judging delays
+SILENCE_SECONDS = 900.0  # for who waits for others: longer than any step of a judging takes
+REMEDY = "end its process, or use --own-oracle"
 
 
 class WarmJudge:
@@ -54,7 +57,7 @@ class WarmJudge:
         settings: Settings | None = None,
         deadline: float | None = None,
     ) -> Verdict:
-        """The verdict, or DeadlinePassed after so many seconds."""
+        """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
         request = protocol.Judge(
             task=portable(task),
             candidate=candidate,
@@ -67,40 +70,41 @@ class WarmJudge:
 
     def _ask(self, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
         """Asks once more if the oracle is lost on the way: it may have been stopped, or killed."""
-        until = None if deadline is None else time.monotonic() + deadline
         try:
-            return _ask(self._channel, request, progress, until)
-        except TimeoutError:
-            raise self._left(deadline) from None
-        except ChannelClosed:
-            progress("the oracle is gone; starting another")
+            try:
+                return _ask(self._channel, request, progress, deadline)
+            except ChannelClosed:
+                progress("the oracle is gone; starting another")
+                self._again()
+            return _ask(self._channel, request, progress, deadline)
+        except DeadlinePassed:  # an oracle stops the judging once it notices, one of our own is ended
+            if self._own:
+                _end(self._where)
             self._again()
-        try:
-            return _ask(self._channel, request, progress, until)
-        except TimeoutError:
-            raise self._left(deadline) from None
+            raise
         except ChannelClosed:
             raise CannotDecide(f"the oracle ended twice while it judged; see {self._where.log}") from None
-
-    def _left(self, deadline: float | None) -> DeadlinePassed:
-        """Leaves a judging that takes too long: an oracle stops it once it notices, one of our own is ended."""
-        if self._own:
-            _end(self._where)
-        self._again()
-        return DeadlinePassed(f"the judging did not end within {deadline:g} s")
 
     def _again(self) -> None:
         self._channel.close()
         self._channel = _find_or_start(self._where)
 
 
-def _ask(channel: Channel, request: Request, progress: Progress, until: float | None = None) -> Reply:
+def _ask(channel: Channel, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
+    """A deadline counts from when the request is taken up. Until then only silence takes too long."""
     channel.limit(None)
     channel.send(request.model_dump(mode="json"))
+    silence = ANSWER_SECONDS if isinstance(request, Ask) else SILENCE_SECONDS
+    ahead, until = None, 0.0
     while True:
-        if until is not None:
-            channel.limit(max(0.001, until - time.monotonic()))
-        message, _ = channel.receive()
+        left = None if deadline is None else max(0.001, until - time.monotonic())
+        channel.limit(left if ahead == 0 else silence)
+        try:
+            message, _ = channel.receive()
+        except TimeoutError:
+            if ahead == 0:
+                raise DeadlinePassed(f"the judging did not end within {deadline:g} s") from None
+            raise CannotDecide(f"the oracle gave no sign of life for {silence:g} s; {REMEDY}") from None
         reply = Reply.model_validate(message)
         if reply.error is not None:
             error = KernelwrightError(reply.error)
@@ -110,6 +114,11 @@ def _ask(channel: Channel, request: Request, progress: Progress, until: float | 
             return reply
         if reply.progress is not None:
             progress(reply.progress)
+        if reply.ahead == 0:
+            until = time.monotonic() + (deadline or 0.0)
+        elif reply.ahead is not None and reply.ahead != ahead:
+            progress(f"waiting for {reply.ahead} other judging{'s' if reply.ahead > 1 else ''}")
+        ahead = ahead if reply.ahead is None else reply.ahead
 
 
 def _greeted(path: Path) -> tuple[Channel, Hello] | None:
@@ -120,11 +129,15 @@ def _greeted(path: Path) -> tuple[Channel, Hello] | None:
         connection.close()
         raise CannotDecide(f"{path}: another user listens there")
     channel = Channel(connection)
+    channel.limit(ANSWER_SECONDS)
     try:
         return channel, Hello.model_validate(channel.receive()[0])
     except ChannelClosed:
         channel.close()
         return None
+    except TimeoutError:
+        channel.close()
+        raise CannotDecide(f"{path}: the oracle there does not answer; {REMEDY}") from None
 
 
 def _find_or_start(where: address.Address) -> Channel:

@@ -105,8 +105,12 @@ class Status(Word):
 
 
 class Reply(Word):
-    """Any number of `progress`, then one of the others."""
+    """Any number of `ahead` and `progress`, then one of the others.
 
+    `ahead`: so many judgings come first, said again as long as they get on; with 0 the request is taken up.
+    """
+
+    ahead: int | None = None
     progress: str | None = None
     verdict: Verdict | None = None
     status: Status | None = None

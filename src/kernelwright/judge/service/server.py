@@ -1,7 +1,8 @@
 """The warm oracle's process: one judge, many callers, one judging at a time.
 
-Each caller has a thread that only reads and queues. The main thread judges. A caller waits for its verdict before it
-sends the next candidate, so a plain queue serves callers in turn, however many candidates each of them has.
+Each caller has a thread that only reads, queues, and says how many judgings come first. The main thread judges. A
+caller waits for its verdict before it sends the next candidate, so a plain queue serves callers in turn, however many
+candidates each of them has.
 """
 
 from __future__ import annotations
@@ -33,25 +34,35 @@ from kernelwright.version import __version__
 IDLE_SECONDS = 900.0
 IDLE_VARIABLE = "KERNELWRIGHT_ORACLE_IDLE"
 TICK = 0.5
+TELL_SECONDS = 30.0  # between words to those who wait
 
 
 @dataclass
 class Caller:
     channel: Channel
-    _sending: threading.Lock = field(default_factory=threading.Lock)
+    sending: threading.RLock = field(default_factory=threading.RLock)
 
     def say(self, reply: Reply) -> None:
-        with self._sending:
+        with self.sending:
             self.channel.send(reply.model_dump(mode="json"))
 
 
 @dataclass
 class Order:
-    """A request in the queue, and the sign that it was dealt with."""
+    """A request in the queue, its place there, and the sign that it was dealt with."""
 
     caller: Caller
     request: Open | Judge
+    number: int
+    taken_up: bool = False
     served: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, ahead: int) -> None:
+        """How many come first, but not once it was taken up: two threads say so, and one may be late."""
+        with self.caller.sending:
+            if not self.taken_up:
+                self.taken_up = ahead == 0
+                self.caller.say(Reply(ahead=ahead))
 
 
 class Service:
@@ -61,7 +72,8 @@ class Service:
         self._orders: queue.Queue[Order] = queue.Queue()
         self._judges: dict[int, controller.Judge] = {}
         self._begin = self._last = time.monotonic()
-        self._callers = self._judged = 0
+        self._callers = self._judged = self._ordered = self._served = 0
+        self._heard = 0  # signs of life of the judgings so far
         self._stopping = threading.Event()
         self._counting = threading.Lock()
 
@@ -74,6 +86,7 @@ class Service:
                 except queue.Empty:
                     continue
                 self._serve(order)
+                self._served += 1
                 order.served.set()
                 self._last = time.monotonic()
         finally:
@@ -147,12 +160,23 @@ class Service:
                 self.stop()
             caller.say(Reply(status=self.status(), done=True))
             return
-        before = self._orders.qsize()
-        if before:
-            caller.say(Reply(progress=f"waiting for {before} other judging{'s' if before > 1 else ''}"))
-        order = Order(caller, request)
-        self._orders.put(order)
-        order.served.wait()
+        with self._counting:
+            order = Order(caller, request, self._ordered)
+            self._ordered += 1
+            self._orders.put(order)
+        try:
+            self._tell_of_others(order)
+        finally:  # a caller that left is still in the queue, until its turn comes
+            order.served.wait()
+
+    def _tell_of_others(self, order: Order) -> None:
+        """Only as long as they get on, so that a caller can tell from silence that the judge hangs."""
+        told: tuple[int, int] | None = None
+        while (ahead := order.number - self._served) > 0:
+            if (ahead, self._heard) != told:
+                told = ahead, self._heard
+                order.tell(ahead)
+            order.served.wait(TELL_SECONDS)
 
     def status(self) -> Status:
         now = time.monotonic()
@@ -176,8 +200,14 @@ class Service:
 
     def _serve(self, order: Order) -> None:
         caller, request = order.caller, order.request
+
+        def progress(text: str) -> None:
+            self._heard += 1
+            caller.say(Reply(progress=text))
+
         try:
-            caller.say(self._answer(request, lambda text: caller.say(Reply(progress=text))))
+            order.tell(0)
+            caller.say(self._answer(request, progress))
         except ChannelClosed:
             print("a caller left before its verdict", file=sys.stderr, flush=True)
         except KernelwrightError as error:

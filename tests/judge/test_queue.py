@@ -1,0 +1,136 @@
+"""Several callers at one oracle: what those hear who wait, and that a deadline begins with the judging.
+
+Socket, server and client are the real ones; only the judge is a toy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.search import toy
+
+from kernelwright.errors import DeadlinePassed
+from kernelwright.judge.channel import Channel
+from kernelwright.judge.service import address, client, server
+from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.service.protocol import Judge, Open, Reply
+from kernelwright.judge.settings import Settings
+
+CANDIDATE = toy.candidate_of((5,) * 8)
+PATIENCE = 30.0
+
+
+class Toy(server.Service):
+    """Judges a task when it is told to; `tasks` are those that were begun."""
+
+    def __init__(self, where: address.Address) -> None:
+        super().__init__(where, address.listen(where.socket), idle_limit=PATIENCE)
+        self.tasks: list[str] = []
+        self.may_end: dict[str, threading.Event] = {}
+
+    def _answer(self, request: Open | Judge, progress: Callable[[str], None]) -> Reply:
+        self.tasks.append(request.task)
+        while not self.may_end.setdefault(request.task, threading.Event()).wait(0.02):
+            progress("at work")
+        return Reply(verdict=toy.verdict_of(CANDIDATE, [("a", 2.0, False)]), done=True)
+
+    def let(self, task: str) -> None:
+        self.may_end.setdefault(task, threading.Event()).set()
+
+
+@pytest.fixture
+def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
+    monkeypatch.setattr(server, "TELL_SECONDS", 0.02)
+    monkeypatch.setattr(client, "_find_or_start", _connected)
+    where = address.Address(tmp_path, "toy")
+    monkeypatch.setattr(address, "address", lambda device: where)
+    one = Toy(where)
+    working = threading.Thread(target=one.run, daemon=True)
+    working.start()
+    yield one
+    for task in "abcd":
+        one.let(task)
+    one.stop()
+    working.join(PATIENCE)
+    assert not working.is_alive()
+
+
+def _connected(where: address.Address) -> Channel:
+    found = client._greeted(where.socket)
+    assert found is not None
+    return found[0]
+
+
+class Asking:
+    """A caller in a thread of its own."""
+
+    def __init__(self, task: str, deadline: float | None = None) -> None:
+        self.said: list[str] = []
+        self.came: object = None
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._ask, args=[task, deadline], daemon=True)
+        self._thread.start()
+
+    def _ask(self, task: str, deadline: float | None) -> None:
+        with WarmJudge(Settings()) as judge:
+            try:
+                self.came = judge.judge(task, CANDIDATE, self._hear, deadline=deadline)
+            except DeadlinePassed as error:
+                self.came = error
+
+    def _hear(self, text: str) -> None:
+        with self._changed:
+            self.said.append(text)
+            self._changed.notify_all()
+
+    def hears(self, text: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: text in self.said, PATIENCE), self.said
+
+    def outcome(self) -> object:
+        self._thread.join(PATIENCE)
+        return self.came
+
+
+def test_who_waits_is_told_of_the_judging_under_way_too(oracle: Toy) -> None:
+    first = Asking("a")
+    first.hears("at work")
+    second = Asking("b")
+    second.hears("waiting for 1 other judging")
+    third = Asking("c")
+    third.hears("waiting for 2 other judgings")
+    oracle.let("a")
+    third.hears("waiting for 1 other judging")
+    oracle.let("b")
+    third.hears("at work")
+    assert set(first.said) == {"at work"}
+    assert third.said[:3] == ["waiting for 2 other judgings", "waiting for 1 other judging", "at work"]
+
+
+def test_a_deadline_begins_when_the_judging_does(oracle: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SILENCE_SECONDS", 1.0)  # which is not passed, since the first gets on
+    Asking("a").hears("at work")
+    waiting = Asking("b", deadline=1.0)
+    waiting.hears("waiting for 1 other judging")
+    waiting._thread.join(1.5)
+    assert waiting.came is None and oracle.tasks == ["a"]
+    oracle.let("b")
+    oracle.let("a")
+    assert not isinstance(waiting.outcome(), DeadlinePassed | None)
+    too_long = Asking("c", deadline=0.3)
+    assert isinstance(too_long.outcome(), DeadlinePassed)
+
+
+def test_who_leaves_the_queue_is_not_judged(oracle: Toy) -> None:
+    Asking("a").hears("at work")
+    leaver = WarmJudge(Settings())
+    with pytest.raises(ZeroDivisionError), leaver:
+        leaver.judge("b", CANDIDATE, lambda _: 1 // 0, deadline=PATIENCE)  # type: ignore[arg-type, return-value]
+    last = Asking("c")
+    last.hears("waiting for 2 other judgings")
+    oracle.let("a")
+    last.hears("at work")
+    assert oracle.tasks == ["a", "c"]
