@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.record import RESULTS, load
+
+from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.judge import certificate
 from kernelwright.judge.baseline_names import TRAINING
-from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, WorkloadResult
+from kernelwright.judge.gpu.limits import bound
+from kernelwright.judge.verdict import BoundValue, Outcome, SpeedStatus, Verdict, WorkloadResult
+from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.naming import parse
 
 COMPILED = "compile-best"
@@ -93,6 +98,16 @@ def _refused(row: dict[str, Any]) -> str:
         return "undecided"
     verdicts = [row[name] for name in ("public", "hidden") if name in row]
     return next((f"{one['verdict']} ({one['reason']})" for one in verdicts if one["verdict"] != Outcome.accepted), "")
+
+
+def bound_us(cost: Cost) -> float:
+    """At the peaks in gpu_launcher.json, as the judge goes by today: what was judged before has bounds of before."""
+    peaks = GpuPeaks(**load(RESULTS / "gpu_launcher.json")["peaks"])
+    return 1e6 * bound(cost, "float32", peaks)
+
+
+def needed(value: BoundValue) -> Cost:
+    return Cost(value.read_bytes, value.moved_bytes - value.read_bytes, value.operations)
 
 
 def baselines(verdict: Verdict) -> set[str]:

@@ -9,10 +9,13 @@ from typing import Any
 
 from benchmarks import answered
 from benchmarks.answered import Answered
+from benchmarks.claimed import bound_us, needed
 from benchmarks.record import RESULTS, load
 from benchmarks.tables import source, sources, table
 
 from kernelwright.judge.baseline_names import TRAINING
+from kernelwright.judge.verdict import BoundValue
+from kernelwright.tasks.cost import Cost
 
 COMPILED = ("compile-best", "compile", "compile-default")  # the strictest of them is told
 
@@ -108,13 +111,13 @@ def against(
     for one in runs:
         if one.public.bound is not None:
             timed = {entry.baseline: 1e6 * entry.seconds for entry in one.public.baselines if entry.seconds is not None}
-            found[one.ref] = timed, 1e6 * one.public.bound.seconds
+            found[one.ref] = timed, bound_us(needed(one.public.bound))
     for row in rows.get("rows", []):
         if "us" in row:
-            found[row["task"].split()[0]] = row["us"], row["bound_us"]
+            found[row["task"].split()[0]] = row["us"], bound_us(Cost(**row["cost"]))
     for task, row in claims.get("rows", {}).items():
         if "public" in row and (first := row["public"]["workloads"][0])["bound"] is not None:
-            found[task] = first["baselines_us"], 1e6 * first["bound"]["seconds"]
+            found[task] = first["baselines_us"], bound_us(needed(BoundValue(**first["bound"])))
     if not found:
         return []
     lines, differences = [], []
@@ -135,7 +138,8 @@ def against(
                 differences.append(f"- `{task}`, {name}: {mine / value - 1:+.0%}: {why}.")
     head = ("task", "eager", "compiled", "compiled, as in training", "bound", "compiled how")
     return [
-        f"\nBaselines and bounds of the rows of `robust`, in µs. In brackets: {elsewhere.get('what', 'nothing')}.\n",
+        "\nBaselines and bounds of the rows of `robust`, in µs. Bounds are those of the peaks in gpu_launcher.json. In "
+        f"brackets: {elsewhere.get('what', 'nothing')}.\n",
         table(head, lines),
         *(["\nDifferences of more than a tenth:\n", *differences] if differences else []),
     ]

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks import answered  # noqa: E402
 from benchmarks.answered import Answered  # noqa: E402
-from benchmarks.claimed import COMPILED, Claim, counted, low, read_claims  # noqa: E402
+from benchmarks.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
 from benchmarks.record import RESULTS, load  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
@@ -92,7 +92,8 @@ def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str,
         f"\n## {report['gpu']}: kernels of the templates, found by rough times\n\n{commands(report, report['rows'])}. "
         "Kernels for one size of each task. "
         f"“Over the best” is on that public size alone, against eager PyTorch and {COMPILED} (the best of three "
-        "max-autotune compiles) unless another is named. “Hidden, over eager” is the least over hidden sizes from half "
+        "max-autotune compiles) unless another is named. “Bound” is what peaks of this GPU allow "
+        "(gpu_launcher.json). “Hidden, over eager” is the least over hidden sizes from half "
         "to twice of it, against eager alone. Baselines of a backward go from its arguments, as a kernel does, what a "
         "forward would keep for it included; `compile-training`, where it is named, does not. Of the backward rows, "
         f"{lenient} were judged without it. “By hand” is from another program: {elsewhere['others_what']}.\n\n"
@@ -153,7 +154,7 @@ def cells(one: Claim) -> tuple[str, ...]:
         _micro(eager),
         _micro(times[compiled]) + ("" if compiled == COMPILED else f" ({compiled})"),
         f"{low(result, 'best'):.2f}×{unsure}",
-        _micro(result.bound.seconds),
+        _known(bound_us(needed(result.bound))),
         f"{one.least_hidden:.2f}×{slower}",
     )
 

@@ -49,13 +49,17 @@ class Limits:
         )
 
 
-def limits(cost: Cost, dtype: str, gpu: Gpu, peaks: GpuPeaks) -> Limits:
+def bound(cost: Cost, dtype: str, peaks: GpuPeaks) -> float:
     moving = cost.moved / max(peaks.copy, peaks.read)
     computing = cost.operations / peaks.operations(dtype)
+    return peaks.launch + max(moving, computing)
+
+
+def limits(cost: Cost, dtype: str, gpu: Gpu, peaks: GpuPeaks) -> Limits:
     reading = cost.read / gpu.theoretical_bandwidth if gpu.theoretical_bandwidth else 0.0
     rate = FASTEST_PER_CYCLE.get(gpu.capability, 0) * gpu.multiprocessors * gpu.max_sm_mhz * 1e6
     multiplying = cost.operations / rate if rate else 0.0
-    return Limits(cost, peaks.launch + max(moving, computing), BELIEVED * max(reading, multiplying))
+    return Limits(cost, bound(cost, dtype, peaks), BELIEVED * max(reading, multiplying))
 
 
 def sol_score(seconds: float, baseline: float, bound: float) -> float | None:
