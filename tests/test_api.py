@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -217,7 +218,8 @@ def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monke
     assert str(look(found.run).budget) == "60evals" and look(found.run).spent.evaluations > 21
 
 
-def test_what_is_asked_for_is_what_the_run_is_told(toys: Path) -> None:
+def test_what_is_asked_for_is_what_the_run_is_told(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(proposing.PROPOSERS, "templates", replace(toy.KIND, lockstep=False))
     (toys / "mine.cpp").write_text(toy.source_of((1,) * toy.GENES))
     options: dict[str, Any] = {"seed": 3, "plateau": 5, "threads": 2, "wait": 7.0, "ahead": 4, "policy": "greedy"}
     found = kernelwright.optimize(
