@@ -26,6 +26,6 @@ def test_a_final_fits_into_the_time_that_is_left_unless_it_could_tell_nothing() 
     whole = Terms().final.effort
     assert Terms().within(math.inf, 4).final.effort == whole
     assert Terms().within(1000.0, 4).final.effort == whole
-    assert Terms().within(60.0, 4).final.effort.seconds == 15.0
+    assert Terms().within(100.0, 4).final.effort.seconds == 25.0
     assert Terms().within(1.0, 4).final.effort.seconds == Terms().within(-5.0, 4).final.effort.seconds == LEAST_SECONDS
     assert Terms().within(60.0, 4).quick == Terms().quick
