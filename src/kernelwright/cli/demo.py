@@ -22,7 +22,7 @@ from kernelwright.search.wishes import Wishes
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OPERATION = EXAMPLES / "gated_norm.py"
-BUDGET = "6evals,100s"  # a quiet machine needs about 60 s; a noisy one may hold a final twice
+BUDGET = "5evals,100s"  # a quiet machine needs about 60 s; a noisy one may have its final repeated
 CHEATED, CHEAT = "rmsnorm", "rmsnorm_cheat.cpp"
 
 
