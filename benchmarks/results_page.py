@@ -96,7 +96,7 @@ def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str,
         "(gpu_launcher.json). “Hidden, over eager” is the least over hidden sizes from half "
         "to twice of it, against eager alone. Baselines of a backward go from its arguments, as a kernel does, what a "
         "forward would keep for it included; `compile-training`, where it is named, does not. Of the backward rows, "
-        f"{lenient} were judged without it. “By hand” is from another program: {elsewhere['others_what']}.\n\n"
+        f"{lenient} were judged without it. “By hand” is what one expert reached, timed by another program.\n\n"
         f"{counted(every)} Within a tenth of what was reached by hand: {len(near)} of {len(hands)}.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         *(f"| {' | '.join((one.ref, *cells(one), _known(hands.get(one.ref)), one.commit))} |" for one in every),
@@ -129,7 +129,7 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         "answered was given the prompt files and nothing else; “proposals” counts the answers. The kernel's time and "
         "“over eager” are from the final, which times both side by side on the public size and on hidden ones. “Best "
         "of all else” is the fastest that was measured for the row in other runs (compiled) or by another program "
-        f"(elsewhere: {elsewhere['others_what']}), and “over it” takes that time for the lower end over eager.\n\n"
+        f"(elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the lower end over eager.\n\n"
         f"Faster than eager and than the best of all else: {won} of {len(runs)} rows.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         *lines,

@@ -24,9 +24,8 @@ VERSION = 2
 BYTES = (1 << 28, 1 << 30)
 SPARE_BYTES = 1 << 29  # more than any cache holds
 SIDE = 8192
-TF32_PRODUCTS = (
-    3  # that make one of float32: a factor is the sum of two, and the product of their small parts is left out
-)
+# So many products of TF32 make one of float32: a factor is the sum of two, and their small parts are not multiplied.
+TF32_PRODUCTS = 3
 REPEATS = 9
 SPIN_CYCLES = 400_000
 
