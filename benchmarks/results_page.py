@@ -129,7 +129,8 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         "answered was given the prompt files and nothing else; “proposals” counts the answers. The kernel's time and "
         "“over eager” are from the final, which times both side by side on the public size and on hidden ones. “Best "
         "of all else” is the fastest that was measured for the row in other runs (compiled) or by another program "
-        f"(elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the lower end over eager.\n\n"
+        f"(elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the lower end over "
+        "eager.\n\n"
         f"Faster than eager and than the best of all else: {won} of {len(runs)} rows.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         *lines,
