@@ -21,6 +21,7 @@ from kernelwright.judge.service import address, protocol
 from kernelwright.judge.service.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
+from kernelwright.judge.words import counted
 from kernelwright.tasks.naming import portable
 
 STOP_SECONDS = 60.0
@@ -117,7 +118,7 @@ def _ask(channel: Channel, request: Request, progress: Progress, deadline: float
         if reply.ahead == 0:
             until = time.monotonic() + (deadline or 0.0)
         elif reply.ahead is not None and reply.ahead != ahead:
-            progress(f"waiting for {reply.ahead} other judging{'s' if reply.ahead > 1 else ''}")
+            progress(f"waiting for {counted(reply.ahead, 'other judging')}")
         ahead = ahead if reply.ahead is None else reply.ahead
 
 
