@@ -42,6 +42,7 @@ GRADIENTS: tuple[dict[str, int | str], ...] = (
     {"method": "dots", "patch": "8x4", "team": 1, "warps": 4, "width": 2},
     {"method": "sgemm", "block": "64x64", "depth": 16, "stages": 2},
     {"method": "tf32x3", "block": "128x64", "depth": 16, "stages": 4},
+    {"method": "wgmma", "stages": 2},
 )
 # What another choice than the expert's changes most.
 CHOICES = (
@@ -59,6 +60,8 @@ CHOICES = (
     ("linear_relu", {"method": "dots", "patch": "2x1", "team": 1, "warps": 4, "width": 2}),
     ("linear_relu", {"method": "sgemm", "block": "128x64", "depth": 16, "split": 4}),
     ("linear_relu", {"method": "tf32x3", "block": "128x128", "depth": 16}),
+    ("linear_relu", {"method": "wgmma"}),
+    ("linear_relu", {"method": "wgmma", "block": "128x128", "stages": 4, "split": 4}),
     *(
         ("linear_relu:backward", {f"{name}{n}": value for name, value in genes.items() for n in (3, 4)})
         for genes in GRADIENTS

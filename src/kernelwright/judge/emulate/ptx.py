@@ -1,6 +1,7 @@
 """Inline PTX that the emulator knows, rewritten as calls of `kw::ptx`: one instruction in each `asm volatile`.
 
-The call's arguments are the instruction's operands in the order in which its text names them.
+The call's arguments are the instruction's operands in the order in which its text names them. A predicate that is made
+for the instruction, from whether an operand is zero, is that operand.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ INSTRUCTIONS = {
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16": "load_matrices",
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "multiply_tf32",
 }
-# They say how launches overlap, which they do not here.
-_LAUNCH_CONTROL = re.compile(r"griddepcontrol\.\w+")
+# How launches, or a warpgroup's products and the threads that ask for them, overlap, which they do not here; and no
+# instruction, which compilers take for a use of its operands.
+_ORDER = re.compile(r"griddepcontrol\.\w+|wgmma\.(?:fence|commit_group|wait_group)\.sync\.aligned|fence\.proxy\.async|")
+_GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k8\.f32\.tf32\.tf32")
+_PREDICATED = re.compile(r"\{\s*\.reg \.pred (\w+);\s*setp\.ne\.b32 \1, (%\d+), 0;\s*([^;]*);\s*\}")
 _STATEMENT = re.compile(r"asm\s+volatile\s*\(((?:\s*\"[^\"]*\")+)((?:[^;\"]|\"[^\"]*\")*)\)\s*;")
 _STRING = re.compile(r"\"([^\"]*)\"")
 _NAMED = re.compile(r"%\d+|\b\d+\b")
@@ -28,15 +32,24 @@ def without_known_ptx(source: str) -> str:
 
 
 def _rewritten(found: re.Match[str]) -> str:
-    text = "".join(_STRING.findall(found.group(1))).strip().removesuffix(";")
+    text = "".join(_STRING.findall(found.group(1))).replace("\\n", " ").strip().removesuffix(";")
+    if predicated := _PREDICATED.fullmatch(text):
+        text = re.sub(rf"\b{predicated[1]}\b", predicated[2], predicated[3])
     instruction, _, named = text.partition(" ")
-    if _LAUNCH_CONTROL.fullmatch(instruction):
+    if _ORDER.fullmatch(instruction):
         return ";"
-    if instruction not in INSTRUCTIONS or ";" in named:
+    group = _GROUP.fullmatch(instruction)
+    if (group is None and instruction not in INSTRUCTIONS) or ";" in named:
         return found.group(0)
     operands = _operands(found.group(2))
     given = [name if name[0] != "%" else f"({operands[int(name[1:])]})" for name in _NAMED.findall(named)]
-    return f"kw::ptx::{INSTRUCTIONS[instruction]}({', '.join(given)});"
+    if group is None:
+        return f"kw::ptx::{INSTRUCTIONS[instruction]}({', '.join(given)});"
+    count = int(group[1]) // 2
+    if len(given) != count + 8 or "-" in named:  # the left operand in shared memory, or signs changed
+        return found.group(0)
+    sums = ", ".join(f"&{one}" for one in given[:count])
+    return f"{{ float* const sums[] = {{{sums}}}; kw::ptx::multiply_group(sums, {', '.join(given[count:-2])}); }}"
 
 
 def _operands(text: str) -> list[str]:

@@ -78,5 +78,30 @@ static inline void multiply_tf32(float& d0, float& d1, float& d2, float& d3, uns
   d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
 }
 
+// What a warp does of 64 × 2 Count sums over 8 products: its 16 rows. The right operand lies in shared memory in lines of
+// 128 bytes, whose pieces of 16 bytes change places by the line.
+template <size_t Count>
+static inline void multiply_group(float* const (&sums)[Count], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                  unsigned long long described, bool more, KW_LINE) {
+  const auto begin = reinterpret_cast<size_t>(dynamic_shared);
+  const size_t offset = (((described & 0x3fff) << 4) - begin) & 0x3ffff;
+  if (described >> 62 != 1 || (described >> 32 & 0x3fff) != 64 || (described >> 49 & 7) != 0)
+    report("the emulator has no other form of a warpgroup's operand than lines of 128 bytes, swizzled, in eights");
+  if (offset + Count / 4 * 1024 > kMostShared + 128) report("a warpgroup's operand does not lie in dynamic shared memory");
+  Operands mine{{a0, a1, a2, a3}, {}};
+  among_lanes(mine, line, [&](auto of) {
+    for (unsigned e = 0; e < Count; ++e) {
+      unsigned row = lane() / 4, col = e / 4 * 8 + lane() % 4 * 2 + e % 2;
+      float sum = more ? *sums[e] : 0.0f;
+      for (unsigned k = 0; k < 8; ++k) {
+        size_t at = begin + offset + col * 128 + k * 4;
+        at ^= (at >> 7 & 7) << 4;
+        sum += tf32(of(row * 4 + k % 4).left[k / 4 * 2 + e % 4 / 2]) * tf32(*reinterpret_cast<const unsigned*>(at));
+      }
+      *sums[e] = sum;
+    }
+  });
+}
+
 }  // namespace ptx
 }  // namespace kw

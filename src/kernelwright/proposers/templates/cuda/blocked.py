@@ -1,12 +1,14 @@
 """Writes a large product: panels stream through shared memory, and tiles stay in the registers of a block.
 
-The tile is multiplied by the float units (`sgemm`), or by the tensor cores as three products of TF32 parts (`tf32x3`).
+The tile is multiplied by the float units (`sgemm`), or by the tensor cores as three products of TF32 parts: warp by
+warp (`tf32x3`), or by four warps together where the GPU has that, which is Hopper (`wgmma`).
 """
 
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.blocked_library import BLOCKED, COPIES
 from kernelwright.proposers.templates.cuda.cores_library import FLOATS, TENSORS
+from kernelwright.proposers.templates.cuda.groups_library import GROUPS, WIDTHS
 from kernelwright.proposers.templates.cuda.pen import Pen
 from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Genes
@@ -18,6 +20,7 @@ FORMS = {
     "sgemm": "{(128, 128): (8, 8, 1), (128, 64): (8, 8, 2), (64, 64): (8, 4, 4)}",
     "tf32x3": "{(128, 128): (64, 32, 1), (128, 64): (64, 32, 2), (64, 64): (32, 32, 4)}",
 }
+READING = 32  # what reading the rows of a step costs, in columns of a tile
 CHOICE = """\
 def tile_for(rows, cols, steps):
     # The largest that is not mostly empty, with tiles for all multiprocessors or a depth to share.
@@ -32,23 +35,40 @@ def streams(tiles, steps, room):
     waves = tiles / room if room else 1
     return 0 if steps < 8 or waves > 0.9 * math.ceil(waves) else min(room, tiles * min(32, steps // 4))
 """
+GROUP_CHOICE = f"""\
+def group_tile_for(rows, cols, steps):
+    # The width that takes the least time: a step of a tile costs its columns, and as much as {READING} for its rows.
+    high = 128 if rows > 64 else 64
+
+    def rounds(tiles):
+        if steps < 8:
+            return ceil(tiles, kw.device.multiprocessors)
+        return tiles / min(kw.device.multiprocessors, tiles * min(32, steps // 4))
+
+    tiles = {{wide: ceil(rows, high) * ceil(cols, wide) for wide in {WIDTHS}}}
+    return high, min(tiles, key=lambda wide: rounds(tiles[wide]) * (wide + {READING}))
+"""
 
 
 def describe(method: str, genes: Genes) -> str:
-    units = "tensor cores, as three TF32 products" if method == "tf32x3" else "the float units"
+    units = {
+        "sgemm": "the float units",
+        "tf32x3": "tensor cores, as three TF32 products",
+        "wgmma": "tensor cores, by warpgroups on Hopper, as three TF32 products",
+    }
     size = genes["block"] if genes["block"] != "0" else "chosen by size"
-    text = f"tiles {size} on {units}, {genes['stages']} stages of {max(16, int(genes['depth']))} in shared memory"
+    text = f"tiles {size} on {units[method]}, {genes['stages']} stages of {_deep(method, genes)} in shared memory"
     return text + (", blocks in equal shares of the depths of all tiles" if genes["split"] else "")
 
 
 def written(method: str, step: MatmulStep, pen: Pen) -> Way:
     n, genes = pen.step, pen.genes
-    deep = max(16, int(genes["depth"]))
+    deep = _deep(method, genes)
     pen.setup.append(f"steps_{n} = ceil(k_{n}, {deep})")
-    given = str(genes["block"])
-    chosen = f"tile_for(m_{n}, n_{n}, steps_{n})" if given == "0" else str(tuple(map(int, given.split("x"))))
-    pen.setup.append(f"high_{n}, wide_{n} = {chosen}")
-    pen.setup.append(f"own_high_{n}, own_wide_{n}, fit_{n} = {FORMS[method]}[high_{n}, wide_{n}]")
+    if method == "wgmma":
+        pen.set("groups", 'int(kw.device.architecture == "sm_90a")')
+    pen.setup.append(f"high_{n}, wide_{n} = {_tile(method, n, str(genes['block']))}")
+    pen.setup.append(f"own_high_{n}, own_wide_{n}, fit_{n} = {_form(method, n)}")
     pen.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * ceil(n_{n}, wide_{n})")
     room = f"{genes['split']} * fit_{n} * kw.device.multiprocessors"
     pen.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
@@ -60,23 +80,56 @@ def written(method: str, step: MatmulStep, pen: Pen) -> Way:
     pen.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
     pen.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
     sums, came = pen.pointer(parts, written=True), pen.pointer(arrived, written=True, kind="unsigned")
-    core = "TensorCore" if method == "tf32x3" else "FloatCore"
     body = [
         f"constexpr int THREADS = THREADS_product_{n};",
         _panel("Left", f"HIGH_{n}", deep, f"LEFT_WIDTH_{n}", along_depth=not step.left_transposed),
         _panel("Right", f"WIDE_{n}", deep, f"RIGHT_WIDTH_{n}", along_depth=step.right_transposed),
-        f"using Core = {core}<Left, Right, HIGH_{n}, WIDE_{n}, {deep}, OWN_HIGH_{n}, OWN_WIDE_{n}>;",
+        *_core(method, n, deep),
         f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
         f"    block, blocks, {pen.pointer(step.left)}, {pen.pointer(step.right)}, {sums}, {came}, last);",
     ]
     left = _floats(f"high_{n}", deep, along_depth=not step.left_transposed)
     right = _floats(f"wide_{n}", deep, along_depth=step.right_transposed)
-    threads = f"high_{n} * wide_{n} // (own_high_{n} * own_wide_{n})" + (" * 32" if method == "tf32x3" else "")
-    needs = (COPIES, BLOCKED, TENSORS if method == "tf32x3" else FLOATS)
     shared = f"4 * {genes['stages']} * ({left} + {right})"
+    threads = f"high_{n} * wide_{n} // (own_high_{n} * own_wide_{n})" + (" * 32" if method != "sgemm" else "")
+    if method == "wgmma":
+        shared += f" + groups_{n} * (1024 + 16 * {deep} * wide_{n})"  # as for_tensors and GroupCore::PARTS
     return Way(
-        body, f"streams_{n} or pieces_{n}", threads, shared, f"fit_{n}", heavy=True, needs=needs, helpers=(CHOICE,)
+        body,
+        f"streams_{n} or pieces_{n}",
+        threads,
+        shared,
+        f"fit_{n}",
+        heavy=True,
+        needs=(COPIES, BLOCKED, *{"sgemm": (FLOATS,), "tf32x3": (TENSORS,), "wgmma": (TENSORS, GROUPS)}[method]),
+        helpers=(CHOICE, *((GROUP_CHOICE,) if method == "wgmma" else ())),
     )
+
+
+def _deep(method: str, genes: Genes) -> int:
+    return 32 if method == "wgmma" else max(16, int(genes["depth"]))
+
+
+def _tile(method: str, n: int, given: str) -> str:
+    if given != "0":
+        return str(tuple(map(int, given.split("x"))))
+    chosen = f"tile_for(m_{n}, n_{n}, steps_{n})"
+    return f"group_{chosen} if groups_{n} else {chosen}" if method == "wgmma" else chosen
+
+
+def _form(method: str, n: int) -> str:
+    """A warp of a warpgroup has 16 whole rows of the tile."""
+    if method == "wgmma":
+        return f"(16, wide_{n}, 1) if groups_{n} else {_form('tf32x3', n)}"
+    return f"{FORMS[method]}[high_{n}, wide_{n}]"
+
+
+def _core(method: str, n: int, deep: int) -> list[str]:
+    name = "FloatCore" if method == "sgemm" else "TensorCore"
+    core = f"using Core = {name}<Left, Right, HIGH_{n}, WIDE_{n}, {deep}, OWN_HIGH_{n}, OWN_WIDE_{n}>;"
+    if method != "wgmma":
+        return [core]
+    return [f"#if GROUPS_{n}", f"using Core = GroupCore<Left, Right, HIGH_{n}, WIDE_{n}>;", "#else", core, "#endif"]
 
 
 def _panel(name: str, rows: str, deep: int, width: str, *, along_depth: bool) -> str:

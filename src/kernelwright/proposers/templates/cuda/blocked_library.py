@@ -21,6 +21,11 @@ __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_group %0;
 """
 
 BLOCKED = """\
+// Where in shared memory the tensor cores may read by themselves: at a whole number of 1024 bytes.
+__device__ __forceinline__ float* for_tensors(float* const room) {
+  return room + (1024 - __cvta_generic_to_shared(room) % 1024) % 1024 / 4;
+}
+
 // Rows x Deep elements of an operand in shared memory, line by line as they lie in memory. Lines are as far apart as
 // keeps the lanes that read together in different banks.
 template <int Rows, int Deep, bool AlongDepth, int Width, int Threads>
@@ -28,21 +33,24 @@ struct Panel {
   static constexpr bool ALONG_DEPTH = AlongDepth;
   static constexpr int LINES = AlongDepth ? Rows : Deep, LENGTH = AlongDepth ? Deep : Rows;
   static constexpr int STRIDE = AlongDepth ? Deep + 4 : Rows + 8, FLOATS = LINES * STRIDE;
+  static constexpr int WIDTH = Width, EACH = LENGTH / Width, COPIES = LINES * EACH / Threads;
+  static_assert(LINES * EACH % Threads == 0, "every thread copies as much");
+
+  // What a thread copies as number `i`: of which line, and from where on in it.
+  static __device__ __forceinline__ int line(const int i) { return (i * Threads + threadIdx.x) / EACH; }
+  static __device__ __forceinline__ int along(const int i) { return (i * Threads + threadIdx.x) % EACH * Width; }
 
   // Of All x Depth elements, those from (first, start) on. Where no panel reaches beyond them, nothing is compared.
   template <int All, int Depth>
   static __device__ __forceinline__ void fetch(
       float* const to, const float* const from, const int first, const int start) {
-    constexpr int EACH = LENGTH / Width;
     constexpr bool WHOLE = All % Rows == 0 && Depth % Deep == 0;
-    static_assert(LINES * EACH % Threads == 0, "every thread copies as much");
 #pragma unroll
-    for (int i = 0; i < LINES * EACH / Threads; ++i) {
-      const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * Width;
-      const int row = first + (AlongDepth ? line : at), k = start + (AlongDepth ? at : line);
+    for (int i = 0; i < COPIES; ++i) {
+      const int row = first + (AlongDepth ? line(i) : along(i)), k = start + (AlongDepth ? along(i) : line(i));
       const bool inside = WHOLE || (row < All && k < Depth);
       const long long place = AlongDepth ? 1ll * row * Depth + k : 1ll * k * All + row;
-      copy_async<Width>(to + line * STRIDE + at, inside ? from + place : from, inside);
+      copy_async<Width>(to + line(i) * STRIDE + along(i), inside ? from + place : from, inside);
     }
   }
   static __device__ __forceinline__ const float* place(const float* const panel, const int row, const int k) {
@@ -57,6 +65,7 @@ __device__ __forceinline__ void blocked(
     const int block, const int blocks, const float* const left, const float* const right, float* const sums,
     unsigned* const came, const Last& last) {
   extern __shared__ __align__(16) float room[];
+  float* const stages = Core::PARTS > 0 ? for_tensors(room) + Core::PARTS : room;
   using Left = typename Core::Left;
   using Right = typename Core::Right;
   constexpr int STAGE = Left::FLOATS + Right::FLOATS;
@@ -73,9 +82,10 @@ __device__ __forceinline__ void blocked(
     // Tiles that run at the same time share panels: eight rows of tiles at a time, column by column.
     const int high = min(GROUP, DOWN - tile / (GROUP * ACROSS) * GROUP), within = tile % (GROUP * ACROSS);
     const int top = (tile / (GROUP * ACROSS) * GROUP + within % high) * Core::ROWS, first = within / high * Core::COLS;
+    const auto staged = [&](const int step) { return stages + step % Stages * STAGE; };
     const auto fetch = [&](const int step) {
       if (step < to) {
-        float* const stage = room + step % Stages * STAGE;
+        float* const stage = staged(step);
         Left::template fetch<Shape::ROWS, Shape::DEPTH>(stage, left, top, step * Core::DEEP);
         Right::template fetch<Shape::COLS, Shape::DEPTH>(stage + Left::FLOATS, right, first, step * Core::DEEP);
       }
@@ -84,12 +94,15 @@ __device__ __forceinline__ void blocked(
     Core core;
 #pragma unroll
     for (int s = 0; s < Stages - 1; ++s) fetch(from + s);
-    for (int step = from; step < to; ++step) {
-      wait_for_copies<Stages - 2>();
-      __syncthreads();
-      fetch(step + Stages - 1);
-      const float* const stage = room + step % Stages * STAGE;
-      core.step(stage, stage + Left::FLOATS);
+    if constexpr (Core::PARTS > 0) {
+      core.template run<Stages>(from, to, fetch, staged, for_tensors(room));
+    } else {
+      for (int step = from; step < to; ++step) {
+        wait_for_copies<Stages - 2>();
+        __syncthreads();
+        fetch(step + Stages - 1);
+        core.step(staged(step), staged(step) + Left::FLOATS);
+      }
     }
     __syncthreads();
     if (Shared && to - from < STEPS) {

@@ -9,7 +9,7 @@ struct FloatCore {
   using Left = L;
   using Right = R;
   static constexpr int ROWS = Rows, COLS = Cols, DEEP = Deep, DOWN = Rows / Tall, ACROSS = Cols / Wide;
-  static constexpr int THREADS = DOWN * ACROSS, RUN = R::ALONG_DEPTH ? 1 : 4;
+  static constexpr int THREADS = DOWN * ACROSS, RUN = R::ALONG_DEPTH ? 1 : 4, PARTS = 0;
   alignas(16) float sum[Tall * Wide] = {};
 
   // Lanes are 4 x 8 of the threads of a tile.
@@ -65,6 +65,22 @@ __device__ __forceinline__ void load_matrices(unsigned (&to)[4], const float* co
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "l"(__cvta_generic_to_shared(row)) : "memory");
 }
+// 16 rows of a panel and 8 columns of the depth in four quarters: those of the same columns come first if `by_rows`.
+template <class P>
+__device__ __forceinline__ void read_quarters(
+    unsigned (&to)[4], const float* const panel, const int from, const int k, const bool by_rows) {
+  const int lane = threadIdx.x % 32;
+  if constexpr (P::ALONG_DEPTH) {
+    const int down = by_rows ? lane / 8 % 2 : lane / 16, deep = by_rows ? lane / 16 : lane / 8 % 2;
+    load_matrices(to, P::place(panel, from + down * 8 + lane % 8, k + deep * 4));
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int down = by_rows ? i % 2 : i / 2, deep = by_rows ? i / 2 : i % 2;
+      to[i] = __float_as_uint(*P::place(panel, from + down * 8 + lane / 4, k + deep * 4 + lane % 4));
+    }
+  }
+}
 __device__ __forceinline__ void multiply_tf32(float (&sum)[4], const unsigned (&l)[4], const unsigned (&r)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
@@ -81,7 +97,7 @@ struct TensorCore {
   using Left = L;
   using Right = R;
   static constexpr int ROWS = Rows, COLS = Cols, DEEP = Deep, ACROSS = Cols / Wide;
-  static constexpr int THREADS = Rows / Tall * ACROSS * 32, RUN = 2, DOWNS = Tall / 16, SIDES = Wide / 8;
+  static constexpr int THREADS = Rows / Tall * ACROSS * 32, RUN = 2, DOWNS = Tall / 16, SIDES = Wide / 8, PARTS = 0;
   alignas(16) float sum[DOWNS * SIDES * 4] = {};
 
   static __device__ __forceinline__ int top() { return threadIdx.x / 32 / ACROSS * Tall; }
@@ -93,22 +109,6 @@ struct TensorCore {
     return first() + i / 4 % SIDES * 8 + threadIdx.x % 4 * 2 + i % 2;
   }
 
-  // 16 rows and 8 columns of the depth in four quarters: those of the same columns come first if `by_rows`.
-  template <class P>
-  static __device__ __forceinline__ void read(
-      unsigned (&to)[4], const float* const panel, const int from, const int k, const bool by_rows) {
-    const int lane = threadIdx.x % 32;
-    if constexpr (P::ALONG_DEPTH) {
-      const int down = by_rows ? lane / 8 % 2 : lane / 16, deep = by_rows ? lane / 16 : lane / 8 % 2;
-      load_matrices(to, P::place(panel, from + down * 8 + lane % 8, k + deep * 4));
-    } else {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int down = by_rows ? i % 2 : i / 2, deep = by_rows ? i / 2 : i % 2;
-        to[i] = __float_as_uint(*P::place(panel, from + down * 8 + lane / 4, k + deep * 4 + lane % 4));
-      }
-    }
-  }
   __device__ __forceinline__ void step(const float* const left, const float* const right) {
     float fresh[DOWNS][SIDES][4] = {};
 #pragma unroll
@@ -117,14 +117,14 @@ struct TensorCore {
 #pragma unroll
       for (int i = 0; i < DOWNS; ++i) {
         unsigned raw[4];
-        read<L>(raw, left, top() + i * 16, k, true);
+        read_quarters<L>(raw, left, top() + i * 16, k, true);
 #pragma unroll
         for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big_l[i][e], small_l[i][e]);
       }
 #pragma unroll
       for (int j = 0; j < SIDES; j += 2) {
         unsigned raw[4];
-        read<R>(raw, right, first() + j * 8, k, false);
+        read_quarters<R>(raw, right, first() + j * 8, k, false);
 #pragma unroll
         for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big_r[j + e / 2][e % 2], small_r[j + e / 2][e % 2]);
       }

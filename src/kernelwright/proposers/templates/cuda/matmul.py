@@ -21,7 +21,7 @@ SUM_GENES: Genes = {"patch": "1x1", "team": 0, "warps": 1, "ahead": 4, "width": 
 def gene_pool(step: MatmulStep) -> GenePool:
     return GenePool(
         (
-            Gene("method", ("size", "tiles", "dots", "sgemm", "tf32x3"), ("size", "sgemm", "tiles")),
+            Gene("method", ("size", "tiles", "dots", "sgemm", "tf32x3", "wgmma"), ("size", "tf32x3", "sgemm", "tiles")),
             Gene("border", (20, 22, 24, 26), (24,)),  # small: fewer than 2 ** border multiplications
             # Small products.
             Gene("patch", dots.PATCHES, ("0", "4x4", "2x2", "4x8", "1x2", "8x4")),  # elements of a warp; 0: by size
@@ -109,7 +109,7 @@ def _kernel(pen: Pen, way: Way, before: str, last: str) -> Kernel:
 def _methods(step: MatmulStep, genes: Genes) -> tuple[str, str]:
     """For small and for large sizes."""
     method = str(genes["method"])
-    small, large = ("dots", "tf32x3") if method == "size" else (method, method)
+    small, large = ("dots", "wgmma") if method == "size" else (method, method)
     return ("tiles" if small == "dots" and not dots.covers(step) else small), large if large != "dots" else small
 
 
