@@ -14,11 +14,11 @@ from kernelwright.proposers.templates.cuda.way import Way
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 
-SHAPES = ("0", "64x64", "128x64", "128x128")
+SHAPES = ("0", "64x64", "64x128", "128x64", "128x128")
 # Rows and columns of a tile, what a thread (sgemm) or a warp (tf32x3) has of it, and blocks that fit a multiprocessor.
 FORMS = {
-    "sgemm": "{(128, 128): (8, 8, 1), (128, 64): (8, 8, 2), (64, 64): (8, 4, 4)}",
-    "tf32x3": "{(128, 128): (64, 32, 1), (128, 64): (64, 32, 2), (64, 64): (32, 32, 4)}",
+    "sgemm": "{(128, 128): (8, 8, 1), (128, 64): (8, 8, 2), (64, 128): (8, 8, 2), (64, 64): (8, 4, 4)}",
+    "tf32x3": "{(128, 128): (64, 32, 1), (128, 64): (64, 32, 2), (64, 128): (32, 64, 2), (64, 64): (32, 32, 4)}",
 }
 READING = 32  # what reading the rows of a step costs, in columns of a tile
 CHOICE = """\
@@ -54,10 +54,11 @@ def describe(method: str, genes: Genes) -> str:
     units = {
         "sgemm": "the float units",
         "tf32x3": "tensor cores, as three TF32 products",
-        "wgmma": "tensor cores, by warpgroups on Hopper, as three TF32 products",
+        "wgmma": "tensor cores, as three TF32 products, by warpgroups on Hopper",
     }
     size = genes["block"] if genes["block"] != "0" else "chosen by size"
-    text = f"tiles {size} on {units[method]}, {genes['stages']} stages of {_deep(method, genes)} in shared memory"
+    staged = f"{genes['stages']} stages of {_deep(method, genes)} in shared memory"
+    text = f"tiles {size} on {units[method]}, {'else ' if method == 'wgmma' else ''}{staged}"
     return text + (", blocks in equal shares of the depths of all tiles" if genes["split"] else "")
 
 
@@ -82,9 +83,7 @@ def written(method: str, step: MatmulStep, pen: Pen) -> Way:
     sums, came = pen.pointer(parts, written=True), pen.pointer(arrived, written=True, kind="unsigned")
     body = [
         f"constexpr int THREADS = THREADS_product_{n};",
-        _panel("Left", f"HIGH_{n}", deep, f"LEFT_WIDTH_{n}", along_depth=not step.left_transposed),
-        _panel("Right", f"WIDE_{n}", deep, f"RIGHT_WIDTH_{n}", along_depth=step.right_transposed),
-        *_core(method, n, deep),
+        *_core(method, step, n, deep),
         f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
         f"    block, blocks, {pen.pointer(step.left)}, {pen.pointer(step.right)}, {sums}, {came}, last);",
     ]
@@ -93,7 +92,9 @@ def written(method: str, step: MatmulStep, pen: Pen) -> Way:
     shared = f"4 * {genes['stages']} * ({left} + {right})"
     threads = f"high_{n} * wide_{n} // (own_high_{n} * own_wide_{n})" + (" * 32" if method != "sgemm" else "")
     if method == "wgmma":
-        shared += f" + groups_{n} * (1024 + 16 * {deep} * wide_{n})"  # as for_tensors and GroupCore::PARTS
+        shared = f"(1024 + 16 * {deep} * wide_{n}) if groups_{n} else ({shared})"  # four times GroupCore::PART
+    if method != "sgemm":
+        shared = f"max(4 * high_{n} * (wide_{n} + 4) * (n_{n} % 2), {shared})"  # a tile that ends by way of it
     return Way(
         body,
         f"streams_{n} or pieces_{n}",
@@ -120,20 +121,22 @@ def _tile(method: str, n: int, given: str) -> str:
 def _form(method: str, n: int) -> str:
     """A warp of a warpgroup has 16 whole rows of the tile."""
     if method == "wgmma":
-        return f"(16, wide_{n}, 1) if groups_{n} else {_form('tf32x3', n)}"
+        return f"(16, wide_{n}, 128 // high_{n}) if groups_{n} else {_form('tf32x3', n)}"
     return f"{FORMS[method]}[high_{n}, wide_{n}]"
 
 
-def _core(method: str, n: int, deep: int) -> list[str]:
-    name = "FloatCore" if method == "sgemm" else "TensorCore"
-    core = f"using Core = {name}<Left, Right, HIGH_{n}, WIDE_{n}, {deep}, OWN_HIGH_{n}, OWN_WIDE_{n}>;"
+def _core(method: str, step: MatmulStep, n: int, deep: int) -> list[str]:
+    left, right = str(not step.left_transposed).lower(), str(step.right_transposed).lower()
+    core = "FloatCore" if method == "sgemm" else "TensorCore"
+    staged = [
+        f"using Left = Panel<HIGH_{n}, {deep}, {left}, LEFT_WIDTH_{n}, THREADS>;",
+        f"using Right = Panel<WIDE_{n}, {deep}, {right}, RIGHT_WIDTH_{n}, THREADS>;",
+        f"using Core = {core}<Left, Right, HIGH_{n}, WIDE_{n}, {deep}, OWN_HIGH_{n}, OWN_WIDE_{n}>;",
+    ]
     if method != "wgmma":
-        return [core]
-    return [f"#if GROUPS_{n}", f"using Core = GroupCore<Left, Right, HIGH_{n}, WIDE_{n}>;", "#else", core, "#endif"]
-
-
-def _panel(name: str, rows: str, deep: int, width: str, *, along_depth: bool) -> str:
-    return f"using {name} = Panel<{rows}, {deep}, {str(along_depth).lower()}, {width}, THREADS>;"
+        return staged
+    group = f"using Core = GroupCore<{left}, LEFT_WIDTH_{n}, {right}, RIGHT_WIDTH_{n}, HIGH_{n}, WIDE_{n}>;"
+    return [f"#if GROUPS_{n}", group, "(void)THREADS;", "#else", *staged, "#endif"]
 
 
 def _floats(rows: str, deep: int, *, along_depth: bool) -> str:

@@ -21,11 +21,6 @@ __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_group %0;
 """
 
 BLOCKED = """\
-// Where in shared memory the tensor cores may read by themselves: at a whole number of 1024 bytes.
-__device__ __forceinline__ float* for_tensors(float* const room) {
-  return room + (1024 - __cvta_generic_to_shared(room) % 1024) % 1024 / 4;
-}
-
 // Rows x Deep elements of an operand in shared memory, line by line as they lie in memory. Lines are as far apart as
 // keeps the lanes that read together in different banks.
 template <int Rows, int Deep, bool AlongDepth, int Width, int Threads>
@@ -33,30 +28,52 @@ struct Panel {
   static constexpr bool ALONG_DEPTH = AlongDepth;
   static constexpr int LINES = AlongDepth ? Rows : Deep, LENGTH = AlongDepth ? Deep : Rows;
   static constexpr int STRIDE = AlongDepth ? Deep + 4 : Rows + 8, FLOATS = LINES * STRIDE;
-  static constexpr int WIDTH = Width, EACH = LENGTH / Width, COPIES = LINES * EACH / Threads;
-  static_assert(LINES * EACH % Threads == 0, "every thread copies as much");
-
-  // What a thread copies as number `i`: of which line, and from where on in it.
-  static __device__ __forceinline__ int line(const int i) { return (i * Threads + threadIdx.x) / EACH; }
-  static __device__ __forceinline__ int along(const int i) { return (i * Threads + threadIdx.x) % EACH * Width; }
 
   // Of All x Depth elements, those from (first, start) on. Where no panel reaches beyond them, nothing is compared.
   template <int All, int Depth>
   static __device__ __forceinline__ void fetch(
       float* const to, const float* const from, const int first, const int start) {
+    constexpr int EACH = LENGTH / Width;
     constexpr bool WHOLE = All % Rows == 0 && Depth % Deep == 0;
+    static_assert(LINES * EACH % Threads == 0, "every thread copies as much");
 #pragma unroll
-    for (int i = 0; i < COPIES; ++i) {
-      const int row = first + (AlongDepth ? line(i) : along(i)), k = start + (AlongDepth ? along(i) : line(i));
+    for (int i = 0; i < LINES * EACH / Threads; ++i) {
+      const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * Width;
+      const int row = first + (AlongDepth ? line : at), k = start + (AlongDepth ? at : line);
       const bool inside = WHOLE || (row < All && k < Depth);
       const long long place = AlongDepth ? 1ll * row * Depth + k : 1ll * k * All + row;
-      copy_async<Width>(to + line(i) * STRIDE + along(i), inside ? from + place : from, inside);
+      copy_async<Width>(to + line * STRIDE + at, inside ? from + place : from, inside);
     }
   }
   static __device__ __forceinline__ const float* place(const float* const panel, const int row, const int k) {
     return panel + (AlongDepth ? row * STRIDE + k : k * STRIDE + row);
   }
 };
+
+// Steps of a tile whose panels stream through shared memory: while one is multiplied, others are on their way.
+template <class Shape, int Stages, class Core>
+__device__ __forceinline__ void through_stages(
+    Core& core, const float* const left, const float* const right, const int top, const int first, const int from,
+    const int to, float* const room) {
+  using Left = typename Core::Left;
+  using Right = typename Core::Right;
+  const auto staged = [&](const int step) { return room + step % Stages * (Left::FLOATS + Right::FLOATS); };
+  const auto fetch = [&](const int step) {
+    if (step < to) {
+      Left::template fetch<Shape::ROWS, Shape::DEPTH>(staged(step), left, top, step * Core::DEEP);
+      Right::template fetch<Shape::COLS, Shape::DEPTH>(staged(step) + Left::FLOATS, right, first, step * Core::DEEP);
+    }
+    close_copies();
+  };
+#pragma unroll
+  for (int s = 0; s < Stages - 1; ++s) fetch(from + s);
+  for (int step = from; step < to; ++step) {
+    wait_for_copies<Stages - 2>();
+    __syncthreads();
+    fetch(step + Stages - 1);
+    core.step(staged(step), staged(step) + Left::FLOATS);
+  }
+}
 
 // Blocks go over all steps of all tiles in equal shares. A tile that several of them have a part in is put together, in
 // order, by the one that is done last.
@@ -65,10 +82,6 @@ __device__ __forceinline__ void blocked(
     const int block, const int blocks, const float* const left, const float* const right, float* const sums,
     unsigned* const came, const Last& last) {
   extern __shared__ __align__(16) float room[];
-  float* const stages = Core::PARTS > 0 ? for_tensors(room) + Core::PARTS : room;
-  using Left = typename Core::Left;
-  using Right = typename Core::Right;
-  constexpr int STAGE = Left::FLOATS + Right::FLOATS;
   constexpr int ELEMENTS = Core::ROWS * Core::COLS, COUNT = ELEMENTS / Core::THREADS;
   constexpr int STEPS = (Shape::DEPTH + Core::DEEP - 1) / Core::DEEP, GROUP = 8;
   constexpr int DOWN = (Shape::ROWS + Core::ROWS - 1) / Core::ROWS;
@@ -82,28 +95,8 @@ __device__ __forceinline__ void blocked(
     // Tiles that run at the same time share panels: eight rows of tiles at a time, column by column.
     const int high = min(GROUP, DOWN - tile / (GROUP * ACROSS) * GROUP), within = tile % (GROUP * ACROSS);
     const int top = (tile / (GROUP * ACROSS) * GROUP + within % high) * Core::ROWS, first = within / high * Core::COLS;
-    const auto staged = [&](const int step) { return stages + step % Stages * STAGE; };
-    const auto fetch = [&](const int step) {
-      if (step < to) {
-        float* const stage = staged(step);
-        Left::template fetch<Shape::ROWS, Shape::DEPTH>(stage, left, top, step * Core::DEEP);
-        Right::template fetch<Shape::COLS, Shape::DEPTH>(stage + Left::FLOATS, right, first, step * Core::DEEP);
-      }
-      close_copies();
-    };
     Core core;
-#pragma unroll
-    for (int s = 0; s < Stages - 1; ++s) fetch(from + s);
-    if constexpr (Core::PARTS > 0) {
-      core.template run<Stages>(from, to, fetch, staged, for_tensors(room));
-    } else {
-      for (int step = from; step < to; ++step) {
-        wait_for_copies<Stages - 2>();
-        __syncthreads();
-        fetch(step + Stages - 1);
-        core.step(staged(step), staged(step) + Left::FLOATS);
-      }
-    }
+    core.template run<Shape, Stages>(left, right, top, first, from, to, room);
     __syncthreads();
     if (Shared && to - from < STEPS) {
       const long long begin = static_cast<long long>(tile) * STEPS;
@@ -119,6 +112,8 @@ __device__ __forceinline__ void blocked(
       if (!last_to_come(came + tile, other - one + 1)) continue;
 #pragma unroll
       for (int i = 0; i < COUNT; ++i) core.sum[i] = 0.0f;
+      // Several are asked for at once, as far as there are registers.
+#pragma unroll (COUNT < 64 ? 64 / COUNT : 1)
       for (int of = one; of <= other; ++of) {
         const float* const theirs = part(of);
 #pragma unroll
@@ -130,15 +125,34 @@ __device__ __forceinline__ void blocked(
     }
     // `Core::RUN` neighbouring elements of a row at a time, where all rows are aligned for it.
     constexpr int RUN = Shape::COLS % Core::RUN == 0 ? Core::RUN : 1;
+    if constexpr (RUN == 1 && Core::RUN == 2) {
+      // Two by two would be one by one with gaps: by way of shared memory neighbours go to neighbours.
+      constexpr int STRIDE = Core::COLS + 4;
 #pragma unroll
-    for (int i = 0; i < COUNT; i += RUN) {
-      const long long row = top + Core::row(i), c = first + Core::col(i);
-      if (row < Shape::ROWS && c < Shape::COLS) {
-        float run[RUN];
-        decltype(last.extra(0, 0)) extras[RUN];
+      for (int i = 0; i < COUNT; ++i) room[Core::row(i) * STRIDE + Core::col(i)] = core.sum[i];
+      __syncthreads();
+#pragma unroll 8
+      for (int t = threadIdx.x; t < ELEMENTS; t += Core::THREADS) {
+        const int down = t / Core::COLS, across = t % Core::COLS;
+        const long long row = top + down, c = first + across;
+        if (row < Shape::ROWS && c < Shape::COLS) {
+          const float one[1] = {room[down * STRIDE + across]};
+          const decltype(last.extra(0, 0)) extras[1] = {last.extra(row, c)};
+          last.finish(one, row, c, extras);
+        }
+      }
+      __syncthreads();
+    } else {
 #pragma unroll
-        for (int j = 0; j < RUN; ++j) run[j] = core.sum[i + j], extras[j] = last.extra(row, c + j);
-        last.finish(run, row, c, extras);
+      for (int i = 0; i < COUNT; i += RUN) {
+        const long long row = top + Core::row(i), c = first + Core::col(i);
+        if (row < Shape::ROWS && c < Shape::COLS) {
+          float run[RUN];
+          decltype(last.extra(0, 0)) extras[RUN];
+#pragma unroll
+          for (int j = 0; j < RUN; ++j) run[j] = core.sum[i + j], extras[j] = last.extra(row, c + j);
+          last.finish(run, row, c, extras);
+        }
       }
     }
   }

@@ -9,7 +9,7 @@ struct FloatCore {
   using Left = L;
   using Right = R;
   static constexpr int ROWS = Rows, COLS = Cols, DEEP = Deep, DOWN = Rows / Tall, ACROSS = Cols / Wide;
-  static constexpr int THREADS = DOWN * ACROSS, RUN = R::ALONG_DEPTH ? 1 : 4, PARTS = 0;
+  static constexpr int THREADS = DOWN * ACROSS, RUN = R::ALONG_DEPTH ? 1 : 4;
   alignas(16) float sum[Tall * Wide] = {};
 
   // Lanes are 4 x 8 of the threads of a tile.
@@ -39,6 +39,10 @@ struct FloatCore {
           for (int j = 0; j < 4; ++j) to[i + j][d] = four[j];
         }
       }
+  }
+  template <class Shape, int Stages, class... Given>
+  __device__ __forceinline__ void run(const Given... given) {
+    through_stages<Shape, Stages>(*this, given...);
   }
   __device__ __forceinline__ void step(const float* const left, const float* const right) {
 #pragma unroll
@@ -97,7 +101,7 @@ struct TensorCore {
   using Left = L;
   using Right = R;
   static constexpr int ROWS = Rows, COLS = Cols, DEEP = Deep, ACROSS = Cols / Wide;
-  static constexpr int THREADS = Rows / Tall * ACROSS * 32, RUN = 2, DOWNS = Tall / 16, SIDES = Wide / 8, PARTS = 0;
+  static constexpr int THREADS = Rows / Tall * ACROSS * 32, RUN = 2, DOWNS = Tall / 16, SIDES = Wide / 8;
   alignas(16) float sum[DOWNS * SIDES * 4] = {};
 
   static __device__ __forceinline__ int top() { return threadIdx.x / 32 / ACROSS * Tall; }
@@ -109,6 +113,10 @@ struct TensorCore {
     return first() + i / 4 % SIDES * 8 + threadIdx.x % 4 * 2 + i % 2;
   }
 
+  template <class Shape, int Stages, class... Given>
+  __device__ __forceinline__ void run(const Given... given) {
+    through_stages<Shape, Stages>(*this, given...);
+  }
   __device__ __forceinline__ void step(const float* const left, const float* const right) {
     float fresh[DOWNS][SIDES][4] = {};
 #pragma unroll

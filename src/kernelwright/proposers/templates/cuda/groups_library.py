@@ -24,6 +24,10 @@ __device__ __forceinline__ void wait_for_products(float (&sums)[Count]) {
 // What was stored is there for the tensor cores, which read past the usual ways; a barrier must follow.
 __device__ __forceinline__ void show_to_tensors() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
+// Where in shared memory they may read: from a whole number of 1024 bytes on.
+__device__ __forceinline__ float* for_tensors(float* const room) {
+  return room + (1024 - __cvta_generic_to_shared(room) % 1024) % 1024 / 4;
+}
 // Lines of 32 floats for the tensor cores: pieces of 16 bytes change places by the number of the line.
 __device__ __forceinline__ int swizzled(const int line, const int k) {
   return line * 32 + (k / 4 ^ line % 8) * 4 + k % 4;
@@ -33,81 +37,127 @@ __device__ __forceinline__ unsigned long long described(const float* const from)
   return (address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
+// Which columns of the depth a product takes does not matter, if both operands agree on it. A lane of four has the four
+// from 4 * lane on and those 16 further on, so that the four read neighbours; a product takes two of each.
+__device__ __forceinline__ int column(const int lane, const int i) { return i / 4 * 16 + lane * 4 + i % 4; }
+__device__ __forceinline__ int place_of_column(const int k) { return (k / 16 * 4 + k % 4) * 4 + k % 16 / 4; }
+
+// Of All x Depth elements, what a lane multiplies of 16 rows and 32 columns of the depth, straight from memory.
+template <bool AlongDepth, int Width, int All, int Depth>
+struct Fragments {
+  const float* lines[2];
+  __device__ __forceinline__ Fragments(const float* const from, const int first) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const long long row = min(first + 8 * i + static_cast<int>(threadIdx.x) % 32 / 4, All - 1);
+      lines[i] = from + row * (AlongDepth ? Depth : 1);
+    }
+  }
+  __device__ __forceinline__ void read(float (&to)[2][8], const int start) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+#pragma unroll
+      for (int j = 0; j < 8; j += AlongDepth ? Width : 1) {
+        const int k = start + column(threadIdx.x % 4, j);
+        alignas(16) float v[AlongDepth ? Width : 1] = {};
+        if (Depth % 32 == 0 || k < Depth) load(v, lines[i] + k * (AlongDepth ? 1ll : All));
+#pragma unroll
+        for (int e = 0; e < (AlongDepth ? Width : 1); ++e) to[i][j + e] = v[e];
+      }
+  }
+};
+
+// What a thread brings to shared memory of `Lines` lines and 32 columns of the depth, so that lanes use all banks.
+template <bool AlongDepth, int Width, int All, int Depth, int Lines, int Threads>
+struct Share {
+  static constexpr int WIDTH = AlongDepth ? Width : 1, EACH = 32 / WIDTH, COUNT = Lines * EACH / Threads;
+  const float* from;
+  int first;
+  static __device__ __forceinline__ int line(const int i) {
+    if (AlongDepth) return (i * Threads + threadIdx.x) / EACH;
+    return (i * (Threads / 32) + threadIdx.x / 32) % (Lines / 8) * 8 + threadIdx.x % 8;
+  }
+  static __device__ __forceinline__ int deep(const int i) {
+    if (AlongDepth) return (i * Threads + threadIdx.x) % EACH * WIDTH;
+    return column(threadIdx.x % 32 / 8, (i * (Threads / 32) + threadIdx.x / 32) / (Lines / 8));
+  }
+  __device__ __forceinline__ void read(float (&to)[COUNT][WIDTH], const int start) const {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+      const int k = start + deep(i);
+      const long long row = min(first + line(i), All - 1);
+      alignas(16) float v[WIDTH] = {};
+      if (Depth % 32 == 0 || k < Depth) load(v, from + (AlongDepth ? row * Depth + k : 1ll * k * All + row));
+      copy(to[i], v);
+    }
+  }
+  // Parted, where the products find it.
+  static __device__ __forceinline__ void write(float* const big, float* const small, const float (&v)[COUNT][WIDTH]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+      for (int e = 0; e < WIDTH; ++e) {
+        const int at = swizzled(line(i), place_of_column(deep(i) + e));
+        unsigned parts[2];
+        parted(v[i][e], parts[0], parts[1]);
+        big[at] = __uint_as_float(parts[0]), small[at] = __uint_as_float(parts[1]);
+      }
+    show_to_tensors();
+  }
+};
+
 // A tile whose warpgroups have 64 rows each, in three TF32 products. The right operand is parted into shared memory one
-// step ahead, while the tensor cores are at the step before. They round sums towards zero, so each step starts from
-// nothing, and the float units add the steps up.
-template <class L, class R, int Rows, int Cols>
+// step ahead, while the tensor cores are at the step before. They round sums towards zero, so small ones come first, each
+// step starts from nothing, and the float units add the steps up.
+template <bool LeftAlongDepth, int LeftWidth, bool RightAlongDepth, int RightWidth, int Tall, int Wide>
 struct GroupCore {
-  using Left = L;
-  using Right = R;
-  static constexpr int ROWS = Rows, COLS = Cols, DEEP = 32, THREADS = 2 * Rows, RUN = 2;
-  static constexpr int PART = Cols * DEEP, PARTS = 4 * PART;  // big and small ones, of two steps
-  alignas(16) float sum[Cols / 2] = {};
+  static constexpr int ROWS = Tall, COLS = Wide, DEEP = 32, THREADS = 2 * Tall, RUN = 2;
+  static constexpr int PART = Wide * DEEP;
+  alignas(16) float sum[Wide / 2] = {};
 
   static __device__ __forceinline__ int top() { return threadIdx.x / 32 * 16; }
   static __device__ __forceinline__ int row(const int i) { return top() + i % 4 / 2 * 8 + threadIdx.x % 32 / 4; }
   static __device__ __forceinline__ int col(const int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
 
-  template <int Width>
-  static __device__ __forceinline__ void store_parts(
-      float* const to, const float (&v)[Width], const int line, const int k) {
-    alignas(16) unsigned big[Width], small[Width];
-#pragma unroll
-    for (int j = 0; j < Width; ++j) parted(v[j], big[j], small[j]);
-    using Whole = typename Vector<Width>::type;
-    *reinterpret_cast<Whole*>(to + swizzled(line, k)) = *reinterpret_cast<const Whole*>(big);
-    *reinterpret_cast<Whole*>(to + PART + swizzled(line, k)) = *reinterpret_cast<const Whole*>(small);
-  }
-  static __device__ __forceinline__ void part(float* const to, const float* const panel) {
-    if constexpr (R::ALONG_DEPTH) {
-      // A thread parts what it has copied itself, so nobody need wait.
-#pragma unroll
-      for (int i = 0; i < R::COPIES; ++i) {
-        alignas(16) float v[R::WIDTH];
-        load(v, R::place(panel, R::line(i), R::along(i)));
-        store_parts(to, v, R::line(i), R::along(i));
-      }
-    } else {
-      __syncthreads();
-#pragma unroll
-      for (int i = 0; i < Cols * 8 / THREADS; ++i) {
-        const int t = i * THREADS + threadIdx.x, line = t % Cols, k = t / Cols * 4;
-        alignas(16) float v[4];
-#pragma unroll
-        for (int j = 0; j < 4; ++j) v[j] = *R::place(panel, line, k + j);
-        store_parts(to, v, line, k);
-      }
-    }
-    show_to_tensors();
-  }
-  template <int Stages, class Fetch, class Staged>
+  template <class Shape, int Stages>
   __device__ __forceinline__ void run(
-      const int from, const int to, const Fetch& fetch, const Staged& staged, float* const parts) {
-    wait_for_copies<Stages - 2>();
-    part(parts + from % 2 * 2 * PART, staged(from) + L::FLOATS);
+      const float* const left, const float* const right, const int above, const int first, const int from, const int to,
+      float* const room) {
+    using Lefts = Fragments<LeftAlongDepth, LeftWidth, Shape::ROWS, Shape::DEPTH>;
+    using Rights = Share<RightAlongDepth, RightWidth, Shape::COLS, Shape::DEPTH, Wide, THREADS>;
+    const Lefts lefts(left, above + top());
+    const Rights rights{right, first};
+    const auto place = [&](const int step) { return for_tensors(room) + step % 2 * 2 * PART; };
+    float l[2][8], r[Rights::COUNT][Rights::WIDTH];
+    const auto bring = [&](const int step) {
+      if (step < to) Rights::write(place(step), place(step) + PART, r);
+      if (step + 1 < to) rights.read(r, (step + 1) * DEEP);
+    };
+    rights.read(r, from * DEEP);
+    lefts.read(l, from * DEEP);
+    bring(from);
     for (int step = from; step < to; ++step) {
       __syncthreads();
-      fetch(step + Stages - 1);
-      const float* const here = parts + step % 2 * 2 * PART;
-      const unsigned long long big_r = described(here), small_r = described(here + PART);
-      float fresh[Cols / 2] = {};
+      unsigned big[4][4], small[4][4];
 #pragma unroll
-      for (int k = 0; k < DEEP / 8; ++k) {
-        unsigned raw[4], big[4], small[4];
-        read_quarters<L>(raw, staged(step), top(), 8 * k, true);
+      for (int k = 0; k < 4; ++k)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big[e], small[e]);
-        open_products();
-        Products<Cols>::add(fresh, small, big_r + 2 * k, k > 0);
-        Products<Cols>::add(fresh, big, small_r + 2 * k, 1);
-        Products<Cols>::add(fresh, big, big_r + 2 * k, 1);
-      }
+        for (int e = 0; e < 4; ++e) parted(l[e % 2][2 * k + e / 2], big[k][e], small[k][e]);
+      if (step + 1 < to) lefts.read(l, (step + 1) * DEEP);
+      const unsigned long long big_r = described(place(step)), small_r = described(place(step) + PART);
+      float fresh[Wide / 2] = {};
+      open_products();
+#pragma unroll
+      for (int k = 0; k < 4; ++k) Products<Wide>::add(fresh, small[k], big_r + 2 * k, k > 0);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) Products<Wide>::add(fresh, big[k], small_r + 2 * k, 1);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) Products<Wide>::add(fresh, big[k], big_r + 2 * k, 1);
       close_products();
-      wait_for_copies<Stages - 2>();
-      if (step + 1 < to) part(parts + (step + 1) % 2 * 2 * PART, staged(step + 1) + L::FLOATS);
+      bring(step + 1);
       wait_for_products(fresh);
 #pragma unroll
-      for (int i = 0; i < Cols / 2; ++i) sum[i] += fresh[i];
+      for (int i = 0; i < Wide / 2; ++i) sum[i] += fresh[i];
     }
   }
 };
