@@ -28,7 +28,7 @@ class Bench:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         torch.zeros(1, device="cuda")
         self._device = use_device(0)
-        task = resolve(ref, "cuda")
+        self._task = task = resolve(ref, "cuda")
         generator = torch.Generator("cuda").manual_seed(3)
         self._inputs = draw_inputs(task, task.public_workloads()[0], Family.NORMAL, generator)
         self._exact = run_reference(task, self._inputs, torch.float64)
@@ -39,9 +39,17 @@ class Bench:
         cuda: Any = torch.cuda
         self._stream = cuda.Stream()
         self._flush = torch.empty(FLUSH_FLOATS, device="cuda")
+        self.errors: dict[str, float] = {}
+        """Of what was timed last, for each output, as multiples of float32 PyTorch's."""
+
+    def time_eager(self) -> float:
+        """Roughly, and with what the host takes for it."""
+        arguments = list(self._inputs.values())
+        return self._timed(lambda: self._task.reference(*arguments))
 
     def time(self, built: GpuBuilt) -> float | None:
         """Microseconds, or None where the results are off or a launch is refused."""
+        self.errors = {}
         buffers = [self._buffer(block.name, block.extent) for block in built.program.blocks]
         addresses = [buffer.data_ptr() for buffer in buffers]
         kernels = Kernels(self._device, built.program, addresses, [built.cubin], self._stream.cuda_stream)
@@ -79,7 +87,9 @@ class Bench:
     def _right(self, name: str, buffer: torch.Tensor) -> bool:
         exact = self._exact[name]
         found = buffer.view(-1).view(self._plain[name].dtype).view(exact.shape)
-        return _error(found, exact) <= self._allowed[name]
+        error, plain = _error(found, exact), _error(self._plain[name], exact)
+        self.errors[name] = error / plain if plain else 0.0 if not error else math.inf
+        return error <= self._allowed[name]
 
     def _timed(self, call: Callable[[], None]) -> float:
         cuda: Any = torch.cuda

@@ -79,3 +79,30 @@ def test_an_instruction_becomes_a_call_on_as_many_lines() -> None:
 def test_what_is_not_known_is_refused(text: str) -> None:
     with pytest.raises(NotEmulatedError, match="inline PTX"):
         refuse_source(f'asm volatile("{text}");')
+
+
+GROUP = """asm volatile(
+  "{ .reg .pred p; setp.ne.b32 p, %9, 0; "
+  "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, SIGN; }"
+  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+  : "r"(a), "r"(b), "r"(d), "r"(e), "l"(at), "r"(more));"""
+SHARED = (
+    'asm volatile("{ .reg .pred p; setp.ne.b32 p, %6, 0; wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 '
+    '{%0, %1, %2, %3}, %4, %5, p, 1, 1; }" : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) '
+    ': "l"(left), "l"(right), "r"(more));'
+)
+
+
+def test_a_predicate_that_is_made_for_an_instruction_is_its_operand() -> None:
+    made = without_known_ptx(GROUP.replace("SIGN", "1"))
+    assert made.count("\n") == GROUP.count("\n")
+    assert made.strip() == (
+        "{ float* const sums[] = {&(c[0]), &(c[1]), &(c[2]), &(c[3])}; "
+        "kw::ptx::multiply_group(sums, (a), (b), (d), (e), (at), (more)); }"
+    )
+
+
+@pytest.mark.parametrize("text", [GROUP.replace("SIGN", "-1"), SHARED], ids=["another sign", "left in shared memory"])
+def test_a_product_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(NotEmulatedError, match="inline PTX"):
+        refuse_source(text)

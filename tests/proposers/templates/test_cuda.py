@@ -60,7 +60,6 @@ CHOICES = (
     ("linear_relu", {"method": "dots", "patch": "2x1", "team": 1, "warps": 4, "width": 2}),
     ("linear_relu", {"method": "sgemm", "block": "128x64", "depth": 16, "split": 4}),
     ("linear_relu", {"method": "tf32x3", "block": "128x128", "depth": 16}),
-    ("linear_relu", {"method": "wgmma"}),
     ("linear_relu", {"method": "wgmma", "block": "128x128", "stages": 4, "split": 4}),
     *(
         ("linear_relu:backward", {f"{name}{n}": value for name, value in genes.items() for n in (3, 4)})
@@ -98,6 +97,11 @@ def test_the_expert_choice_is_right(checker: Checker, name: str) -> None:
     found = checker.check(reference(name), candidate(proposer(name), {}))
     assert found.outcome is CheckOutcome.right, found
     assert len(found.workloads) >= 2
+
+
+def test_warpgroups_multiply_right(checker: Checker) -> None:
+    found = checker.check(reference("linear_relu"), candidate(proposer("linear_relu"), {"method": "wgmma"}))
+    assert found.outcome is CheckOutcome.right, found
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kernelwright.contracts.cuda.plan import Plan
@@ -84,3 +86,25 @@ def test_a_deep_gradient_is_not_left_to_one_team_of_warps() -> None:
     given = "linear:backward@rows=100000,features=8,units=8"
     assert definitions(given)["SMALL"] == "0" and definitions(given)["SMALL_1"] == "0"
     assert max(launch.grid[0] for launch in plan(given).launches) >= 32
+
+
+def test_warpgroups_multiply_on_hopper_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = definitions(linear(256, 4096, 14336))
+    assert made["GROUPS_0"] == "1" and (made["HIGH_0"], made["WIDE_0"], made["THREADS_product_0"]) == (
+        "128",
+        "128",
+        "256",
+    )
+    monkeypatch.setattr(f"{__name__}.HOPPER", replace(HOPPER, architecture="sm_80"))
+    older = definitions(linear(256, 4096, 14336))
+    assert older["GROUPS_0"] == "0" and (older["OWN_HIGH_0"], older["OWN_WIDE_0"]) == ("64", "32")
+
+
+@pytest.mark.parametrize(("columns", "wide"), [(128, 128), (67, 96), (20, 32)])
+def test_a_tile_of_warpgroups_leaves_few_columns_empty(columns: int, wide: int) -> None:
+    assert definitions(linear(16383, 139, columns))["WIDE_0"] == str(wide)
+
+
+def test_a_tile_with_an_odd_number_of_columns_has_room_to_end_in() -> None:
+    (odd,), (even,) = (plan(linear(16383, 139, columns)).launches for columns in (127, 128))
+    assert odd.shared == 4 * 128 * (128 + 4) and even.shared == 1024 + 16 * 32 * 128

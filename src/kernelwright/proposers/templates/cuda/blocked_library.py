@@ -112,8 +112,6 @@ __device__ __forceinline__ void blocked(
       if (!last_to_come(came + tile, other - one + 1)) continue;
 #pragma unroll
       for (int i = 0; i < COUNT; ++i) core.sum[i] = 0.0f;
-      // Several are asked for at once, as far as there are registers.
-#pragma unroll (COUNT < 64 ? 64 / COUNT : 1)
       for (int of = one; of <= other; ++of) {
         const float* const theirs = part(of);
 #pragma unroll

@@ -37,12 +37,8 @@ __device__ __forceinline__ unsigned long long described(const float* const from)
   return (address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-// Which columns of the depth a product takes does not matter, if both operands agree on it. A lane of four has the four
-// from 4 * lane on and those 16 further on, so that the four read neighbours; a product takes two of each.
-__device__ __forceinline__ int column(const int lane, const int i) { return i / 4 * 16 + lane * 4 + i % 4; }
-__device__ __forceinline__ int place_of_column(const int k) { return (k / 16 * 4 + k % 4) * 4 + k % 16 / 4; }
-
-// Of All x Depth elements, what a lane multiplies of 16 rows and 32 columns of the depth, straight from memory.
+// Of All x Depth elements, what a lane multiplies of 16 rows and 32 columns of the depth, straight from memory: of two
+// rows, eight neighbours. Which columns a product of depth 8 takes does not matter, if both operands agree on it.
 template <bool AlongDepth, int Width, int All, int Depth>
 struct Fragments {
   const float* lines[2];
@@ -54,13 +50,13 @@ struct Fragments {
     }
   }
   __device__ __forceinline__ void read(float (&to)[2][8], const int start) const {
+    const int k = start + threadIdx.x % 4 * 8;
 #pragma unroll
     for (int i = 0; i < 2; ++i)
 #pragma unroll
       for (int j = 0; j < 8; j += AlongDepth ? Width : 1) {
-        const int k = start + column(threadIdx.x % 4, j);
         alignas(16) float v[AlongDepth ? Width : 1] = {};
-        if (Depth % 32 == 0 || k < Depth) load(v, lines[i] + k * (AlongDepth ? 1ll : All));
+        if (Depth % 32 == 0 || k + j < Depth) load(v, lines[i] + (k + j) * (AlongDepth ? 1ll : All));
 #pragma unroll
         for (int e = 0; e < (AlongDepth ? Width : 1); ++e) to[i][j + e] = v[e];
       }
@@ -79,7 +75,7 @@ struct Share {
   }
   static __device__ __forceinline__ int deep(const int i) {
     if (AlongDepth) return (i * Threads + threadIdx.x) % EACH * WIDTH;
-    return column(threadIdx.x % 32 / 8, (i * (Threads / 32) + threadIdx.x / 32) / (Lines / 8));
+    return threadIdx.x % 32 / 8 * 8 + (i * (Threads / 32) + threadIdx.x / 32) / (Lines / 8);
   }
   __device__ __forceinline__ void read(float (&to)[COUNT][WIDTH], const int start) const {
 #pragma unroll
@@ -91,13 +87,13 @@ struct Share {
       copy(to[i], v);
     }
   }
-  // Parted, where the products find it.
+  // Parted, where product number k % 8 / 2 finds it.
   static __device__ __forceinline__ void write(float* const big, float* const small, const float (&v)[COUNT][WIDTH]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i)
 #pragma unroll
       for (int e = 0; e < WIDTH; ++e) {
-        const int at = swizzled(line(i), place_of_column(deep(i) + e));
+        const int k = deep(i) + e, at = swizzled(line(i), k % 8 / 2 * 8 + k % 2 * 4 + k / 8);
         unsigned parts[2];
         parted(v[i][e], parts[0], parts[1]);
         big[at] = __uint_as_float(parts[0]), small[at] = __uint_as_float(parts[1]);
@@ -107,8 +103,8 @@ struct Share {
 };
 
 // A tile whose warpgroups have 64 rows each, in three TF32 products. The right operand is parted into shared memory one
-// step ahead, while the tensor cores are at the step before. They round sums towards zero, so small ones come first, each
-// step starts from nothing, and the float units add the steps up.
+// step ahead, while the tensor cores are at the step before. They round sums towards zero, so each step starts from
+// nothing, and the float units add the steps up.
 template <bool LeftAlongDepth, int LeftWidth, bool RightAlongDepth, int RightWidth, int Tall, int Wide>
 struct GroupCore {
   static constexpr int ROWS = Tall, COLS = Wide, DEEP = 32, THREADS = 2 * Tall, RUN = 2;
@@ -129,32 +125,30 @@ struct GroupCore {
     const Rights rights{right, first};
     const auto place = [&](const int step) { return for_tensors(room) + step % 2 * 2 * PART; };
     float l[2][8], r[Rights::COUNT][Rights::WIDTH];
-    const auto bring = [&](const int step) {
-      if (step < to) Rights::write(place(step), place(step) + PART, r);
-      if (step + 1 < to) rights.read(r, (step + 1) * DEEP);
-    };
     rights.read(r, from * DEEP);
     lefts.read(l, from * DEEP);
-    bring(from);
+    Rights::write(place(from), place(from) + PART, r);
+    if (from + 1 < to) rights.read(r, (from + 1) * DEEP);
     for (int step = from; step < to; ++step) {
       __syncthreads();
-      unsigned big[4][4], small[4][4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) parted(l[e % 2][2 * k + e / 2], big[k][e], small[k][e]);
-      if (step + 1 < to) lefts.read(l, (step + 1) * DEEP);
       const unsigned long long big_r = described(place(step)), small_r = described(place(step) + PART);
       float fresh[Wide / 2] = {};
-      open_products();
 #pragma unroll
-      for (int k = 0; k < 4; ++k) Products<Wide>::add(fresh, small[k], big_r + 2 * k, k > 0);
+      for (int k = 0; k < 4; ++k) {
+        unsigned big[4], small[4];
 #pragma unroll
-      for (int k = 0; k < 4; ++k) Products<Wide>::add(fresh, big[k], small_r + 2 * k, 1);
-#pragma unroll
-      for (int k = 0; k < 4; ++k) Products<Wide>::add(fresh, big[k], big_r + 2 * k, 1);
+        for (int e = 0; e < 4; ++e) parted(l[e % 2][2 * k + e / 2], big[e], small[e]);
+        open_products();
+        Products<Wide>::add(fresh, small, big_r + 2 * k, k > 0);
+        Products<Wide>::add(fresh, big, small_r + 2 * k, 1);
+        Products<Wide>::add(fresh, big, big_r + 2 * k, 1);
+      }
       close_products();
-      bring(step + 1);
+      if (step + 1 < to) {
+        lefts.read(l, (step + 1) * DEEP);
+        Rights::write(place(step + 1), place(step + 1) + PART, r);
+      }
+      if (step + 2 < to) rights.read(r, (step + 2) * DEEP);
       wait_for_products(fresh);
 #pragma unroll
       for (int i = 0; i < Wide / 2; ++i) sum[i] += fresh[i];
