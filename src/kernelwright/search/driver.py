@@ -241,8 +241,11 @@ class Driver:
             spent, more = self._spent(), judge.judgings + judgings - 1
             return self.state.budget.exceeded(replace(spent, evaluations=spent.evaluations + more)) is None
 
+        heir = None if action.incumbent is None else self.state.heir(without=action.incumbent)
         try:
-            final = contests.contest(judge, self.state.run.task, challenger, incumbent, terms, self._progress, affords)
+            final = contests.contest(
+                judge, self.state.run.task, challenger, incumbent, terms, self._progress, affords, heir
+            )
         except DeadlinePassed as error:
             self._abandon(action.challenger, error, begin, judge.judgings)
             return

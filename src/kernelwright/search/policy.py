@@ -169,7 +169,7 @@ def _uncontested_start(state: State) -> int | None:
     """What the user began with is contested at once, so that there is something to be faster than."""
     for number in state.starts:
         entry = state.entries[number]
-        if entry.provisional is not None and entry.contests == 0:
+        if entry.provisional is not None and entry.contests == 0 and number != state.best:
             return number
     return None
 
