@@ -74,7 +74,8 @@ class Entry:
     depth: int = 0  # how many repairs in a row made it
     why: str = ""
     review: Reviewed | None = None
-    certificates: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()  # of all its judgings
+    proof: tuple[str, ...] = ()  # those of the final that it won
 
     @property
     def parent(self) -> Parent:
@@ -241,7 +242,8 @@ class State:
         entry.score, entry.ratio = event.score, event.ratio
         entry.open = not event.won and (event.score is None or (event.incumbent is not None and event.ratio is None))
         entry.lucky = event.lucky
-        entry.crowned |= event.won
+        if event.won:
+            entry.crowned, entry.proof = True, event.certificates
         if event.incumbent is not None and event.incumbent_lost:
             self._dethroned(self.entries[event.incumbent], event.incumbent_lost)
         elif event.won and event.incumbent is not None:

@@ -194,7 +194,7 @@ def _best(state: State) -> list[str]:
     review = reviewed(entry)
     if review:
         lines.append(f"- review: {review}")
-    lines.append(f"- certificates: {', '.join(entry.certificates) or 'none'}")
+    lines.append(f"- certificates: {', '.join(entry.proof) or 'none'}")
     lines.append("- lineage: " + " → ".join(f"{one.number:04d}" for one in lineage(state, entry)))
     return lines
 
