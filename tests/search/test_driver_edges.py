@@ -400,6 +400,15 @@ def test_finals_stay_within_the_budget(tmp_path: Path, evaluations: int) -> None
     assert state.spent.evaluations == len(judge.calls) <= evaluations
 
 
+@pytest.mark.parametrize("evaluations", range(1, 9))
+def test_finals_of_starts_stay_within_the_budget(tmp_path: Path, evaluations: int) -> None:
+    starts = [Proposal(toy.candidate_of((number,) * 8), "start") for number in (1, 2, 4)]
+    judge = toy.ToyJudge()
+    state = drive(create(tmp_path, toy.started(), starts), f"{evaluations}evals", judge=judge)
+    assert state.spent.evaluations == len(judge.calls) <= evaluations
+    assert state.stopped is not None and state.stopped.reason is StopReason.budget
+
+
 def test_declared_tunables_are_swept(tmp_path: Path) -> None:
     source = f"// tunable: BLOCK = 1, 2, 3\n{toy.source_of((5,) * 8)}"
 

@@ -115,7 +115,7 @@ def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action |
         return None
     due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
     start = _uncontested_start(state)
-    if start is not None:
+    if start is not None and _affordable(state):
         return Contest(challenger=start, incumbent=state.best)
     challenger = contender(state, again=ending is not None)
     if challenger is not None and (due or _idle(state, challenger)) and _affordable(state):
