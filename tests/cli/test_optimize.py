@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.search import toy
+from tests.search.test_journal import damaged
 from tests.tasks.samples import GOOD_FILE
 from typer.testing import CliRunner
 
@@ -160,6 +162,11 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
     listed = json.loads(run("runs", "list", "--json")[1])["runs"]
     assert [one["task"] for one in listed] == [None, "rmsnorm"] and "cannot be read" in listed[0]["fault"]
     assert "the budget is used up" in run("runs", "show", "rmsnorm-1")[1]
+    shutil.copytree(place / "rmsnorm-1", place / "rmsnorm-2")
+    damaged(place / "rmsnorm-2", "DELETE FROM events WHERE kind = 'proposed'")
+    listed = json.loads(run("runs", "list", "--json")[1])["runs"]
+    assert [one["task"] for one in listed] == [None, "rmsnorm", None] and "is damaged: event" in listed[2]["fault"]
+    assert "is damaged: event" in run("runs", "show", "rmsnorm-2")[1]
     report = json.loads(run("runs", "show", str(place / "rmsnorm-1"), "--json")[1])
     assert report["command"] == "runs show" and report["policy"] == "islands"
 

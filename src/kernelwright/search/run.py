@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kernelwright.errors import KernelwrightError
@@ -16,6 +16,7 @@ from kernelwright.search.state import State, fold
 from kernelwright.search.take import as_event
 
 Watcher = Callable[[Event, State], None]
+IMPOSSIBLE = (LookupError, AssertionError, ValueError, KernelwrightError)  # what an event that is out of place raises
 
 
 class Run:
@@ -24,13 +25,11 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._journal = Journal(folder)
-        self.state = State()
         self.lock = threading.RLock()
         self._watchers: list[Watcher] = []
         self._closed = False
         try:
-            for event in self._journal.events():
-                self.state.apply(event)
+            self.state = _folded(self._journal.numbered(), folder)
             if self.state.started is None:
                 raise JournalError(f"{folder}: this run never began; remove it and start another")
         except BaseException:
@@ -95,9 +94,22 @@ def take_up(folder: Path, budget: str, at: float) -> Run:
 
 def look(folder: Path) -> State:
     """The state of a run, also while somebody is at work on it."""
-    state = fold(journals.read(folder))
+    state = _folded(journals.read_numbered(folder), folder)
     if state.started is None:
         raise JournalError(f"{folder}: this run never began")
+    return state
+
+
+def _folded(numbered: Iterable[tuple[int, Event]], folder: Path) -> State:
+    """Damage to a journal shows where an event does not follow from those before it."""
+    state = State()
+    for number, event in numbered:
+        try:
+            state.apply(event)
+        except IMPOSSIBLE as error:
+            where = f"{folder / journals.NAME}: is damaged: event {number} ({event.kind})"
+            why = f"{type(error).__name__} {error}".strip()
+            raise JournalError(f"{where} does not follow from those before it ({why})") from error
     return state
 
 
