@@ -115,6 +115,25 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
     assert "stopped: budget" in run("runs", "list")[1]
 
 
+def test_a_spent_budget_is_said_before_anything_is_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "WarmJudge", None)  # which cannot be opened
+    for evaluations in (2, 3, 4, 20):
+        with monkeypatch.context() as opened:
+            opened.setattr(session, "WarmJudge", Judge)
+            assert run("optimize", "rmsnorm", "--budget", f"{evaluations}evals,10m", "--seed", "2")[0] in (0, 1)
+        name = f"rmsnorm-{len(list(place.iterdir()))}"
+        before = look(place / name)
+        for given in ([], ["--budget", f"{evaluations}evals"]):
+            code, said = run("optimize", "--resume", name, *given)
+            assert code == 2 and said.startswith(f"{place / name}: its budget {evaluations}evals") and "\n" not in said
+            assert "counts from the run's beginning" in said and f"{before.spent.evaluations} evaluations" in said
+        assert look(place / name) == before
+        with monkeypatch.context() as opened:
+            opened.setattr(session, "WarmJudge", Judge)
+            assert run("optimize", "--resume", name, "--budget", said.split("--budget ")[1])[0] in (0, 1)
+        assert look(place / name).spent.evaluations > before.spent.evaluations
+
+
 def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path, tmp_path: Path) -> None:
     task = tmp_path / "double.py"
     task.write_text(GOOD_FILE)
