@@ -21,9 +21,10 @@ from kernelwright.judge.verdict import (
     ProcessEvidence,
     Reason,
 )
-from kernelwright.search.events import Continued, Evaluated, Refused, Stopped
-from kernelwright.search.state import fold
-from kernelwright.search.summary import why_no_best
+from kernelwright.search.driver import for_journal
+from kernelwright.search.events import Contested, Continued, Evaluated, Refused, Stopped
+from kernelwright.search.state import State, fold
+from kernelwright.search.summary import summary, why_no_best
 
 
 def test_where_it_stands() -> None:
@@ -128,6 +129,38 @@ def test_why_there_is_no_best_has_the_judges_own_failures() -> None:
     state = state_with(1.0)
     state.entries[1].verdict = event.verdict
     assert "the judge could not do its work on 1 candidate: no space left on device" in why_no_best(state)
+
+
+def noisy(number: int) -> Contested:
+    why = "the machine is too noisy to tell its speed"
+    return contested(number, None, won=False).model_copy(update={"why": why})
+
+
+def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
+    def said(state: State) -> str:
+        assert f"- best: none yet; {why_no_best(state)[0]}\n" in summary(state)
+        return why_no_best(state)[0]
+
+    assert said(state_with()) == said(state_with(waiting=2)) == "nothing was judged yet"
+    wrong = evaluated(1, genes(1), 1.0, outcome=Outcome.rejected)
+    assert said(state_with(1.0, events=(wrong,))) == "none of 1 candidate was accepted"
+    assert said(state_with(1.0, 2.0)) == "2 candidates accepted, none had a final"
+    undecided = "2 candidates accepted; 1 final was left undecided (too noisy to tell)"
+    assert said(state_with(1.0, 2.0, events=(noisy(2),))) == undecided
+    both = "2 candidates accepted; 2 finals were left undecided (too noisy to tell)"
+    assert said(state_with(1.0, 2.0, events=(noisy(2), noisy(1)))) == both
+    doubted = contested(2, 2.0, won=False)  # by reviewers
+    assert said(state_with(1.0, 2.0, events=(doubted,))) == "2 candidates accepted, none won its final"
+
+
+def test_a_final_that_noise_left_undecided_is_not_called_lost() -> None:
+    state = state_with(1.0, 2.0)
+    assert line(noisy(2), state) == "0002  final: is undecided: the machine is too noisy to tell its speed"
+    for decided in (contested(2, 2.0, won=False), contested(2, 2.0, won=True)):
+        assert "undecided" not in (line(decided, state) or "")
+    wrong = toy.verdict_of(toy.candidate_of(genes(2)), [], outcome=Outcome.rejected)
+    lost = noisy(2).model_copy(update={"verdict": for_journal(wrong)})
+    assert (line(lost, state) or "").startswith("0002  final: is not the best")
 
 
 def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:

@@ -43,7 +43,7 @@ def line(event: Event, state: State, width: int = WIDTH) -> str | None:
             name = f"{_named(event.number, state)}  "
             return name + shortened(_fared(event), max(MARGIN, width - len(name)))
         case Contested():
-            outcome = "is the new best" if event.won else "is not the best"
+            outcome = "is the new best" if event.won else "is undecided" if event.undecided else "is not the best"
             return f"{event.challenger:04d}  final: {outcome}: {event.why}"
         case Abandoned():
             return f"{event.number:04d}  abandoned: {event.why}"

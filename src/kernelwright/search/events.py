@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.baseline_names import usual
-from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Value
+from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome, Value
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.model import Called
 from kernelwright.proposers.model import Gene, Proposal
@@ -151,6 +151,12 @@ class Contested(Happened):
     certificates: tuple[str, ...] = ()
     judgings: int
     seconds: float
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it told nothing of which of the two is faster."""
+        told = self.score is not None and (self.incumbent is None or self.ratio is not None)
+        return not self.won and not told and self.verdict.verdict is not Outcome.rejected
 
 
 class ModelCalled(Happened):

@@ -240,7 +240,7 @@ class State:
         self.contested_at = entry.contested_at = self.evaluated
         self._judged(entry, event.verdict, event.provisional, event.certificates)
         entry.score, entry.ratio = event.score, event.ratio
-        entry.open = not event.won and (event.score is None or (event.incumbent is not None and event.ratio is None))
+        entry.open = event.undecided
         entry.lucky = event.lucky
         if event.won:
             entry.crowned, entry.proof = True, event.certificates

@@ -20,7 +20,6 @@ STOPPED = {
 }
 SHOWN = 10
 CELL, REASON = 80, 200  # characters
-UNPROVED = "no candidate was right, safe and measured on every workload"
 
 
 def why_stopped(state: State) -> str:
@@ -70,7 +69,7 @@ def no_gain(score: float | None, verdict: Verdict | AuthorVerdict | None) -> str
 
 def why_no_best(state: State) -> list[str]:
     """Of a run without a best: a line on why, and one on the fastest, where there is one."""
-    lines = [UNPROVED, *_unjudged(state)]
+    lines = [unproved(state), *_unjudged(state)]
     if state.leader is not None:
         entry = state.entries[state.leader]
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
@@ -79,6 +78,25 @@ def why_no_best(state: State) -> list[str]:
         about = f"about {entry.provisional:.2f}× by medians, which claims nothing"
         lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
     return lines
+
+
+def unproved(state: State) -> str:
+    """How far candidates got in a run without a best."""
+    judged = [entry for entry in state.entries.values() if entry.standing is not Standing.queued]
+    if not judged:
+        return "nothing was judged yet"
+    accepted = [entry for entry in judged if entry.standing is Standing.accepted]
+    if not accepted:
+        return f"none of {counted(len(judged), 'candidate')} was accepted"
+    said = f"{counted(len(accepted), 'candidate')} accepted"
+    finalists = [entry for entry in accepted if entry.contests]
+    if not finalists:
+        return f"{said}, none had a final"
+    undecided = sum(entry.score is None for entry in finalists)
+    if not undecided:
+        return f"{said}, none won its final"
+    were = "was" if undecided == 1 else "were"
+    return f"{said}; {counted(undecided, 'final')} {were} left undecided (too noisy to tell)"
 
 
 def _unjudged(state: State) -> list[str]:
@@ -171,7 +189,7 @@ def summary(state: State) -> str:
 
 def _best(state: State) -> list[str]:
     if state.best is None:
-        return [f"- best: none yet; {UNPROVED}"]
+        return [f"- best: none yet; {unproved(state)}"]
     entry = state.entries[state.best]
     assert entry.verdict is not None
     lines = [f"- best: {entry.number:04d} ({entry.proposal.candidate.id}), score {entry.score:.3f}: {entry.why}"]
