@@ -18,6 +18,7 @@ from kernelwright.search.islands import Islands, weights
 from kernelwright.search.policies import POLICIES, policy_named
 from kernelwright.search.policy import BARREN, BATCH, CONTEST_EVERY, decide
 from kernelwright.search.state import State, fold
+from kernelwright.search.summary import summary
 from kernelwright.search.uniform import Uniform
 from tests.search import toy
 from tests.search.test_state import evaluated, proposed
@@ -125,6 +126,19 @@ def test_while_somebody_is_waited_for_finals_are_for_what_is_clearly_faster() ->
     for faster, held in ((2.01, False), (2.1, True)):
         found = decide(state_with(2.0, faster, events=events, lockstep=False), Greedy())
         assert (Contest(challenger=2, incumbent=1) in found) is held
+
+
+def test_a_best_whose_quick_time_was_luck_keeps_nobody_from_a_final() -> None:
+    """Its bar is what its final showed, which has more trials."""
+    ending = tuple(barren(n) for n in range(BARREN))
+    state = state_with(2.3, 2.2, events=(contested(1, 2.0, won=True), *ending))
+    assert state.entries[1].quick == 2.3 and state.leader == 2
+    assert Contest(challenger=2, incumbent=1) in decide(state, Greedy())
+
+
+def test_the_summary_tells_quick_values_from_those_of_finals() -> None:
+    text = summary(state_with(2.3, 2.2, events=(contested(1, 2.0, won=True),)))
+    assert "| 0001 | 2.300 | 2.000 | 2.000 |" in text and "| 0002 | 2.200 |  |  |" in text
 
 
 def test_those_that_lost_on_hidden_workloads_keep_nobody_from_a_final() -> None:

@@ -59,7 +59,8 @@ class Entry:
     niche: str
     standing: Standing = Standing.queued
     verdict: AuthorVerdict | None = None
-    provisional: float | None = None
+    quick: float | None = None  # the median of its quick judging
+    provisional: float | None = None  # that, or of its last final, which tells better: its rank, and a best's bar
     score: float | None = None
     ratio: IntervalValue | None = None  # over the best of before
     contests: int = 0
@@ -219,6 +220,7 @@ class State:
     def _evaluated(self, event: Evaluated) -> None:
         entry = self.entries[event.number]
         self.evaluated += 1
+        entry.quick = event.provisional
         self._judged(entry, event.verdict, event.provisional, event.certificates)
         self._paid(event.judgings, event.seconds)
         self._done(f"evaluate {event.number}")

@@ -167,16 +167,18 @@ def summary(state: State) -> str:
         "",
         "## The fastest, by provisional value",
         "",
-        "Medians of quick judgings on public workloads: by these parents are chosen, and nothing is claimed.",
+        "Medians on public workloads, of the quick judging and of the last final. Parents are chosen by the final's "
+        "where there is one, since it has more trials; nothing is claimed by either.",
         "",
-        "| candidate | value | score | origin | what it does |",
-        "| --- | --- | --- | --- | --- |",
+        "| candidate | quick | final | score | origin | what it does |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for _, number in state.ranking[:SHOWN]:
         entry = state.entries[number]
-        scored = f"{entry.score:.3f}" if entry.score is not None else ""
+        final = entry.provisional if entry.contested_at else None
+        values = " | ".join("" if value is None else f"{value:.3f}" for value in (entry.quick, final, entry.score))
         origin, note = (_cell(text) for text in (entry.proposal.origin, entry.proposal.note))
-        lines.append(f"| {number:04d} | {entry.provisional:.3f} | {scored} | {origin} | {note} |")
+        lines.append(f"| {number:04d} | {values} | {origin} | {note} |")
     waiting = [action.request for action in state.pending.values() if isinstance(action, Ask)]
     if waiting and not run.lockstep:
         lines += ["", f"Waiting for answers to: {', '.join(f'requests/{number:04d}.md' for number in waiting)}"]
