@@ -26,6 +26,8 @@ from kernelwright.search.events import Contested, Continued, Evaluated, Refused,
 from kernelwright.search.state import State, fold
 from kernelwright.search.summary import summary, why_no_best
 
+BEYOND = "final: may take up to 50 s beyond the budget"
+
 
 def test_where_it_stands() -> None:
     rows = dict(status(state_with(1.0, 3.0, budget="50evals,1h", waiting=2, bounds={"a": 0.1e-3})))
@@ -115,12 +117,13 @@ def test_an_answer_is_named_as_the_file_that_it_is(answer: str, name: str) -> No
 
 def test_who_waits_for_an_answer_is_not_the_judge(capsys: pytest.CaptureFixture[str]) -> None:
     with view_for(Console(file=io.StringIO()), quiet=False) as view:
-        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device"):
+        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device", BEYOND):
             view.progress(said)
     assert capsys.readouterr().err.splitlines() == [
         "judge  opening the task",
         "files  waiting for an answer to 0001.md",
         "judge  waiting for the device",
+        f"judge  {BEYOND}",
     ]
 
 
@@ -171,7 +174,9 @@ def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
         view(evaluated(1, genes(1), 2.0), state_with(2.0))
         view.progress("building")
         assert "building" in written.getvalue() and "about 2.00×" in written.getvalue()
+        view.progress(BEYOND)
         view.progress("rows=4: trial 1")
+        assert written.getvalue().count(BEYOND) > 1  # it stays when the next stage is shown
         length = len(written.getvalue())
         view.progress("rows=4: trial 2")
         assert len(written.getvalue()) == length

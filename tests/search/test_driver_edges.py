@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -220,6 +221,20 @@ def test_finals_take_no_longer_on_a_noisy_machine_than_there_is_time(tmp_path: P
     drive(create(tmp_path, toy.started()), "20evals,250s", judge=toy.ToyJudge(asked=asked))
     first, *others = efforts  # two public and three hidden workloads, and later those of the reigning best
     assert first == 40 and others and all(20 < effort <= 25 for effort in others)
+
+
+@pytest.mark.parametrize(("budget", "told"), [("20evals,50s", True), ("20evals,1h", False), ("20evals", False)])
+def test_a_final_that_may_take_longer_than_is_left_is_announced(tmp_path: Path, budget: str, *, told: bool) -> None:
+    said: list[str] = []
+    run = take_up(create(tmp_path, toy.started()), budget, time.time())
+    try:
+        Driver(run, toy.ToyProposer(), toy.ToyJudge(), policy_named("greedy"), progress=said.append).go()
+    finally:
+        run.close()
+    finals = [text for text in said if text.startswith("final:")]
+    assert bool(finals) is told
+    if told:  # 20 s for each of 5 workloads, and a little of the 50 s is gone
+        assert re.fullmatch(r"final: may take up to 5\d s beyond the budget", finals[0])
 
 
 def test_an_answer_that_comes_late_is_taken_while_others_come(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def optimize(
         str | None,
         typer.Option(
             help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}. It counts from the run's "
-            "beginning, also with --resume."
+            "beginning, also with --resume. A final begun before time is up is finished."
         ),
     ] = None,
     start: Annotated[list[Path] | None, typer.Option(help="Begin from this kernel; repeatable.")] = None,

@@ -75,6 +75,11 @@ class Budget:
         limits = ((self.wall, spent.wall), (self.device, spent.device))
         return min((limit - gone for limit, gone in limits if limit is not None), default=math.inf)
 
+    def keeps_time(self, spent: Spent, seconds: float, part: float) -> bool:
+        """Whether no more time is left, on the wall or on the device, than so many seconds, or this part of it all."""
+        limits = ((self.wall, spent.wall), (self.device, spent.device))
+        return any(limit - gone <= min(seconds, part * limit) for limit, gone in limits if limit is not None)
+
     def more(self, spent: Spent) -> Budget:
         """Twice as much of whatever is not nearly untouched, for a run that is to go on."""
 

@@ -235,7 +235,11 @@ class Driver:
         incumbent = None if action.incumbent is None else entries[action.incumbent].proposal.candidate
         begin = time.monotonic()
         judge = Counted(self._judge)
-        terms = self._terms.within(self.state.budget.seconds_left(self._spent()), self._workloads(action))
+        left, workloads = self.state.budget.seconds_left(self._spent()), self._workloads(action)
+        terms = self._terms.within(left, workloads)
+        beyond = terms.final.effort.seconds * workloads - left
+        if beyond > 1:
+            self._progress(f"final: may take up to {beyond:.0f} s beyond the budget")
 
         def affords(judgings: int) -> bool:
             spent, more = self._spent(), judge.judgings + judgings - 1

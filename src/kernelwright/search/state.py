@@ -109,6 +109,7 @@ class State:
     record_of: int | None = None
     stopped: Stopped | None = None
     last_at: float = 0.0
+    final_seconds: float = 0.0  # for a judging of the longest final so far
     sessions: int = 0
     over: str = ""  # why it is no use to ask the proposer again
     calls: int = 0
@@ -254,6 +255,7 @@ class State:
             entry.lost_to = event.incumbent
         if event.won or event.incumbent_lost:
             self.best = self.heir()
+        self.final_seconds = max(self.final_seconds, event.seconds / max(1, event.judgings))
         self._paid(event.judgings, event.seconds)
         self._done(f"contest {event.challenger}")
 
