@@ -267,6 +267,22 @@ def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None
     assert state.pending  # asked again when the run goes on
 
 
+def test_a_clock_that_is_set_forward_ends_no_run(tmp_path: Path) -> None:
+    asked: list[float] = []
+
+    def clock() -> float:
+        asked.append(time.time() + (7200 if len(asked) > 20 else 0))
+        return asked[-1]
+
+    run = take_up(create(tmp_path, toy.started()), "60evals,30m", time.time())
+    try:
+        state = Driver(run, toy.ToyProposer(), toy.ToyJudge(), policy_named("greedy"), clock=clock).go()
+    finally:
+        run.close()
+    assert state.spent.wall < 1800 and state.spent.evaluations > 40 and asked[-1] - asked[0] > 7000
+    assert state.spent.wall == look(run.folder).spent.wall
+
+
 def test_who_answers_late_finds_the_request_still_open(tmp_path: Path) -> None:
     def nobody(request: Request) -> Sequence[Proposal]:
         raise Unanswered(f"{request.number:04d}.md: no answer within 3 s")

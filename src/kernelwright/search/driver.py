@@ -127,7 +127,7 @@ class Driver:
 
     def _spent(self) -> Spent:
         spent = self.state.spent
-        return replace(spent, wall=spent.wall + max(0.0, self._clock() - self.state.last_at))
+        return replace(spent, wall=spent.wall + max(0.0, self._run.seconds - self.state.last_after))
 
     # --- the proposer's side: a thread of its own, so that the device need not wait --------------------------------
 

@@ -23,6 +23,7 @@ VERSION = 1
 
 class Happened(Value):
     at: float  # seconds since 1970
+    after: float | None = None  # seconds since a driver took up the run, by a clock that nobody sets; None in old ones
 
 
 class Started(Happened):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -20,7 +21,10 @@ IMPOSSIBLE = (LookupError, AssertionError, ValueError, KernelwrightError)  # wha
 
 
 class Run:
-    """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order."""
+    """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order.
+
+    Each event is given how long the run was at work since it was taken up: the system's clock may be set meanwhile.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -28,6 +32,7 @@ class Run:
         self.lock = threading.RLock()
         self._watchers: list[Watcher] = []
         self._closed = False
+        self._begin = time.monotonic()
         try:
             self.state = _folded(self._journal.numbered(), folder)
             if self.state.started is None:
@@ -39,8 +44,14 @@ class Run:
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
+    @property
+    def seconds(self) -> float:
+        """Since it was taken up."""
+        return time.monotonic() - self._begin
+
     def append(self, *events: Event) -> None:
         with self.lock:
+            events = tuple(event.model_copy(update={"after": self.seconds}) for event in events)
             self._journal.append(events)
             for event in events:
                 self.state.apply(event)

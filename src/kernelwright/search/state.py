@@ -109,6 +109,7 @@ class State:
     record_of: int | None = None
     stopped: Stopped | None = None
     last_at: float = 0.0
+    last_after: float = 0.0
     final_seconds: float = 0.0  # for a judging of the longest final so far
     sessions: int = 0
     over: str = ""  # why it is no use to ask the proposer again
@@ -145,8 +146,12 @@ class State:
         return any(isinstance(action, Evaluate | Contest) for action in self.pending.values())
 
     def apply(self, event: Event) -> None:
-        if not isinstance(event, Started | Continued):
-            self.spent = _later(self.spent, event.at - self.last_at)
+        if isinstance(event, Started | Continued):
+            self.last_after = 0.0
+        else:
+            by_the_clock = event.at - self.last_at  # all that journals of before have
+            self.spent = _later(self.spent, by_the_clock if event.after is None else event.after - self.last_after)
+            self.last_after = self.last_after if event.after is None else event.after
         self.last_at = event.at
         match event:
             case Started():
