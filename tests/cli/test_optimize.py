@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.search import toy
+from tests.search.test_journal import damaged
 from tests.tasks.samples import GOOD_FILE
 from typer.testing import CliRunner
 
@@ -113,6 +115,25 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
     assert "stopped: budget" in run("runs", "list")[1]
 
 
+def test_a_spent_budget_is_said_before_anything_is_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "WarmJudge", None)  # which cannot be opened
+    for evaluations in (2, 3, 4, 20):
+        with monkeypatch.context() as opened:
+            opened.setattr(session, "WarmJudge", Judge)
+            assert run("optimize", "rmsnorm", "--budget", f"{evaluations}evals,10m", "--seed", "2")[0] in (0, 1)
+        name = f"rmsnorm-{len(list(place.iterdir()))}"
+        before = look(place / name)
+        for given in ([], ["--budget", f"{evaluations}evals"]):
+            code, said = run("optimize", "--resume", name, *given)
+            assert code == 2 and said.startswith(f"{place / name}: its budget {evaluations}evals") and "\n" not in said
+            assert "counts from the run's beginning" in said and f"{before.spent.evaluations} evaluations" in said
+        assert look(place / name) == before
+        with monkeypatch.context() as opened:
+            opened.setattr(session, "WarmJudge", Judge)
+            assert run("optimize", "--resume", name, "--budget", said.split("--budget ")[1])[0] in (0, 1)
+        assert look(place / name).spent.evaluations > before.spent.evaluations
+
+
 def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path, tmp_path: Path) -> None:
     task = tmp_path / "double.py"
     task.write_text(GOOD_FILE)
@@ -160,6 +181,11 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
     listed = json.loads(run("runs", "list", "--json")[1])["runs"]
     assert [one["task"] for one in listed] == [None, "rmsnorm"] and "cannot be read" in listed[0]["fault"]
     assert "the budget is used up" in run("runs", "show", "rmsnorm-1")[1]
+    shutil.copytree(place / "rmsnorm-1", place / "rmsnorm-2")
+    damaged(place / "rmsnorm-2", "DELETE FROM events WHERE kind = 'proposed'")
+    listed = json.loads(run("runs", "list", "--json")[1])["runs"]
+    assert [one["task"] for one in listed] == [None, "rmsnorm", None] and "is damaged: event" in listed[2]["fault"]
+    assert "is damaged: event" in run("runs", "show", "rmsnorm-2")[1]
     report = json.loads(run("runs", "show", str(place / "rmsnorm-1"), "--json")[1])
     assert report["command"] == "runs show" and report["policy"] == "islands"
 

@@ -21,9 +21,12 @@ from kernelwright.judge.verdict import (
     ProcessEvidence,
     Reason,
 )
-from kernelwright.search.events import Continued, Evaluated, Refused, Stopped
-from kernelwright.search.state import fold
-from kernelwright.search.summary import why_no_best
+from kernelwright.search.driver import for_journal
+from kernelwright.search.events import Contested, Continued, Evaluated, Refused, Stopped
+from kernelwright.search.state import State, fold
+from kernelwright.search.summary import summary, why_no_best
+
+BEYOND = "final: may take up to 50 s beyond the budget"
 
 
 def test_where_it_stands() -> None:
@@ -114,12 +117,13 @@ def test_an_answer_is_named_as_the_file_that_it_is(answer: str, name: str) -> No
 
 def test_who_waits_for_an_answer_is_not_the_judge(capsys: pytest.CaptureFixture[str]) -> None:
     with view_for(Console(file=io.StringIO()), quiet=False) as view:
-        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device"):
+        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device", BEYOND):
             view.progress(said)
     assert capsys.readouterr().err.splitlines() == [
         "judge  opening the task",
         "files  waiting for an answer to 0001.md",
         "judge  waiting for the device",
+        f"judge  {BEYOND}",
     ]
 
 
@@ -130,6 +134,38 @@ def test_why_there_is_no_best_has_the_judges_own_failures() -> None:
     assert "the judge could not do its work on 1 candidate: no space left on device" in why_no_best(state)
 
 
+def noisy(number: int) -> Contested:
+    why = "the machine is too noisy to tell its speed"
+    return contested(number, None, won=False).model_copy(update={"why": why})
+
+
+def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
+    def said(state: State) -> str:
+        assert f"- best: none yet; {why_no_best(state)[0]}\n" in summary(state)
+        return why_no_best(state)[0]
+
+    assert said(state_with()) == said(state_with(waiting=2)) == "nothing was judged yet"
+    wrong = evaluated(1, genes(1), 1.0, outcome=Outcome.rejected)
+    assert said(state_with(1.0, events=(wrong,))) == "none of 1 candidate was accepted"
+    assert said(state_with(1.0, 2.0)) == "2 candidates accepted, none had a final"
+    undecided = "2 candidates accepted; 1 final was left undecided (too noisy to tell)"
+    assert said(state_with(1.0, 2.0, events=(noisy(2),))) == undecided
+    both = "2 candidates accepted; 2 finals were left undecided (too noisy to tell)"
+    assert said(state_with(1.0, 2.0, events=(noisy(2), noisy(1)))) == both
+    doubted = contested(2, 2.0, won=False)  # by reviewers
+    assert said(state_with(1.0, 2.0, events=(doubted,))) == "2 candidates accepted, none won its final"
+
+
+def test_a_final_that_noise_left_undecided_is_not_called_lost() -> None:
+    state = state_with(1.0, 2.0)
+    assert line(noisy(2), state) == "0002  final: is undecided: the machine is too noisy to tell its speed"
+    for decided in (contested(2, 2.0, won=False), contested(2, 2.0, won=True)):
+        assert "undecided" not in (line(decided, state) or "")
+    wrong = toy.verdict_of(toy.candidate_of(genes(2)), [], outcome=Outcome.rejected)
+    lost = noisy(2).model_copy(update={"verdict": for_journal(wrong)})
+    assert (line(lost, state) or "").startswith("0002  final: is not the best")
+
+
 def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
     written = io.StringIO()
     console = Console(file=written, force_terminal=True, width=100)
@@ -138,7 +174,9 @@ def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
         view(evaluated(1, genes(1), 2.0), state_with(2.0))
         view.progress("building")
         assert "building" in written.getvalue() and "about 2.00×" in written.getvalue()
+        view.progress(BEYOND)
         view.progress("rows=4: trial 1")
+        assert written.getvalue().count(BEYOND) > 1  # it stays when the next stage is shown
         length = len(written.getvalue())
         view.progress("rows=4: trial 2")
         assert len(written.getvalue()) == length

@@ -90,6 +90,20 @@ def test_money_reads_back_the_same_and_runs_out(usd: float) -> None:
     assert budget.used(Spent(usd=usd / 2)) == pytest.approx(0.5)
 
 
+def test_time_is_kept_on_the_wall_and_on_the_device() -> None:
+    for text, spent in (("60s", Spent(wall=45.0)), ("60s-device", Spent(device=45.0))):
+        assert parse(text).keeps_time(spent, 15.0, 0.5) and not parse(text).keeps_time(spent, 14.0, 0.5)
+        assert not parse(text).keeps_time(spent, 1e9, 0.2)
+    assert not parse("9evals").keeps_time(Spent(9, 1e9, 1e9), 1e9, 0.5)
+
+
+def test_more_is_what_a_run_can_go_on_with() -> None:
+    assert str(parse("20evals,1m").more(Spent(20, 5.0))) == "40evals,1m"
+    assert str(parse("20evals,1m").more(Spent(3, 148.0))) == "20evals,5m"
+    assert str(parse("10s,2usd").more(Spent(9, 12.0, 0.0, 1.5))) == "24s,4.0usd"
+    assert parse("20evals,1m,2usd").gone(Spent(20, 147.6, 9.0, 1.5)) == "20 evaluations, 148 s, $1.50 for models"
+
+
 def test_time_left_is_that_of_the_limit_which_is_reached_first() -> None:
     spent = Spent(wall=50.0, device=8.0)
     assert parse("10evals").seconds_left(spent) == math.inf

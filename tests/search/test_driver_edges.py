@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -222,6 +223,20 @@ def test_finals_take_no_longer_on_a_noisy_machine_than_there_is_time(tmp_path: P
     assert first == 40 and others and all(20 < effort <= 25 for effort in others)
 
 
+@pytest.mark.parametrize(("budget", "told"), [("20evals,50s", True), ("20evals,1h", False), ("20evals", False)])
+def test_a_final_that_may_take_longer_than_is_left_is_announced(tmp_path: Path, budget: str, *, told: bool) -> None:
+    said: list[str] = []
+    run = take_up(create(tmp_path, toy.started()), budget, time.time())
+    try:
+        Driver(run, toy.ToyProposer(), toy.ToyJudge(), policy_named("greedy"), progress=said.append).go()
+    finally:
+        run.close()
+    finals = [text for text in said if text.startswith("final:")]
+    assert bool(finals) is told
+    if told:  # 20 s for each of 5 workloads, and a little of the 50 s is gone
+        assert re.fullmatch(r"final: may take up to 5\d s beyond the budget", finals[0])
+
+
 def test_an_answer_that_comes_late_is_taken_while_others_come(tmp_path: Path) -> None:
     """Several requests are open; one was given up, and its answer comes while the others are answered."""
     tries: list[int] = []
@@ -250,6 +265,22 @@ def test_wall_time_runs_out_while_a_person_is_waited_for(tmp_path: Path) -> None
     assert time.monotonic() - begin < 10
     assert state.stopped is not None and state.stopped.reason is StopReason.budget
     assert state.pending  # asked again when the run goes on
+
+
+def test_a_clock_that_is_set_forward_ends_no_run(tmp_path: Path) -> None:
+    asked: list[float] = []
+
+    def clock() -> float:
+        asked.append(time.time() + (7200 if len(asked) > 20 else 0))
+        return asked[-1]
+
+    run = take_up(create(tmp_path, toy.started()), "60evals,30m", time.time())
+    try:
+        state = Driver(run, toy.ToyProposer(), toy.ToyJudge(), policy_named("greedy"), clock=clock).go()
+    finally:
+        run.close()
+    assert state.spent.wall < 1800 and state.spent.evaluations > 40 and asked[-1] - asked[0] > 7000
+    assert state.spent.wall == look(run.folder).spent.wall
 
 
 def test_who_answers_late_finds_the_request_still_open(tmp_path: Path) -> None:
@@ -398,6 +429,15 @@ def test_finals_stay_within_the_budget(tmp_path: Path, evaluations: int) -> None
     judge = Patchy()
     state = drive(create(tmp_path, toy.started()), f"{evaluations}evals", judge=judge)
     assert state.spent.evaluations == len(judge.calls) <= evaluations
+
+
+@pytest.mark.parametrize("evaluations", range(1, 9))
+def test_finals_of_starts_stay_within_the_budget(tmp_path: Path, evaluations: int) -> None:
+    starts = [Proposal(toy.candidate_of((number,) * 8), "start") for number in (1, 2, 4)]
+    judge = toy.ToyJudge()
+    state = drive(create(tmp_path, toy.started(), starts), f"{evaluations}evals", judge=judge)
+    assert state.spent.evaluations == len(judge.calls) <= evaluations
+    assert state.stopped is not None and state.stopped.reason is StopReason.budget
 
 
 def test_declared_tunables_are_swept(tmp_path: Path) -> None:

@@ -17,9 +17,12 @@ from typing import Any
 
 import pytest
 
+from kernelwright.cli.search_report import report
+from kernelwright.proposers.model import Proposal
 from kernelwright.search.events import Continued
 from kernelwright.search.journal import LOCK_NAME, NAME, Journal, JournalError, being_written, read
 from kernelwright.search.run import look, take_up
+from kernelwright.search.summary import summary
 from tests.search import toy
 
 
@@ -214,6 +217,51 @@ def test_one_line_for_an_event_that_is_not_one(folder: Path) -> None:
     database.commit()
     database.close()
     with pytest.raises(JournalError, match="event 3 cannot be understood"):
+        look(folder)
+
+
+def damaged(folder: Path, statement: str) -> None:
+    database = sqlite3.connect(folder / NAME)
+    for trigger in ("no_update", "no_delete"):
+        database.execute(f"DROP TRIGGER {trigger}")
+    database.execute(statement)
+    database.commit()
+    database.close()
+
+
+def test_one_line_for_a_journal_that_lacks_an_event(tmp_path: Path) -> None:
+    toy.search(tmp_path, budget="20evals")
+    folder = tmp_path / "toy-1"
+    said = r"journal\.db: is damaged: event \d+ \(\w+\) does not follow from those before it"
+    damaged(folder, "DELETE FROM events WHERE number = (SELECT min(number) FROM events WHERE kind = 'proposed')")
+    with pytest.raises(JournalError, match=said):
+        look(folder)
+    with pytest.raises(JournalError, match=said):
+        take_up(folder, "30evals", 1.0)
+    assert not being_written(folder)
+
+
+def test_whatever_event_is_lost_there_is_a_report_or_one_line(tmp_path: Path) -> None:
+    toy.search(tmp_path, budget="12evals", starts=[Proposal(toy.candidate_of((1,) * 8), "start")])
+    whole = tmp_path / "toy-1"
+    told = 0
+    for number in range(1, len(list(read(whole))) + 1):
+        folder = tmp_path / f"lost-{number}"
+        folder.mkdir()
+        (folder / NAME).write_bytes((whole / NAME).read_bytes())
+        damaged(folder, f"DELETE FROM events WHERE number = {number}")
+        try:
+            report(look(folder), folder, "runs show")
+            summary(look(folder))
+        except JournalError as error:
+            told += 1
+            assert "\n" not in str(error)
+    assert told > 5
+
+
+def test_one_line_for_a_budget_in_a_journal_that_is_none(folder: Path) -> None:
+    damaged(folder, "UPDATE events SET body = replace(body, '5evals', '-3evals')")
+    with pytest.raises(JournalError, match=r"event 2 \(continued\) does not follow .*cannot read '-3evals'"):
         look(folder)
 
 

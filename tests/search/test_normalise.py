@@ -51,6 +51,15 @@ def test_comments_and_layout_do_not_count() -> None:
         ('R"(// a)"', 'R"()"'),
         ("1'000", "1000'"),
         ("'/*'; a; '*/'", "'/*'; b; '*/'"),
+        ("f(); // \\ \ng();\nh();", "f();\ng();\nh();"),  # g++ takes g() for a part of the comment
+        ("f(); // \\\t\f\v\ng();\nh();", "f();\ng();\nh();"),
+        ("f(); // \\ \r\ng();\nh();", "f();\ng();\nh();"),
+        ("static\\\nint a;", "static int a;"),
+        ("a +\\\n+ b;", "a + + b;"),
+        ("/\\\n/ f();\ng();", "/ / f();\ng();"),
+        ('R"(a\\\nb)"', 'R"(ab)"'),
+        ("%:define A 1\nint b;", "%:define A 1 int b;"),
+        ("%:define f (x)", "%:define f(x)"),
     ],
 )
 def test_what_means_something_counts(one: str, other: str) -> None:
@@ -59,6 +68,11 @@ def test_what_means_something_counts(one: str, other: str) -> None:
 
 def test_a_continued_line_comment_is_one_comment() -> None:
     assert same("int a; // one \\\n still the same\nint b;", "int a; int b;")
+
+
+def test_a_continued_line_is_one_line() -> None:
+    assert same("#define F(x) \\\n  use(x)\nint a;", "#define F(x) use(x)\nint a;")
+    assert same("int a\\\nb;", "int ab;")
 
 
 @given(text=st.text(max_size=200))
@@ -113,6 +127,8 @@ def test_the_name_does_not_count() -> None:
         '"' + long(" ") + '"',
         long("/*"),
         long("\n"),
+        long("\\ "),
+        long("\\\n"),
     ],
     ids=lambda source: source[:8],
 )
@@ -129,7 +145,7 @@ _TOKEN = re.compile(
   | (?P<word>\w+)
   | (?P<line>\n+)
   | (?P<space>(?:[^\S\n]|\\\n)+)
-  | (?P<mark2><<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)
+  | (?P<mark2>%:%:|%:|<<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)
     """,
     re.VERBOSE | re.DOTALL,
 )

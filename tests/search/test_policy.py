@@ -12,12 +12,13 @@ from kernelwright.proposers.model import Operator, Proposal
 from kernelwright.search.actions import Ask, Contest, Evaluate, Stop, StopReason, Sweep
 from kernelwright.search.archive import CAPACITY, Archive, Kept, niche
 from kernelwright.search.driver import for_journal
-from kernelwright.search.events import Answered, Contested, Continued, Event, Planned, Proposed
+from kernelwright.search.events import Answered, Contested, Continued, Event, Planned, Proposed, Refused
 from kernelwright.search.greedy import Greedy
 from kernelwright.search.islands import Islands, weights
 from kernelwright.search.policies import POLICIES, policy_named
 from kernelwright.search.policy import BARREN, BATCH, CONTEST_EVERY, decide
 from kernelwright.search.state import State, fold
+from kernelwright.search.summary import summary
 from kernelwright.search.uniform import Uniform
 from tests.search import toy
 from tests.search.test_state import evaluated, proposed
@@ -127,6 +128,19 @@ def test_while_somebody_is_waited_for_finals_are_for_what_is_clearly_faster() ->
         assert (Contest(challenger=2, incumbent=1) in found) is held
 
 
+def test_a_best_whose_quick_time_was_luck_keeps_nobody_from_a_final() -> None:
+    """Its bar is what its final showed, which has more trials."""
+    ending = tuple(barren(n) for n in range(BARREN))
+    state = state_with(2.3, 2.2, events=(contested(1, 2.0, won=True), *ending))
+    assert state.entries[1].quick == 2.3 and state.leader == 2
+    assert Contest(challenger=2, incumbent=1) in decide(state, Greedy())
+
+
+def test_the_summary_tells_quick_values_from_those_of_finals() -> None:
+    text = summary(state_with(2.3, 2.2, events=(contested(1, 2.0, won=True),)))
+    assert "| 0001 | 2.300 | 2.000 | 2.000 |" in text and "| 0002 | 2.200 |  |  |" in text
+
+
 def test_those_that_lost_on_hidden_workloads_keep_nobody_from_a_final() -> None:
     """Only finals that showed a time to be luck say that who seemed slower needs none."""
     ending = tuple(barren(n) for n in range(BARREN))
@@ -182,6 +196,27 @@ def test_the_end_of_a_budget_is_kept_for_finals() -> None:
         Stop(reason=StopReason.budget, detail="2 evaluations"),
     )
     assert Evaluate(number=2) in decide(state_with(1.0, budget="40evals", waiting=3), Greedy())
+
+
+def later(state: State, seconds: float) -> State:
+    """So long after the run began."""
+    state.apply(Refused(at=1000.0 + seconds, request=1, name="", why=""))
+    return state
+
+
+def test_time_is_kept_for_the_first_final_as_long_as_noise_may_make_it() -> None:
+    for budget, seconds, held in (("60s", 29, False), ("60s", 31, True), ("10m", 518, False), ("10m", 522, True)):
+        found = decide(later(state_with(1.0, waiting=1, budget=budget), seconds), Greedy())
+        assert (Contest(challenger=1, incumbent=None) in found) is held  # of a public and three hidden workloads
+
+
+def test_what_finals_took_is_kept_for_the_next() -> None:
+    best = contested(1, 3.0, won=True).model_copy(update={"seconds": 10.0})  # so that both sides of one take 20 s
+    for seconds, stops in ((39, False), (41, True)):
+        state = later(state_with(3.0, 1.0, waiting=1, budget="60s", events=(best,)), seconds)
+        (first, *_) = decide(state, Greedy())
+        assert isinstance(first, Stop) is stops
+    assert isinstance(first, Stop) and "too short for another candidate and its final" in first.detail
 
 
 def test_what_is_kept_for_finals_that_nobody_needs_is_spent() -> None:

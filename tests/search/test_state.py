@@ -105,6 +105,16 @@ def test_only_time_with_a_driver_at_work_counts() -> None:
     assert state.spent.wall == pytest.approx(10.0) and state.sessions == 2
 
 
+def test_time_is_counted_by_a_clock_that_nobody_sets_where_the_journal_has_it() -> None:
+    old: list[Event] = [toy.started(at=100.0), Continued(at=100.0, budget="1h"), proposed(1, (1,) * 8, 107.0)]
+    new: list[Event] = [
+        Continued(at=5000.0, budget="1h", after=0.1),
+        proposed(2, (2,) * 8, 9000.0).model_copy(update={"after": 2.0}),
+        Stopped(at=4000.0, reason="budget", after=5.0),
+    ]
+    assert fold([*old, *new]).spent.wall == pytest.approx(12.0)
+
+
 def test_a_clock_that_was_set_back_takes_nothing_off() -> None:
     state = fold([toy.started(at=100.0), proposed(1, (1,) * 8, 110.0), proposed(2, (2,) * 8, 50.0)])
     assert state.spent.wall == pytest.approx(10.0)

@@ -47,7 +47,11 @@ def optimize(
         str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N; by default where the contract does.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}.")
+        str | None,
+        typer.Option(
+            help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}. It counts from the run's "
+            "beginning, also with --resume. A final begun before time is up is finished."
+        ),
     ] = None,
     start: Annotated[list[Path] | None, typer.Option(help="Begin from this kernel; repeatable.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run: its directory, or its name.")] = None,

@@ -22,6 +22,7 @@ from kernelwright.search.summary import money, of_the_bound
 
 LAST = 6
 WIDTH = 160  # of a line in a pipe
+TOLD = ("waiting", "opening", "the oracle", "final:")  # what is said of the judge's work in a pipe
 MARGIN = 20  # of a screen, for the names of what stands beside it
 ANSWERS = "files"  # the proposer whose candidates are files of somebody's
 
@@ -43,7 +44,7 @@ def line(event: Event, state: State, width: int = WIDTH) -> str | None:
             name = f"{_named(event.number, state)}  "
             return name + shortened(_fared(event), max(MARGIN, width - len(name)))
         case Contested():
-            outcome = "is the new best" if event.won else "is not the best"
+            outcome = "is the new best" if event.won else "is undecided" if event.undecided else "is not the best"
             return f"{event.challenger:04d}  final: {outcome}: {event.why}"
         case Abandoned():
             return f"{event.number:04d}  abandoned: {event.why}"
@@ -117,7 +118,7 @@ class Lines:
             print(said, flush=True)
 
     def progress(self, text: str) -> None:
-        if text.startswith(("waiting", "opening", "the oracle")):  # stages of every judging would drown the verdicts
+        if text.startswith(TOLD):  # stages of every judging would drown the verdicts
             self._progress.label(ANSWERS if text.startswith("waiting for an answer") else "judge")
             self._progress(text)
 
@@ -148,6 +149,8 @@ class Screen:
     def progress(self, text: str) -> None:
         """Stages only: a drawing after every trial would disturb the next."""
         stage = text.split(": trial ")[0]
+        if stage.startswith("final:"):  # which the next stage is not to wipe away
+            self._last = [*self._last, stage][-LAST:]
         if stage != self._doing:
             self._doing = stage
             self._draw()

@@ -20,6 +20,7 @@ _MONEY = re.compile(r"([0-9]+(?:\.[0-9]+)?)usd")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])(-device)?")
 EXAMPLE = "200evals,30m,10m-device,5usd"
 MOST = 1e15  # of anything, evaluations or seconds: what is more is no limit
+UNTOUCHED = 0.25  # a part that is less used than this need not grow with the others
 SHOWN = 60  # characters of a budget, in what is said of it
 
 
@@ -73,6 +74,35 @@ class Budget:
         """Until time is up, on the wall or on the device, for somebody who uses both."""
         limits = ((self.wall, spent.wall), (self.device, spent.device))
         return min((limit - gone for limit, gone in limits if limit is not None), default=math.inf)
+
+    def keeps_time(self, spent: Spent, seconds: float, part: float) -> bool:
+        """Whether no more time is left, on the wall or on the device, than so many seconds, or this part of it all."""
+        limits = ((self.wall, spent.wall), (self.device, spent.device))
+        return any(limit - gone <= min(seconds, part * limit) for limit, gone in limits if limit is not None)
+
+    def more(self, spent: Spent) -> Budget:
+        """Twice as much of whatever is not nearly untouched, for a run that is to go on."""
+
+        def twice(limit: float | None, gone: float) -> float | None:
+            return limit if limit is None or gone < UNTOUCHED * limit else 2 * max(limit, gone)
+
+        evaluations, wall, device, usd = (
+            twice(self.evaluations, spent.evaluations),
+            twice(self.wall, spent.wall),
+            twice(self.device, spent.device),
+            twice(self.usd, spent.usd),
+        )
+        return Budget(None if evaluations is None else math.ceil(evaluations), _round(wall), _round(device), usd)
+
+    def gone(self, spent: Spent) -> str:
+        """What was spent of all that is limited, for people."""
+        parts = (
+            (self.evaluations, counted(spent.evaluations, "evaluation")),
+            (self.wall, f"{spent.wall:.0f} s"),
+            (self.device, f"{spent.device:.0f} s on the device"),
+            (self.usd, f"{_dollars(spent.usd)} for models"),
+        )
+        return ", ".join(said for limit, said in parts if limit is not None)
 
     def left(self, spent: Spent) -> str:
         """What remains, for people."""
@@ -141,6 +171,14 @@ def _seconds(seconds: float) -> str:
         if seconds >= UNITS[unit] and seconds % UNITS[unit] == 0:
             return f"{seconds / UNITS[unit]:.0f}{unit}"
     return f"{seconds:.0f}s" if seconds == int(seconds) else f"{Decimal(repr(seconds)):f}s"
+
+
+def _round(seconds: float | None) -> float | None:
+    """Up to whole minutes, or seconds where it is less than one."""
+    if seconds is None:
+        return None
+    unit = 60.0 if seconds > 60 else 1.0
+    return math.ceil(seconds / unit) * unit
 
 
 def _dollars(usd: float) -> str:

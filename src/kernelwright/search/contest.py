@@ -2,7 +2,8 @@
 
 A challenger is judged afresh with hidden workloads and sanitizers. If it is accepted and every speed is measured, the
 reigning best is judged afresh as well, on the challenger's hidden workloads. The challenger wins only if it is faster
-by the whole interval over all workloads, and not slower over the hidden ones.
+by the whole interval over all workloads, and not slower over the hidden ones. Where the reigning best is rejected, who
+was proved before takes its place, and the challenger has a final against that one.
 """
 
 from __future__ import annotations
@@ -45,8 +46,9 @@ def contest(
     terms: Terms,
     progress: Progress,
     affords: Callable[[int], bool] = lambda judgings: True,
+    heir: int | None = None,
 ) -> Final:
-    """`affords` tells whether so many judgings more are within the budget."""
+    """`affords` tells whether so many judgings more are within the budget; `heir` is best if the incumbent is wrong."""
     others = 0 if incumbent is None else 1
     first = judge_fully(judge, task, challenger, terms, progress, lambda: affords(1 + others))
     if incumbent is None or score(first.verdict) is None:
@@ -55,10 +57,10 @@ def contest(
         second = judge_fully(judge, task, incumbent, terms, progress, lambda: affords(1), hidden_of=challenger.id)
     except DeadlinePassed as error:  # which the challenger can do nothing about
         return Final(first, None, _without_the_best(first.verdict, str(error), None))
-    return Final(first, second, decide(first.verdict, second.verdict))
+    return Final(first, second, decide(first.verdict, second.verdict, heir))
 
 
-def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
+def decide(challenger: Verdict, incumbent: Verdict | None, heir: int | None = None) -> Decision:
     value = score(challenger)
     if challenger.verdict is not Outcome.accepted:
         return Decision(False, f"{challenger.verdict}: {_why(challenger)}", None)
@@ -68,7 +70,10 @@ def decide(challenger: Verdict, incumbent: Verdict | None) -> Decision:
         return Decision(True, "the first whose speed was measured on every workload", value)
     other, paired = score(incumbent), ratio(challenger, incumbent)
     if incumbent.verdict is Outcome.rejected:
-        return Decision(True, f"the reigning best was rejected when judged again: {_why(incumbent)}", value)
+        why = f"the reigning best was rejected when judged again: {_why(incumbent)}"
+        if heir is None:
+            return Decision(True, why, value)
+        return Decision(False, f"{why}; {heir:04d}, proved before, is the best again", value)
     if incumbent.verdict is Outcome.undecided:
         return _without_the_best(challenger, _why(incumbent), paired)
     if other is None or paired is None:

@@ -58,10 +58,8 @@ class Directory:
                 self._judged(state.entries[event.challenger])
                 if event.incumbent is not None:
                     self._about(state.entries[event.incumbent])
-                if event.won:
-                    self._crowned(state.entries[event.challenger])
-                elif state.best is None:
-                    self._uncrowned()
+                if event.won or event.incumbent_lost:
+                    self._best(state)
                 self._summary(state)
             case Stopped():
                 self._summary(state)
@@ -77,11 +75,14 @@ class Directory:
         for entry in state.entries.values():
             self._proposed(entry)
             self._judged(entry)
+        self._best(state)
+        self._summary(state)
+
+    def _best(self, state: State) -> None:
         if state.best is not None:
             self._crowned(state.entries[state.best])
         else:
             self._uncrowned()
-        self._summary(state)
 
     def of(self, entry: Entry) -> Path:
         words = re.sub(r"[^A-Za-z0-9_.]+", "-", entry.proposal.candidate.name).strip("-.")

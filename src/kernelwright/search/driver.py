@@ -127,7 +127,7 @@ class Driver:
 
     def _spent(self) -> Spent:
         spent = self.state.spent
-        return replace(spent, wall=spent.wall + max(0.0, self._clock() - self.state.last_at))
+        return replace(spent, wall=spent.wall + max(0.0, self._run.seconds - self.state.last_after))
 
     # --- the proposer's side: a thread of its own, so that the device need not wait --------------------------------
 
@@ -235,14 +235,21 @@ class Driver:
         incumbent = None if action.incumbent is None else entries[action.incumbent].proposal.candidate
         begin = time.monotonic()
         judge = Counted(self._judge)
-        terms = self._terms.within(self.state.budget.seconds_left(self._spent()), self._workloads(action))
+        left, workloads = self.state.budget.seconds_left(self._spent()), self._workloads(action)
+        terms = self._terms.within(left, workloads)
+        beyond = terms.final.effort.seconds * workloads - left
+        if beyond > 1:
+            self._progress(f"final: may take up to {beyond:.0f} s beyond the budget")
 
         def affords(judgings: int) -> bool:
             spent, more = self._spent(), judge.judgings + judgings - 1
             return self.state.budget.exceeded(replace(spent, evaluations=spent.evaluations + more)) is None
 
+        heir = None if action.incumbent is None else self.state.heir(without=action.incumbent)
         try:
-            final = contests.contest(judge, self.state.run.task, challenger, incumbent, terms, self._progress, affords)
+            final = contests.contest(
+                judge, self.state.run.task, challenger, incumbent, terms, self._progress, affords, heir
+            )
         except DeadlinePassed as error:
             self._abandon(action.challenger, error, begin, judge.judgings)
             return

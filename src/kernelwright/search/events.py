@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.baseline_names import usual
-from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Value
+from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome, Value
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.model import Called
 from kernelwright.proposers.model import Gene, Proposal
@@ -23,6 +23,7 @@ VERSION = 1
 
 class Happened(Value):
     at: float  # seconds since 1970
+    after: float | None = None  # seconds since a driver took up the run, by a clock that nobody sets; None in old ones
 
 
 class Started(Happened):
@@ -151,6 +152,12 @@ class Contested(Happened):
     certificates: tuple[str, ...] = ()
     judgings: int
     seconds: float
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it told nothing of which of the two is faster."""
+        told = self.score is not None and (self.incumbent is None or self.ratio is not None)
+        return not self.won and not told and self.verdict.verdict is not Outcome.rejected
 
 
 class ModelCalled(Happened):

@@ -73,6 +73,9 @@ class Journal:
         self._syncing.wanted.set()
 
     def events(self) -> Iterator[Event]:
+        return (event for _, event in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[int, Event]]:
         return _events(self._database, self.folder)
 
     def close(self) -> None:
@@ -115,6 +118,10 @@ class _Syncing:
 
 def read(folder: Path) -> Iterator[Event]:
     """The events of a run that may be under way, without being in its way."""
+    return (event for _, event in read_numbered(folder))
+
+
+def read_numbered(folder: Path) -> Iterator[tuple[int, Event]]:
     if not (folder / NAME).is_file():
         raise JournalError(f"{folder}: is not a run, since it has no {NAME}")
     try:
@@ -175,10 +182,10 @@ def _locked(folder: Path) -> int:
         return handle
 
 
-def _events(database: sqlite3.Connection, folder: Path) -> Iterator[Event]:
+def _events(database: sqlite3.Connection, folder: Path) -> Iterator[tuple[int, Event]]:
     try:
         for number, version, body in database.execute("SELECT number, version, body FROM events ORDER BY number"):
-            yield _event(folder, number, version, body)
+            yield number, _event(folder, number, version, body)
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
 

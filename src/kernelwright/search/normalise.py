@@ -25,6 +25,8 @@ _TEXTS = {  # by quote: a text, or a quote that begins none, with all that stand
     for quote, name, inside, least in (('"', "string", r'\\.|[^"\\\n]', "*"), ("'", "letter", r"\\.|[^'\\\n]", "+"))
 }
 _ENDLESS = {"endless_string": ('"', "string_rest"), "endless_letter": ("'", "letter_rest")}
+_SPLICE = re.compile(r"\\[ \t\f\v\0]*\n")  # g++ lets a backslash continue a line with blanks behind it, too
+_HASHES = ("#", "%:")
 _RAW_END = re.compile(r"""\)(?=([^()\\\s]{0,16}"))""")
 _OTHERS = r"""
     (?P<comment>//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z))
@@ -34,7 +36,7 @@ _OTHERS = r"""
   | (?P<word>\w+)
   | (?P<line>\n+)
   | (?P<space>(?:[^\S\n]|\\\n)+)
-  | (?P<mark2><<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)
+  | (?P<mark2>%:%:|%:|<<=|>>=|<=>|\.\.\.|->\*|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\#\#|.)
 """
 
 
@@ -65,10 +67,17 @@ def normalised(candidate: Candidate) -> str:
 
 
 def normalised_cpp(source: str) -> str:
-    """Tokens with a space between them. Lines are kept where they mean something: around directives."""
+    """Tokens with a space between them. Lines are kept where they mean something: around directives.
+
+    A source whose continued lines compilers might read in two ways is taken as it is.
+    """
+    source = source.replace("\r\n", "\n")
+    joined = _joined(source)
+    if joined is None:
+        return source.strip()
     out: list[str] = []
     directive, fresh = False, True  # `fresh`: nothing but space on this line so far
-    for kind, token in _tokens(source.replace("\r\n", "\n")):
+    for kind, token in _tokens(joined):
         if kind in ("comment", "space"):
             # what stands apart after '#define f' is no parameter list, so that here a space has a meaning
             if directive and out and out[-1] != " ":
@@ -79,13 +88,27 @@ def normalised_cpp(source: str) -> str:
                 out.append("\n")
             directive, fresh = False, True
             continue
-        if fresh and token == "#":
+        if fresh and token in _HASHES:
             directive = True
             if out and out[-1] != "\n":
                 out.append("\n")
         fresh = False
         out.append(token if directive else f"{token} ")
     return re.sub(r"(?<! ) *\n", "\n", "".join(out)).strip()
+
+
+def _joined(source: str) -> str | None:
+    """With continued lines made one, as a compiler does before it looks for words and comments: `a\\` and `b` are `ab`.
+
+    None where that is not clear: with blanks behind the backslash, with raw texts, which keep their lines, and where
+    joining brings a backslash to the end of a line.
+    """
+    if any(len(splice) > 2 for splice in _SPLICE.findall(source)):
+        return None
+    joined = _SPLICE.sub("", source)
+    if joined != source and ('R"' in joined or _SPLICE.search(joined)):
+        return None
+    return joined
 
 
 def _tokens(source: str) -> Iterator[tuple[str, str]]:

@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from kernelwright.contracts.tunables import TunableError, declared
+from kernelwright.judge.settings import HIDDEN_PER_JUDGING
 from kernelwright.proposers.model import Operator
 from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.judging import LEAST_SECONDS
 from kernelwright.search.score import beats_bound, fraction_of_bound
 from kernelwright.search.state import IMPROVEMENT, Entry, Standing, State
 
@@ -23,7 +25,7 @@ CONTEST_EVERY = 8  # evaluations between finals, unless the search has nothing e
 CONTESTS_PER_CANDIDATE = 2  # a second one where noise left the first undecided
 CLOSING = 0.9  # the part of a time budget after which only finals are begun
 RESERVE = 6  # evaluations kept for finals at the end
-RESERVE_PART = 0.5  # or this part of them, where there are few: noise may have a final repeated
+RESERVE_PART = 0.5  # or this part of them, where there are few: noise may have a final repeated; of time, too
 AT_BOUND = 0.97
 INSPIRATIONS = 5  # right kernels that are shown beside the parents
 REPAIR_EVERY = 3  # requests, once something is right
@@ -96,7 +98,9 @@ def _only_finals(state: State) -> str:
         return ""
     spent, limit = state.spent, state.budget
     left = limit.evaluations_left(spent)
-    timed = replace(limit, evaluations=None).used(spent) >= CLOSING
+    timed = replace(limit, evaluations=None).used(spent) >= CLOSING or limit.keeps_time(
+        spent, final_seconds(state), RESERVE_PART
+    )
     if contender(state) is not None:
         reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
         return str(limit) if timed or left <= reserve else ""
@@ -110,12 +114,21 @@ def _price(state: State) -> int:
     return 1 if state.best is None else 2
 
 
+def final_seconds(state: State) -> float:
+    """How long the next final may take: as long as the longest so far, and before any as long as noise may make it."""
+    if state.final_seconds:
+        return _price(state) * state.final_seconds
+    verdict = state.entries[state.ranking[0][1]].verdict if state.ranking else None
+    public = len(verdict.workloads) if verdict is not None else 1
+    return _price(state) * (public + HIDDEN_PER_JUDGING) * LEAST_SECONDS
+
+
 def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action | None:
     if state.budget.exceeded(state.spent) is not None:
         return None
     due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
     start = _uncontested_start(state)
-    if start is not None:
+    if start is not None and _affordable(state):
         return Contest(challenger=start, incumbent=state.best)
     challenger = contender(state, again=ending is not None)
     if challenger is not None and (due or _idle(state, challenger)) and _affordable(state):
@@ -169,7 +182,7 @@ def _uncontested_start(state: State) -> int | None:
     """What the user began with is contested at once, so that there is something to be faster than."""
     for number in state.starts:
         entry = state.entries[number]
-        if entry.provisional is not None and entry.contests == 0:
+        if entry.provisional is not None and entry.contests == 0 and number != state.best:
             return number
     return None
 

@@ -13,7 +13,8 @@ from kernelwright.search.state import Entry
 
 @dataclass(frozen=True)
 class Proof:
-    """`verdict` joins the judgings of the final; each of the named certificates can be replayed."""
+    """`verdict` joins the judgings of the final that was won, and of no other: an undecided one of before is not what
+    the score is of. Each of the named certificates can be replayed."""
 
     verdict: Verdict
     names: tuple[str, ...]
@@ -23,7 +24,7 @@ def proof_of(entry: Entry) -> Proof | None:
     """None where the certificates are not here any more, or belong to another judge's state."""
     verdict: Verdict | None = None
     names = []
-    for name in entry.certificates:
+    for name in entry.proof:
         try:
             issued = certificates.read(certificates.find(name))
         except CertificateError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kernelwright.errors import KernelwrightError
@@ -16,21 +17,24 @@ from kernelwright.search.state import State, fold
 from kernelwright.search.take import as_event
 
 Watcher = Callable[[Event, State], None]
+IMPOSSIBLE = (LookupError, AssertionError, ValueError, KernelwrightError)  # what an event that is out of place raises
 
 
 class Run:
-    """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order."""
+    """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order.
+
+    Each event is given how long the run was at work since it was taken up: the system's clock may be set meanwhile.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._journal = Journal(folder)
-        self.state = State()
         self.lock = threading.RLock()
         self._watchers: list[Watcher] = []
         self._closed = False
+        self._begin = time.monotonic()
         try:
-            for event in self._journal.events():
-                self.state.apply(event)
+            self.state = _folded(self._journal.numbered(), folder)
             if self.state.started is None:
                 raise JournalError(f"{folder}: this run never began; remove it and start another")
         except BaseException:
@@ -40,8 +44,14 @@ class Run:
     def watch(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
 
+    @property
+    def seconds(self) -> float:
+        """Since it was taken up."""
+        return time.monotonic() - self._begin
+
     def append(self, *events: Event) -> None:
         with self.lock:
+            events = tuple(event.model_copy(update={"after": self.seconds}) for event in events)
             self._journal.append(events)
             for event in events:
                 self.state.apply(event)
@@ -95,9 +105,22 @@ def take_up(folder: Path, budget: str, at: float) -> Run:
 
 def look(folder: Path) -> State:
     """The state of a run, also while somebody is at work on it."""
-    state = fold(journals.read(folder))
+    state = _folded(journals.read_numbered(folder), folder)
     if state.started is None:
         raise JournalError(f"{folder}: this run never began")
+    return state
+
+
+def _folded(numbered: Iterable[tuple[int, Event]], folder: Path) -> State:
+    """Damage to a journal shows where an event does not follow from those before it."""
+    state = State()
+    for number, event in numbered:
+        try:
+            state.apply(event)
+        except IMPOSSIBLE as error:
+            where = f"{folder / journals.NAME}: is damaged: event {number} ({event.kind})"
+            why = f"{type(error).__name__} {error}".strip()
+            raise JournalError(f"{where} does not follow from those before it ({why})") from error
     return state
 
 

@@ -21,15 +21,16 @@ from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
-from kernelwright.search.actions import StopReason
+from kernelwright.search.actions import Stop, StopReason
 from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, open_models
-from kernelwright.search.budget import Budget
+from kernelwright.search.budget import Budget, Spent
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Event, Started, Stopped
+from kernelwright.search.events import Continued, Event, Started, Stopped
 from kernelwright.search.journal import read
 from kernelwright.search.judging import Remote, Terms
 from kernelwright.search.policies import policy_named
+from kernelwright.search.policy import decide
 from kernelwright.search.proposing import Given, kind_named
 from kernelwright.search.run import Run, create, look, take_up
 from kernelwright.search.state import State
@@ -87,8 +88,29 @@ def _models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> I
 
 
 def limit_of(folder: Path, budget: str | None) -> str:
-    """What is asked for, or what the run had, or the usual."""
-    return budget or str(look(folder).budget) or DEFAULT_BUDGET
+    """What is asked for, or what the run had, or the usual; one line where a run that stopped has none of it left."""
+    state = look(folder)
+    limit = budget or str(state.budget) or DEFAULT_BUDGET
+    if state.stopped is not None and _nothing_fits(state, limit):
+        raise _spent(state, folder, budgets.parse(limit))
+    return limit
+
+
+def _nothing_fits(state: State, limit: str) -> bool:
+    """Whether a driver with this budget would stop at once; a try changes what is not kept of the state."""
+    state.apply(Continued(at=state.last_at, budget=limit))
+    if state.budget.exceeded(state.spent) is not None:
+        return True
+    actions = () if state.pending else decide(state, policy_named(state.run.policy))
+    return any(isinstance(action, Stop) and action.reason is StopReason.budget for action in actions)
+
+
+def _spent(state: State, folder: Path, limit: Budget) -> KernelwrightError:
+    more = limit.more(state.spent)
+    while _nothing_fits(state, str(more)):
+        more = more.more(Spent(more.evaluations or 0, more.wall or 0.0, more.device or 0.0, more.usd or 0.0))
+    said = f"{folder}: its budget {limit} is spent ({limit.gone(state.spent)}), and it counts from the run's beginning"
+    return KernelwrightError(f"{said}; go on with more, such as --budget {more}")
 
 
 def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:

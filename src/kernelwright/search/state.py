@@ -59,20 +59,24 @@ class Entry:
     niche: str
     standing: Standing = Standing.queued
     verdict: AuthorVerdict | None = None
-    provisional: float | None = None
+    quick: float | None = None  # the median of its quick judging
+    provisional: float | None = None  # that, or of its last final, which tells better: its rank, and a best's bar
     score: float | None = None
     ratio: IntervalValue | None = None  # over the best of before
     contests: int = 0
     contested_at: int = 0  # how many candidates had been evaluated by then
     open: bool = True  # whether a final may tell something new: it had none, or none that told
     lucky: bool = False  # its final did not confirm that it is faster than the best on public workloads
+    crowned: bool = False  # it won a final, whether or not somebody was faster later
+    lost_to: int | None = None  # who was best after its last final
     children: int = 0
     swept: bool = False
     mended: bool = False  # whether its repair was asked for
     depth: int = 0  # how many repairs in a row made it
     why: str = ""
     review: Reviewed | None = None
-    certificates: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()  # of all its judgings
+    proof: tuple[str, ...] = ()  # those of the final that it won
 
     @property
     def parent(self) -> Parent:
@@ -105,6 +109,8 @@ class State:
     record_of: int | None = None
     stopped: Stopped | None = None
     last_at: float = 0.0
+    last_after: float = 0.0
+    final_seconds: float = 0.0  # for a judging of the longest final so far
     sessions: int = 0
     over: str = ""  # why it is no use to ask the proposer again
     calls: int = 0
@@ -140,8 +146,12 @@ class State:
         return any(isinstance(action, Evaluate | Contest) for action in self.pending.values())
 
     def apply(self, event: Event) -> None:
-        if not isinstance(event, Started | Continued):
-            self.spent = _later(self.spent, event.at - self.last_at)
+        if isinstance(event, Started | Continued):
+            self.last_after = 0.0
+        else:
+            by_the_clock = event.at - self.last_at  # all that journals of before have
+            self.spent = _later(self.spent, by_the_clock if event.after is None else event.after - self.last_after)
+            self.last_after = self.last_after if event.after is None else event.after
         self.last_at = event.at
         match event:
             case Started():
@@ -216,6 +226,7 @@ class State:
     def _evaluated(self, event: Evaluated) -> None:
         entry = self.entries[event.number]
         self.evaluated += 1
+        entry.quick = event.provisional
         self._judged(entry, event.verdict, event.provisional, event.certificates)
         self._paid(event.judgings, event.seconds)
         self._done(f"evaluate {event.number}")
@@ -232,26 +243,57 @@ class State:
 
     def _contested(self, event: Contested) -> None:
         entry = self.entries[event.challenger]
-        entry.contests += 1
+        entry.contests += not self._told_nothing(event)
         entry.why = event.why
         self.contested_at = entry.contested_at = self.evaluated
         self._judged(entry, event.verdict, event.provisional, event.certificates)
         entry.score, entry.ratio = event.score, event.ratio
-        entry.open = not event.won and (event.score is None or (event.incumbent is not None and event.ratio is None))
+        entry.open = event.undecided
         entry.lucky = event.lucky
+        if event.won:
+            entry.crowned, entry.proof = True, event.certificates
         if event.incumbent is not None and event.incumbent_lost:
             self._dethroned(self.entries[event.incumbent], event.incumbent_lost)
-        if event.won:
-            self.best = event.challenger
+        elif event.won and event.incumbent is not None:
+            self.entries[event.incumbent].lost_to = event.challenger
+        elif event.incumbent is not None and not entry.open:
+            entry.lost_to = event.incumbent
+        if event.won or event.incumbent_lost:
+            self.best = self.heir()
+        self.final_seconds = max(self.final_seconds, event.seconds / max(1, event.judgings))
         self._paid(event.judgings, event.seconds)
         self._done(f"contest {event.challenger}")
+
+    def _told_nothing(self, event: Contested) -> bool:
+        """Whether the final ended with the reigning best, before the challenger met who is best instead."""
+        return bool(event.incumbent_lost) and not event.won and event.score is not None
 
     def _dethroned(self, entry: Entry, why: str) -> None:
         """The reigning best turned out to be wrong: whoever comes next, it is best no more, and nobody's parent."""
         entry.standing, entry.why, entry.score, entry.open = Standing.rejected, why, None, False
         self._rank(entry, None)
-        if self.best == entry.number:
-            self.best = None
+        for other in self.entries.values():
+            if other.lost_to == entry.number:
+                other.lost_to = None
+                self._reopened(other)
+
+    def heir(self, without: int | None = None) -> int | None:
+        """Who is best, or would be if this one were not: the highest score of those that won a final and still stand.
+
+        Who lost to another that stands is left out: side by side tells more than two scores of different finals.
+        """
+        standing = {
+            number: entry.score
+            for number, entry in self.entries.items()
+            if entry.crowned and entry.standing is Standing.accepted and entry.score is not None and number != without
+        }
+        unbeaten = [number for number in standing if self.entries[number].lost_to not in standing]
+        return max(unbeaten, key=lambda number: (standing[number], -number), default=None)
+
+    def _reopened(self, entry: Entry) -> None:
+        """Its final told only that it is not faster than somebody who is out."""
+        if not entry.crowned and entry.standing is Standing.accepted:
+            entry.contests, entry.open, entry.lucky = 0, True, False
 
     def _judged(
         self, entry: Entry, verdict: AuthorVerdict, provisional: float | None, certificates: tuple[str, ...]

@@ -20,7 +20,6 @@ STOPPED = {
 }
 SHOWN = 10
 CELL, REASON = 80, 200  # characters
-UNPROVED = "no candidate was right, safe and measured on every workload"
 
 
 def why_stopped(state: State) -> str:
@@ -70,7 +69,7 @@ def no_gain(score: float | None, verdict: Verdict | AuthorVerdict | None) -> str
 
 def why_no_best(state: State) -> list[str]:
     """Of a run without a best: a line on why, and one on the fastest, where there is one."""
-    lines = [UNPROVED, *_unjudged(state)]
+    lines = [unproved(state), *_unjudged(state)]
     if state.leader is not None:
         entry = state.entries[state.leader]
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
@@ -79,6 +78,25 @@ def why_no_best(state: State) -> list[str]:
         about = f"about {entry.provisional:.2f}× by medians, which claims nothing"
         lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
     return lines
+
+
+def unproved(state: State) -> str:
+    """How far candidates got in a run without a best."""
+    judged = [entry for entry in state.entries.values() if entry.standing is not Standing.queued]
+    if not judged:
+        return "nothing was judged yet"
+    accepted = [entry for entry in judged if entry.standing is Standing.accepted]
+    if not accepted:
+        return f"none of {counted(len(judged), 'candidate')} was accepted"
+    said = f"{counted(len(accepted), 'candidate')} accepted"
+    finalists = [entry for entry in accepted if entry.contests]
+    if not finalists:
+        return f"{said}, none had a final"
+    undecided = sum(entry.score is None for entry in finalists)
+    if not undecided:
+        return f"{said}, none won its final"
+    were = "was" if undecided == 1 else "were"
+    return f"{said}; {counted(undecided, 'final')} {were} left undecided (too noisy to tell)"
 
 
 def _unjudged(state: State) -> list[str]:
@@ -149,16 +167,18 @@ def summary(state: State) -> str:
         "",
         "## The fastest, by provisional value",
         "",
-        "Medians of quick judgings on public workloads: by these parents are chosen, and nothing is claimed.",
+        "Medians on public workloads, of the quick judging and of the last final. Parents are chosen by the final's "
+        "where there is one, since it has more trials; nothing is claimed by either.",
         "",
-        "| candidate | value | score | origin | what it does |",
-        "| --- | --- | --- | --- | --- |",
+        "| candidate | quick | final | score | origin | what it does |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for _, number in state.ranking[:SHOWN]:
         entry = state.entries[number]
-        scored = f"{entry.score:.3f}" if entry.score is not None else ""
+        final = entry.provisional if entry.contested_at else None
+        values = " | ".join("" if value is None else f"{value:.3f}" for value in (entry.quick, final, entry.score))
         origin, note = (_cell(text) for text in (entry.proposal.origin, entry.proposal.note))
-        lines.append(f"| {number:04d} | {entry.provisional:.3f} | {scored} | {origin} | {note} |")
+        lines.append(f"| {number:04d} | {values} | {origin} | {note} |")
     waiting = [action.request for action in state.pending.values() if isinstance(action, Ask)]
     if waiting and not run.lockstep:
         lines += ["", f"Waiting for answers to: {', '.join(f'requests/{number:04d}.md' for number in waiting)}"]
@@ -171,7 +191,7 @@ def summary(state: State) -> str:
 
 def _best(state: State) -> list[str]:
     if state.best is None:
-        return [f"- best: none yet; {UNPROVED}"]
+        return [f"- best: none yet; {unproved(state)}"]
     entry = state.entries[state.best]
     assert entry.verdict is not None
     lines = [f"- best: {entry.number:04d} ({entry.proposal.candidate.id}), score {entry.score:.3f}: {entry.why}"]
@@ -194,7 +214,7 @@ def _best(state: State) -> list[str]:
     review = reviewed(entry)
     if review:
         lines.append(f"- review: {review}")
-    lines.append(f"- certificates: {', '.join(entry.certificates) or 'none'}")
+    lines.append(f"- certificates: {', '.join(entry.proof) or 'none'}")
     lines.append("- lineage: " + " → ".join(f"{one.number:04d}" for one in lineage(state, entry)))
     return lines
 
