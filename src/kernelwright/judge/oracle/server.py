@@ -152,7 +152,10 @@ class Oracle:
         """The next trial's values into the arena."""
         bench = self._current
         with_sentinel = sentinel_word(self._sentinels)
+        drawn = bench.pool.drawn
         item = next(self._trials)
+        if bench.pool.drawn > drawn:  # a reference leaves as much memory behind as the values that are kept
+            self._place.tidy()
         bench.load(item, with_sentinel)
         return {"family": item.family}
 
