@@ -207,8 +207,11 @@ def test_without_a_best_it_says_why(toys: Path) -> None:
 
 def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "stop_after", 4)
-    stopped = kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys)
-    assert "interrupted" in stopped.stopped and stopped.stop_reason == "interrupted"
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys)
+    assert str(interrupt.value) == f"go on with: kernelwright.optimize(resume={str(toys / 'rms-1')!r})"
+    stopped = look(toys / "rms-1").stopped
+    assert stopped is not None and stopped.reason == "interrupted"
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     found = kernelwright.optimize(resume="rms-1", runs=toys)
     assert found.stop_reason == "budget"

@@ -106,6 +106,8 @@ def optimize(
     have sizes around it. The task that was captured lies beside the runs and can be used with every command. With
     `resume` a run goes on, and there is no function to be given.
 
+    Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
+
     `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
     `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
     """
@@ -140,7 +142,10 @@ def optimize(
             )
             folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
     limit = limit_of(folder, budget)
-    return _optimized(carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded), folder)
+    state = carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded)
+    if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
+        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(folder)!r})")
+    return _optimized(state, folder)
 
 
 @contextmanager
