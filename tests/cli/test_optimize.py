@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from tests.tasks.samples import GOOD_FILE
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
+from kernelwright.cli.search_report import how_to_resume
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import Progress, Settings
@@ -106,11 +109,29 @@ def test_a_start_is_reported_against(place: Path, tmp_path: Path) -> None:
 def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "stop_after", 12)
     code, said = run("optimize", "rmsnorm", "--budget", "40evals", "--seed", "3")
-    assert code == 3 and f"kernelwright optimize --resume {place / 'rmsnorm-1'}" in said
+    hint = f"kernelwright optimize --resume {place / 'rmsnorm-1'}\n"
+    assert code == 3 and said.endswith(f"interrupted; go on with: {hint}") and said.count("--resume") == 1
+    shown = run("runs", "show", "rmsnorm-1")[1]
+    assert shown.endswith(hint) and shown.count("--resume") == 1
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     code, said = run("optimize", "--resume", "rmsnorm-1")
     assert code == 0 and "the budget is used up" in said
     assert "stopped: budget" in run("runs", "list")[1]
+
+
+def test_how_to_resume_can_be_pasted_and_goes_on(place: Path) -> None:
+    runs = place / "with space"
+    said = run("optimize", "rmsnorm", "--budget", "20evals", "--runs", str(runs))[1]
+    hint = next(line.split("kernelwright ")[1] for line in said.splitlines() if line.startswith("  resume"))
+    assert hint == f"optimize --resume '{runs / 'rmsnorm-1'}' --budget 40evals"
+    assert run(*shlex.split(hint))[0] == 0 and look(runs / "rmsnorm-1").spent.evaluations > 20
+
+
+def test_a_budget_that_was_overdrawn_is_doubled_until_something_is_left(place: Path) -> None:
+    run("optimize", "rmsnorm", "--budget", "20evals,9h")
+    state = look(place / "rmsnorm-1")
+    overdrawn = replace(state.spent, evaluations=50)
+    assert how_to_resume(replace(state, spent=overdrawn), place).endswith("--budget 80evals,36h")
 
 
 def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path, tmp_path: Path) -> None:
