@@ -103,3 +103,19 @@ def test_a_signal_ends_any_command_in_one_line(command: str, work: str, sent: st
     ended = subprocess.run(call, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (3, "")
     assert ended.stderr.startswith("kernelwright: interrupted; ") and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_a_command_is_imported_is_one_line_too(sent: str) -> None:
+    program = (
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); from kernelwright.cli import main; "
+        f"main.importlib.import_module = lambda _: os.kill(os.getpid(), signal.{sent}); main.main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, "optimize"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("kernelwright: interrupted; ") and ended.stderr.count("\n") == 1
+
+
+def test_a_prompt_offers_the_operators_that_it_names() -> None:
+    refused = runner.invoke(app, ["prompt", "softmax", "--operator", "repair"])
+    assert refused.exit_code == 2 and "'mutate', 'crossover', 'fresh'" in refused.stderr
