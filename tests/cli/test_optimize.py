@@ -91,6 +91,8 @@ def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: P
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
     assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
     assert "the fastest is 0001" in said and "nothing was left for its final" in said
+    about = look(place / "rmsnorm-1").entries[1].provisional
+    assert f"none; about {about:.2f}× (provisional)" in run("runs", "list")[1]
 
 
 def test_json_has_nothing_else_on_standard_output(place: Path) -> None:

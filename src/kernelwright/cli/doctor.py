@@ -49,7 +49,7 @@ def doctor(
         sandbox.Level | None, typer.Option(help="Fail where the sandbox is weaker than this.")
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in about a minute.")
+        bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in under a minute.")
     ] = False,
 ) -> None:
     """Look at hardware, toolchains, sandbox and arena, and say what is missing. Exit code 1: the self-test failed."""
