@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kernelwright.cli import doctor_gpu
 from kernelwright.cli.main import COMMANDS, assembled
 
 app = assembled(COMMANDS)
@@ -29,6 +30,17 @@ def test_doctor_says_what_the_machine_offers() -> None:
 def test_doctor_for_people() -> None:
     result = runner.invoke(app, ["doctor"])
     assert "ready to judge" in result.stdout
+
+
+def test_doctor_does_not_call_ok_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_gpu.nvidia, "absence", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(doctor_gpu.nvrtc, "available", lambda: "NVRTC is missing")
+    monkeypatch.setattr(doctor_gpu, "has_toolkit", lambda: False)
+    lines = [line.split() for line in runner.invoke(app, ["doctor"]).stdout.splitlines()]
+    marks = {" ".join(words[1:3]): words[0] for words in lines}
+    assert (marks["GPU no"], marks["NVRTC NVRTC"], marks["CUDA headers"]) == ("-", "-", "-")
+    assert "ok" in marks.values()
+    assert all(found.ok for found in doctor_gpu.examine_gpus()[0])  # nothing that has to be mended
 
 
 def test_a_check_on_the_emulator_has_no_time(tmp_path: Path) -> None:
