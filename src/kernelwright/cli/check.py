@@ -12,6 +12,7 @@ from rich.markup import escape
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import MAX_LINES
+from kernelwright.contracts import SUFFIXES, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.tunables import render
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
@@ -33,7 +34,7 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
-    candidates = [render(read_cuda_candidate(path)) for path in sources]
+    candidates = [render(_read(path)) for path in sources]
     results = []
     with Checker(most_elements=largest) as checker, Progress(quiet=json) as progress:
         progress.start(task)
@@ -48,6 +49,12 @@ def check(
     if json:
         print_json(CheckReport(task=task, results=tuple(results)))
     raise typer.Exit(_exit_code(results))
+
+
+def _read(path: Path) -> Candidate:
+    if SUFFIXES.get(path.suffix) == "cpp" and path.is_file():
+        raise CandidateError(f"{path}: is C++, and check takes CUDA: use `kernelwright judge`, which needs no GPU for it")
+    return read_cuda_candidate(path)
 
 
 def _show(out: Console, result: Check) -> None:
