@@ -43,7 +43,9 @@ def test_doctor_does_not_call_ok_what_is_not_there(monkeypatch: pytest.MonkeyPat
     assert all(found.ok for found in doctor_gpu.examine_gpus()[0])  # nothing that has to be mended
 
 
-def test_a_check_on_the_emulator_has_no_time(tmp_path: Path) -> None:
+@pytest.fixture
+def doubled(tmp_path: Path) -> tuple[Path, Path]:
+    """A task, and a right candidate for it."""
     task = tmp_path / "double.py"
     task.write_text(
         "from kernelwright.tasks import Task, tensor\n\ndef reference(x):\n    return x * 2\n\n"
@@ -55,6 +57,27 @@ def test_a_check_on_the_emulator_has_no_time(tmp_path: Path) -> None:
         "/* plan.py\nimport kw\n\ndef plan(x, out):\n"
         '    return kw.plan(kw.launch("f", 1, x.numel(), x, out))\n*/\n'
     )
+    return task, kernel
+
+
+def test_a_check_says_whether_public_workloads_were_among_them(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
+    whole = runner.invoke(app, ["check", str(task), str(kernel)]).stdout
+    assert "right on 4 workloads; never timed" in whole and "sanitizers" in whole
+    small = runner.invoke(app, ["check", str(task), str(kernel), "--largest", "99"]).stdout
+    assert "right on 3 small workloads, none of them public; never timed" in small
+    assert "too large to emulate: n=50" in small
+
+
+def test_a_check_that_built_nothing_says_nothing_of_sanitizers(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
+    kernel.write_text(kernel.read_text().replace("def plan(x, out)", "def plan(x)"))
+    said = runner.invoke(app, ["check", str(task), str(kernel)]).stdout
+    assert "does not build" in said and "sandbox" in said and "sanitizers" not in said
+
+
+def test_a_check_on_the_emulator_has_no_time(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
     result = runner.invoke(app, ["check", str(task), str(kernel), "--json"])
     (checked,) = json.loads(result.stdout)["results"]
     assert result.exit_code == 0 and checked["outcome"] == "right" and checked["checked_on"] == "emulator"
