@@ -54,7 +54,7 @@ def check(
 
 def _read(path: Path) -> Candidate:
     if SUFFIXES.get(path.suffix) == "cpp" and path.is_file():
-        raise CandidateError(f"{path}: is C++, and check takes CUDA: use `kernelwright judge`, which needs no GPU for it")
+        raise CandidateError(f"{path}: is C++, and check takes CUDA: use `kernelwright judge`")
     return read_cuda_candidate(path)
 
 

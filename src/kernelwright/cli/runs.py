@@ -56,7 +56,8 @@ def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
         table.add_column(title)
     for one in found:
         count = "" if one.evaluations is None else str(one.evaluations)
-        table.add_row(escape(one.run), escape(one.task or ""), escape(one.fault or one.standing or ""), count, _best(one))
+        standing = one.fault or one.standing or ""
+        table.add_row(escape(one.run), escape(one.task or ""), escape(standing), count, _best(one))
     console().print(table)
 
 
