@@ -25,6 +25,8 @@ from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, car
 from kernelwright.search.state import State
 from kernelwright.search.summary import no_gain, suspects, why_no_best, why_stopped
 from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.faults import shown
 
 if TYPE_CHECKING:
     import torch
@@ -165,7 +167,10 @@ def written_task(
     new = not path.exists()
     path.write_text(text, encoding="utf-8")
     try:
-        resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
+        try:
+            resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
+        except TaskError as error:
+            raise _of_function(error, path, function) from error
         yield path
     except BaseException:
         if new:
@@ -174,6 +179,14 @@ def written_task(
             for folder in made:
                 folder.rmdir()
         raise
+
+
+def _of_function(error: TaskError, path: Path, function: Callable[..., Any]) -> TaskError:
+    """What is wrong with the captured task, said of what it was captured from: the file itself is removed."""
+    name = getattr(function, "__name__", type(function).__name__)
+    code = getattr(function, "__code__", None)
+    where = f"{name} ({shown(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+    return TaskError(re.sub(rf"^{re.escape(shown(str(path)))}(:\d+)?:", lambda _: f"{where}:", str(error)))
 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
