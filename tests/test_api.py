@@ -122,6 +122,46 @@ def test_one_line_for_what_cannot_be_taken(
     assert not list(tmp_path.iterdir())
 
 
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.rand_like(x)
+
+
+def test_what_was_captured_is_blamed_on_the_function_since_the_file_is_gone(tmp_path: Path) -> None:
+    with pytest.raises(TaskError) as caught:
+        write_task(noisy, torch.randn(4, 4), tmp_path)
+    where = f"noisy ({shown(__file__)}:{noisy.__code__.co_firstlineno})"
+    assert str(caught.value) == f"{where}: the reference draws random numbers: make them an input"
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "call", "said"),
+    [
+        (rms, (torch.ones(4, 4),), "rms(x, weight, eps)", "missing a required argument: 'weight'"),
+        (nn.Linear(4, 4), (torch.ones(4, 4), 3), "Linear(input)", "too many positional arguments"),
+    ],
+)
+def test_an_example_that_is_no_call_of_the_function(
+    tmp_path: Path, function: Callable[..., Any], example: tuple[Any, ...], call: str, said: str
+) -> None:
+    with pytest.raises(TaskError) as caught:
+        write_task(function, example, tmp_path)
+    assert str(caught.value) == f"the example inputs are not the arguments of {call}: {said}"
+
+
+def test_a_captured_task_imports_what_it_uses(tmp_path: Path) -> None:
+    def masked(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return x.masked_fill(x < 0, -float("inf")).softmax(-1).gather(1, index[:, None])
+
+    plain = write_task(rms, EXAMPLE, tmp_path).read_text()
+    assert re.findall("^(?:import|from) .*", plain, re.M) == [
+        "import torch",
+        "from kernelwright.tasks import Task, tensor",
+    ]
+    other = write_task(masked, (torch.randn(4, 4), torch.arange(4)), tmp_path).read_text()
+    assert "from math import inf\nfrom kernelwright.tasks import Task, integers, tensor\n\n\ndef" in other
+    assert "NoneType" not in plain + other
+
+
 def test_one_tensor_is_the_only_argument(tmp_path: Path) -> None:
     alone, within = (write_task(torch.relu, example, tmp_path) for example in (torch.ones(8, 4), [torch.ones(8, 4)]))
     assert alone == within and list(resolve(str(alone)).public) == [{"n0": 8, "n1": 4}]
@@ -162,7 +202,10 @@ def halved(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("function", [branching, halved])
 def test_control_flow_that_depends_on_values_is_named_and_the_rest_is_the_cause(
-    tmp_path: Path, function: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    function: Callable[..., Any],
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(TaskError) as caught:
         write_task(function, (torch.randn(4, 4),), tmp_path)
@@ -173,7 +216,7 @@ def test_control_flow_that_depends_on_values_is_named_and_the_rest_is_the_cause(
     )
     assert "data-dependent" in str(caught.value.__cause__)
     assert "def forward(" in "".join(caught.value.__cause__.__notes__)
-    assert "def forward(" not in capfd.readouterr().err
+    assert "def forward(" not in capfd.readouterr().err and "Unable to find user code" not in caplog.text
 
 
 EXAMPLE = (torch.randn(128, 64), torch.randn(64), 1e-6)
@@ -207,8 +250,11 @@ def test_without_a_best_it_says_why(toys: Path) -> None:
 
 def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "stop_after", 4)
-    stopped = kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys)
-    assert "interrupted" in stopped.stopped and stopped.stop_reason == "interrupted"
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys)
+    assert str(interrupt.value) == f"go on with: kernelwright.optimize(resume={str(toys / 'rms-1')!r})"
+    stopped = look(toys / "rms-1").stopped
+    assert stopped is not None and stopped.reason == "interrupted"
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     found = kernelwright.optimize(resume="rms-1", runs=toys)
     assert found.stop_reason == "budget"

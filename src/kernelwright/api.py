@@ -25,6 +25,8 @@ from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, car
 from kernelwright.search.state import State
 from kernelwright.search.summary import no_gain, suspects, why_no_best, why_stopped
 from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.faults import shown
 
 if TYPE_CHECKING:
     import torch
@@ -106,6 +108,8 @@ def optimize(
     have sizes around it. The task that was captured lies beside the runs and can be used with every command. With
     `resume` a run goes on, and there is no function to be given.
 
+    Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
+
     `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
     `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
     """
@@ -140,7 +144,10 @@ def optimize(
             )
             folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
     limit = limit_of(folder, budget)
-    return _optimized(carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded), folder)
+    state = carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded)
+    if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
+        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(folder)!r})")
+    return _optimized(state, folder)
 
 
 @contextmanager
@@ -160,7 +167,10 @@ def written_task(
     new = not path.exists()
     path.write_text(text, encoding="utf-8")
     try:
-        resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
+        try:
+            resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
+        except TaskError as error:
+            raise _of_function(error, path, function) from error
         yield path
     except BaseException:
         if new:
@@ -169,6 +179,14 @@ def written_task(
             for folder in made:
                 folder.rmdir()
         raise
+
+
+def _of_function(error: TaskError, path: Path, function: Callable[..., Any]) -> TaskError:
+    """What is wrong with the captured task, said of what it was captured from: the file itself is removed."""
+    name = getattr(function, "__name__", type(function).__name__)
+    code = getattr(function, "__code__", None)
+    where = f"{name} ({shown(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+    return TaskError(re.sub(rf"^{re.escape(shown(str(path)))}(:\d+)?:", lambda _: f"{where}:", str(error)))
 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:

@@ -66,6 +66,20 @@ def test_a_source_that_is_a_directory(tmp_path: Path) -> None:
     assert "directory" in one_line(result)
 
 
+def test_a_source_that_is_no_kernel_by_its_name(tmp_path: Path) -> None:
+    script = tmp_path / "opt.py"
+    script.write_text("import kernelwright\n")
+    result = run("judge", "rmsnorm", str(script))
+    assert result.returncode == 2
+    assert "opt.py: is neither .cpp nor .cu by its name: say with --contract" in one_line(result)
+
+
+def test_cpp_is_not_for_check() -> None:
+    result = run("check", "rmsnorm", str(GOOD))
+    assert result.returncode == 2
+    assert "is C++, and check takes CUDA: use `kernelwright judge`" in one_line(result)
+
+
 def test_an_unknown_contract_and_an_unknown_baseline() -> None:
     for option, word in (("--contract", "cpp"), ("--baseline", "eager")):
         result = run("judge", "rmsnorm", str(GOOD), option, "nonsense")
@@ -89,6 +103,7 @@ def test_a_cuda_candidate_without_a_gpu() -> None:
         result = run("judge", "rmsnorm", *arguments)
         assert result.returncode == 2
         assert "cannot be used: no NVIDIA" in one_line(result)
+        assert "`kernelwright check` needs no GPU" in one_line(result)
 
 
 def test_an_unknown_task_suggests_one() -> None:

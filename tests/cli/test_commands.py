@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kernelwright.cli import doctor_gpu
 from kernelwright.cli.main import COMMANDS, assembled
 
 app = assembled(COMMANDS)
@@ -31,7 +32,20 @@ def test_doctor_for_people() -> None:
     assert "ready to judge" in result.stdout
 
 
-def test_a_check_on_the_emulator_has_no_time(tmp_path: Path) -> None:
+def test_doctor_does_not_call_ok_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_gpu.nvidia, "absence", lambda: "no NVIDIA driver")
+    monkeypatch.setattr(doctor_gpu.nvrtc, "available", lambda: "NVRTC is missing")
+    monkeypatch.setattr(doctor_gpu, "has_toolkit", lambda: False)
+    lines = [line.split() for line in runner.invoke(app, ["doctor"]).stdout.splitlines()]
+    marks = {" ".join(words[1:3]): words[0] for words in lines}
+    assert (marks["GPU no"], marks["NVRTC NVRTC"], marks["CUDA headers"]) == ("-", "-", "-")
+    assert "ok" in marks.values()
+    assert all(found.ok for found in doctor_gpu.examine_gpus()[0])  # nothing that has to be mended
+
+
+@pytest.fixture
+def doubled(tmp_path: Path) -> tuple[Path, Path]:
+    """A task, and a right candidate for it."""
     task = tmp_path / "double.py"
     task.write_text(
         "from kernelwright.tasks import Task, tensor\n\ndef reference(x):\n    return x * 2\n\n"
@@ -43,6 +57,27 @@ def test_a_check_on_the_emulator_has_no_time(tmp_path: Path) -> None:
         "/* plan.py\nimport kw\n\ndef plan(x, out):\n"
         '    return kw.plan(kw.launch("f", 1, x.numel(), x, out))\n*/\n'
     )
+    return task, kernel
+
+
+def test_a_check_says_whether_public_workloads_were_among_them(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
+    whole = runner.invoke(app, ["check", str(task), str(kernel)]).stdout
+    assert "right on 4 workloads; never timed" in whole and "sanitizers" in whole
+    small = runner.invoke(app, ["check", str(task), str(kernel), "--largest", "99"]).stdout
+    assert "right on 3 small workloads, none of them public; never timed" in small
+    assert "too large to emulate: n=50" in small
+
+
+def test_a_check_that_built_nothing_says_nothing_of_sanitizers(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
+    kernel.write_text(kernel.read_text().replace("def plan(x, out)", "def plan(x)"))
+    said = runner.invoke(app, ["check", str(task), str(kernel)]).stdout
+    assert "does not build" in said and "sandbox" in said and "sanitizers" not in said
+
+
+def test_a_check_on_the_emulator_has_no_time(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
     result = runner.invoke(app, ["check", str(task), str(kernel), "--json"])
     (checked,) = json.loads(result.stdout)["results"]
     assert result.exit_code == 0 and checked["outcome"] == "right" and checked["checked_on"] == "emulator"
@@ -103,3 +138,19 @@ def test_a_signal_ends_any_command_in_one_line(command: str, work: str, sent: st
     ended = subprocess.run(call, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (3, "")
     assert ended.stderr.startswith("kernelwright: interrupted; ") and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_a_command_is_imported_is_one_line_too(sent: str) -> None:
+    program = (
+        "import os, signal; signal.signal(signal.SIGINT, signal.SIG_DFL); from kernelwright.cli import main; "
+        f"main.importlib.import_module = lambda _: os.kill(os.getpid(), signal.{sent}); main.main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, "optimize"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert ended.stderr.startswith("kernelwright: interrupted; ") and ended.stderr.count("\n") == 1
+
+
+def test_a_prompt_offers_the_operators_that_it_names() -> None:
+    refused = runner.invoke(app, ["prompt", "softmax", "--operator", "repair"])
+    assert refused.exit_code == 2 and "'mutate', 'crossover', 'fresh'" in refused.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,8 @@ def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: P
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
     assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
     assert "the fastest is 0001" in said and "nothing was left for its final" in said
+    about = look(place / "rmsnorm-1").entries[1].provisional
+    assert f"none; about {about:.2f}× (provisional)" in run("runs", "list")[1]
 
 
 def test_json_has_nothing_else_on_standard_output(place: Path) -> None:
@@ -108,7 +111,10 @@ def test_a_start_is_reported_against(place: Path, tmp_path: Path) -> None:
 def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "stop_after", 12)
     code, said = run("optimize", "rmsnorm", "--budget", "40evals", "--seed", "3")
-    assert code == 3 and f"kernelwright optimize --resume {place / 'rmsnorm-1'}" in said
+    hint = f"kernelwright optimize --resume {place / 'rmsnorm-1'}\n"
+    assert code == 3 and said.endswith(f"interrupted; go on with: {hint}") and said.count("--resume") == 1
+    shown = run("runs", "show", "rmsnorm-1")[1]
+    assert shown.endswith(hint) and shown.count("--resume") == 1
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     code, said = run("optimize", "--resume", "rmsnorm-1")
     assert code == 0 and "the budget is used up" in said
@@ -132,6 +138,14 @@ def test_a_spent_budget_is_said_before_anything_is_opened(place: Path, monkeypat
             opened.setattr(session, "WarmJudge", Judge)
             assert run("optimize", "--resume", name, "--budget", said.split("--budget ")[1])[0] in (0, 1)
         assert look(place / name).spent.evaluations > before.spent.evaluations
+
+
+def test_how_to_resume_can_be_pasted_and_goes_on(place: Path) -> None:
+    runs = place / "with space"
+    said = run("optimize", "rmsnorm", "--budget", "20evals", "--runs", str(runs))[1]
+    hint = next(line.split("kernelwright ")[1] for line in said.splitlines() if line.startswith("  resume"))
+    assert hint == f"optimize --resume '{runs / 'rmsnorm-1'}' --budget 40evals"
+    assert run(*shlex.split(hint))[0] == 0 and look(runs / "rmsnorm-1").spent.evaluations > 20
 
 
 def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path, tmp_path: Path) -> None:

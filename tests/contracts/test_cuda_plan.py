@@ -155,3 +155,13 @@ def test_a_plan_without_a_function_is_said_so() -> None:
     assert isinstance(failure, GpuBuildFailure) and "no function plan" in failure.lines[-1]
     failure = evaluated("def plan(:\n")
     assert isinstance(failure, GpuBuildFailure) and "SyntaxError" in failure.lines[-1]
+
+
+def test_a_plan_with_other_parameters_is_told_those_of_the_task() -> None:
+    failure = evaluated("def plan(x, out):\n    return 1\n")
+    assert isinstance(failure, GpuBuildFailure)
+    assert failure.lines[-1].endswith(
+        "takes 2 positional arguments but 3 were given: it is called as plan(x, factor, out)"
+    )
+    failure = evaluated("def plan(x, factor, out):\n    return len(3)\n")
+    assert isinstance(failure, GpuBuildFailure) and "called as" not in failure.lines[-1]

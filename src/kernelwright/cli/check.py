@@ -12,11 +12,13 @@ from rich.markup import escape
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import MAX_LINES
+from kernelwright.contracts import SUFFIXES, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.tunables import render
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
-from kernelwright.judge.words import SENTENCES, evidence_lines
+from kernelwright.judge.verdict import Stage
+from kernelwright.judge.words import SENTENCES, counted, evidence_lines
 
 COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome.unchecked: "yellow"}
 
@@ -33,7 +35,7 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
-    candidates = [render(read_cuda_candidate(path)) for path in sources]
+    candidates = [render(_read(path)) for path in sources]
     results = []
     with Checker(most_elements=largest) as checker, Progress(quiet=json) as progress:
         progress.start(task)
@@ -50,13 +52,21 @@ def check(
     raise typer.Exit(_exit_code(results))
 
 
+def _read(path: Path) -> Candidate:
+    if SUFFIXES.get(path.suffix) == "cpp" and path.is_file():
+        raise CandidateError(f"{path}: is C++, and check takes CUDA: use `kernelwright judge`")
+    return read_cuda_candidate(path)
+
+
 def _show(out: Console, result: Check) -> None:
     head = f"[bold {COLOURS[result.outcome]}]{result.outcome.upper()}[/]  {escape(result.name)}"
     out.print(f"{head}  [dim]{result.candidate}[/]\n  {escape(_sentence(result))}")
     if result.evidence is not None:
         for line in evidence_lines(result.evidence)[:MAX_LINES]:
             out.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
-    remarks = [f"as for {result.target}", f"sandbox {result.sandbox}", f"sanitizers {result.sanitizers}"]
+    remarks = [f"as for {result.target}", f"sandbox {result.sandbox}"]
+    if _was_called(result):
+        remarks.append(f"sanitizers {result.sanitizers}")
     if result.too_large:
         remarks.append(f"too large to emulate: {', '.join(result.too_large)}")
     out.print(f"  [dim]{escape('; '.join(remarks))}[/]\n")
@@ -68,8 +78,13 @@ def _sentence(result: Check) -> str:
     if result.outcome is CheckOutcome.faulty:
         assert result.reason is not None
         return f"on an emulator {SENTENCES[result.reason]}"
-    count = len(result.workloads)
-    return f"checked on an emulator: right on {count} workload{'s' if count != 1 else ''}; never timed"
+    public = any(one.public for one in result.workloads)
+    count = counted(len(result.workloads), "workload" if public else "small workload")
+    return f"checked on an emulator: right on {count}{'' if public else ', none of them public'}; never timed"
+
+
+def _was_called(result: Check) -> bool:
+    return bool(result.workloads) or (result.reason is not None and result.stage is not Stage.build)
 
 
 def _exit_code(results: list[Check]) -> int:

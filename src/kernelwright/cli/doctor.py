@@ -49,7 +49,7 @@ def doctor(
         sandbox.Level | None, typer.Option(help="Fail where the sandbox is weaker than this.")
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in about a minute.")
+        bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in under a minute.")
     ] = False,
 ) -> None:
     """Look at hardware, toolchains, sandbox and arena, and say what is missing. Exit code 1: the self-test failed."""
@@ -172,12 +172,17 @@ def _arena(level: str) -> Finding:
     return Finding(what="arena", found=level, ok=ok, fix="" if ok else "write seals need Linux 5.1 or newer")
 
 
+def _mark(finding: Finding) -> str:
+    if finding.absent:
+        return "[dim]-[/]      "
+    return "[green]ok[/]     " if finding.ok else "[yellow]missing[/]"
+
+
 def _show(report: DoctorReport) -> None:
     out = console()
     out.print(f"[bold]kernelwright {report.version}[/]")
     for finding in report.findings:
-        mark = "[green]ok[/]     " if finding.ok else "[yellow]missing[/]"
-        out.print(f"  {mark} {finding.what:<17} {escape(finding.found)}", soft_wrap=True)
+        out.print(f"  {_mark(finding)} {finding.what:<17} {escape(finding.found)}", soft_wrap=True)
         if finding.fix and not finding.ok:
             out.print(f"          {'':<17} [dim]{escape(finding.fix)}[/]", soft_wrap=True)
     where = "the CPU and the GPU" if report.can_judge_gpu else "the CPU"

@@ -26,7 +26,7 @@ def examine_gpus() -> tuple[list[Finding], bool]:
     missing = nvidia.absence()
     if missing:
         found = f"{missing}; cpp candidates are judged on the CPU, cuda candidates are not judged here"
-        return [Finding(what="GPU", found=found, ok=True), *_building(needed=False)], False
+        return [Finding(what="GPU", found=found, ok=True, absent=True), *_building(needed=False)], False
     try:
         gpus = [nvidia.probe(index) for index in range(nvidia.count())]
     except CannotDecide as error:
@@ -85,13 +85,18 @@ def _building(*, needed: bool) -> list[Finding]:
     missing = nvrtc.available()
     version = "" if missing else ".".join(map(str, nvrtc.version()))
     compiler = Finding(
-        what="NVRTC", found=missing or version, ok=not (missing and needed), fix=INSTALL if missing else ""
+        what="NVRTC",
+        found=missing or version,
+        ok=not (missing and needed),
+        fix=INSTALL if missing else "",
+        absent=bool(missing) and not needed,
     )
     headers = Finding(
         what="CUDA headers",
         found=str(include_directories()[0]) if has_toolkit() else "missing: kernels cannot include cuda_fp16.h",
         ok=has_toolkit() or not needed,
         fix="" if has_toolkit() else TOOLKIT,
+        absent=not has_toolkit() and not needed,
     )
     return [compiler, headers]
 

@@ -72,7 +72,7 @@ def judge(
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
     candidates = [render(read_source(path, contract)) for path in sources]
     where = _device(candidates, device)
-    require(where, at_a_glance=not own_oracle)
+    _require(where, at_a_glance=not own_oracle)
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(
@@ -135,6 +135,13 @@ def _device(candidates: list[Candidate], asked: str | None) -> Device:
     if device.kind != kind:
         raise KernelwrightError(f"{candidate.name}: a {candidate.contract} candidate runs on {kind}, not on {device}")
     return device
+
+
+def _require(device: Device, *, at_a_glance: bool) -> None:
+    try:
+        require(device, at_a_glance=at_a_glance)
+    except KernelwrightError as error:
+        raise type(error)(f"{error}; `kernelwright check` needs no GPU to say whether a candidate is right") from error
 
 
 def _exit_code(verdicts: list[Verdict]) -> int:

@@ -23,6 +23,7 @@ COMMANDS = (
     *("optimize", "runs", "judge", "check", "replay", "tasks"),
     *("contract", "prompt", "calibrate", "oracle", "doctor"),
 )
+INTERRUPTED = "interrupted; nothing of this command is left running, and finished builds stay cached"
 
 
 class Stoppable(TyperGroup):
@@ -32,8 +33,7 @@ class Stoppable(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            why = "interrupted; nothing of this command is left running, and finished builds stay cached"
-            raise CannotDecide(why) from None
+            raise CannotDecide(INTERRUPTED) from None
 
 
 def assembled(names: Iterable[str]) -> typer.Typer:
@@ -91,6 +91,9 @@ def main() -> None:
     except KernelwrightError as error:
         complain(str(error))
         raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:  # while the command was imported
+        complain(INTERRUPTED)
+        raise SystemExit(CannotDecide.exit_code) from None
     except BrokenPipeError:  # the reader of a pipe went away
         sys.stderr.close()
         raise SystemExit(3) from None

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from kernelwright.cli.output import complain, console, print_json
-from kernelwright.cli.search_report import report, show
+from kernelwright.cli.search_report import how_to_resume, report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import baseline_names
@@ -138,11 +138,12 @@ def _option(name: str) -> str:
 
 
 def _end(state: State, folder: Path, *, json: bool) -> None:
+    interrupted = state.stopped is not None and state.stopped.reason is StopReason.interrupted
     if json:
         print_json(report(state, folder, "optimize"))
     else:
-        show(console(), state, folder)
-    if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
-        complain(f"interrupted; go on with: kernelwright optimize --resume {folder}")
+        show(console(), state, folder, resume=not interrupted)
+    if interrupted:
+        complain(f"interrupted; go on with: {how_to_resume(state, folder)}")
         raise typer.Exit(3)
     raise typer.Exit(0 if state.best is not None else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,14 @@ ABOUT_A_FAILURE = (Stage.repair, Stage.diagnose_error)
 NAME_A_FAILURE = "name a candidate that was rejected, with --run and --number"
 
 
+class Evolving(StrEnum):
+    """The operators that a model evolves kernels by; repair is a stage of its own, and a sample a translation."""
+
+    mutate = Operator.mutate.value
+    crossover = Operator.crossover.value
+    fresh = Operator.fresh.value
+
+
 class PromptReport(BaseModel):
     schema_version: int = SCHEMA_VERSION
     command: str = "prompt"
@@ -52,7 +61,7 @@ def prompt(
     source: Annotated[Path | None, typer.Option(help="The kernel that it is about, where there is no run.")] = None,
     contract: Annotated[str | None, typer.Option(help="The form that candidates take: cpp, cuda.")] = None,
     device: Annotated[str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N.")] = None,
-    operator: Annotated[Operator, typer.Option(help="For evolve: mutate, crossover or fresh.")] = Operator.mutate,
+    operator: Annotated[Evolving, typer.Option(help="For evolve: mutate, crossover or fresh.")] = Evolving.mutate,
     seed: Annotated[int, typer.Option(min=0, help="Chooses hint and form of the answer.")] = 0,
     runs: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
@@ -71,7 +80,7 @@ def prompt(
     told = shown_task(resolved, form, resolved.name)
     bounds = state.run.bounds if state is not None else {}
     ground = Ground(form, told, shown_device(device_named(str(where)), resolved.dtypes[0]), bounds)
-    view = _view(ground, stage, state, number, source, operator, seed)
+    view = _view(ground, stage, state, number, source, Operator(operator), seed)
     made = render(view)
     if json:
         print_json(PromptReport(stage=stage.value, sha256=made.sha256, system=made.system, user=made.user))

@@ -24,13 +24,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md
 
 
 class ListedRun(BaseModel):
-    """`fault` says why a run cannot be read; the rest is null then."""
+    """`fault` says why a run cannot be read; the rest is null then. `provisional` is the fastest's, and no claim."""
 
     run: str
     task: str | None = None
     standing: str | None = None
     evaluations: int | None = None
     score: float | None = None
+    provisional: float | None = None
     fault: str | None = None
 
 
@@ -54,9 +55,9 @@ def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
     for title in ("run", "task", "standing", "evaluations", "best"):
         table.add_column(title)
     for one in found:
-        best = f"{one.score:.2f}×" if one.score is not None else ""
         count = "" if one.evaluations is None else str(one.evaluations)
-        table.add_row(escape(one.run), escape(one.task or ""), escape(one.fault or one.standing or ""), count, best)
+        standing = one.fault or one.standing or ""
+        table.add_row(escape(one.run), escape(one.task or ""), escape(standing), count, _best(one))
     console().print(table)
 
 
@@ -75,18 +76,26 @@ def show_run(
         show(console(), state, folder)
 
 
+def _best(one: ListedRun) -> str:
+    if one.score is not None:
+        return f"{one.score:.2f}×"
+    return "" if one.provisional is None else f"none; about {one.provisional:.2f}× (provisional)"
+
+
 def _listed(path: Path) -> ListedRun:
     try:
         state = look(path)
     except JournalError as error:
         return ListedRun(run=str(path), fault=str(error))
     best = state.entries[state.best] if state.best is not None else None
+    leader = state.entries[state.leader] if state.leader is not None else None
     return ListedRun(
         run=str(path),
         task=state.run.task_name,
         standing=_standing(state, path),
         evaluations=state.spent.evaluations,
         score=best.score if best is not None else None,
+        provisional=leader.provisional if leader is not None else None,
     )
 
 

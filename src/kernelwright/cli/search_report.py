@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Literal
 
@@ -12,10 +13,12 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import counted, duration
+from kernelwright.search.actions import StopReason
 from kernelwright.search.calls import Fared, fared
 from kernelwright.search.directory import BEST
 from kernelwright.search.journal import read
 from kernelwright.search.proof import proof_of
+from kernelwright.search.session import larger_budget
 from kernelwright.search.state import State
 from kernelwright.search.summary import (
     gain_over_start,
@@ -121,7 +124,7 @@ def _best(state: State) -> BestReport | None:
     )
 
 
-def show(out: Console, state: State, folder: Path) -> None:
+def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> None:
     found = report(state, folder, "runs show")
     out.print(f"[bold]{escape(found.task)}[/]  {escape(why_stopped(state))}", soft_wrap=True)
     out.print(
@@ -144,7 +147,16 @@ def show(out: Console, state: State, folder: Path) -> None:
     else:
         _show_best(out, found.best, folder)
     out.print(f"  [dim]files[/]    {escape(str(folder))}", soft_wrap=True)
-    out.print(f"  [dim]resume[/]   kernelwright optimize --resume {escape(str(folder))} --budget …", soft_wrap=True)
+    if resume:
+        out.print(f"  [dim]resume[/]   {escape(how_to_resume(state, folder))}", soft_wrap=True)
+
+
+def how_to_resume(state: State, folder: Path) -> str:
+    """The command as it can be pasted. A run whose budget is used up needs a larger one, or it would do nothing."""
+    command = f"kernelwright optimize --resume {shlex.quote(str(folder))}"
+    if state.stopped is None or state.stopped.reason is not StopReason.budget:
+        return command
+    return f"{command} --budget {larger_budget(folder)}"
 
 
 def _show_best(out: Console, best: BestReport, folder: Path) -> None:

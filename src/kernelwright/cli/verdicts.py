@@ -13,6 +13,7 @@ from kernelwright.judge.verdict import (
     IntervalValue,
     Outcome,
     SpeedStatus,
+    Stage,
     Verdict,
     WorkloadResult,
 )
@@ -84,12 +85,11 @@ def _claim(result: WorkloadResult, speedup: IntervalValue, baseline: str) -> str
 def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     results = verdict.workloads
     conditions = verdict.conditions
-    remarks = [
-        f"sandbox {conditions.sandbox}",
-        f"arena {conditions.arena}",
-        f"sanitizers {conditions.safety}",
-    ]
-    if conditions.runner:
+    remarks = [f"sandbox {conditions.sandbox}"]
+    called = verdict.stage is not Stage.build
+    if called:
+        remarks += [f"arena {conditions.arena}", f"sanitizers {conditions.safety}"]
+    if called and conditions.runner:
         remarks.append(f"launcher {conditions.runner}")
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")

@@ -11,7 +11,7 @@ from kernelwright.contracts.model import BuildPlan, Contract, HostContract
 
 HOST_CONTRACTS: dict[str, HostContract] = {contract.name: contract for contract in (cpp.CPP,)}
 CONTRACTS: dict[str, Contract] = {**HOST_CONTRACTS, cuda.CUDA.name: cuda.CUDA}
-SUFFIXES = {".cu": cuda.CUDA.name}
+SUFFIXES = {".cu": cuda.CUDA.name, **dict.fromkeys((".cpp", ".cc", ".cxx", ".c++", ".C"), cpp.CPP.name)}
 
 
 def contract_named(name: str) -> Contract:
@@ -24,16 +24,22 @@ def contract_named(name: str) -> Contract:
 
 def read_source(path: Path, contract: str | None = None) -> Candidate:
     """A candidate of the contract or, if none is named, of the one that its form shows: a `.cu` file, or a directory
-    with kernel.cu and plan.py, is `cuda`; any other file is `cpp`."""
-    if contract is None:
-        of_two_files = (path / KERNEL_NAME).is_file()
-        contract = cuda.CUDA.name if of_two_files else SUFFIXES.get(path.suffix, cpp.CPP.name)
-    return contract_named(contract).read(path)
+    with kernel.cu and plan.py, is `cuda`; a `.cpp` file is `cpp`."""
+    return contract_named(contract or _form(path)).read(path)
+
+
+def _form(path: Path) -> str:
+    if (path / KERNEL_NAME).is_file():
+        return cuda.CUDA.name
+    if path.suffix not in SUFFIXES and path.is_file():
+        raise CandidateError(f"{path}: is neither .cpp nor .cu by its name: say with --contract what it is")
+    return SUFFIXES.get(path.suffix, cpp.CPP.name)
 
 
 __all__ = [
     "CONTRACTS",
     "HOST_CONTRACTS",
+    "SUFFIXES",
     "BuildPlan",
     "Candidate",
     "CandidateError",

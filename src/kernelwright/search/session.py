@@ -105,10 +105,21 @@ def _nothing_fits(state: State, limit: str) -> bool:
     return any(isinstance(action, Stop) and action.reason is StopReason.budget for action in actions)
 
 
-def _spent(state: State, folder: Path, limit: Budget) -> KernelwrightError:
+def larger_budget(folder: Path) -> Budget:
+    """One with which a run that stopped on its budget goes on."""
+    state = look(folder)
+    return _larger(state, state.budget)
+
+
+def _larger(state: State, limit: Budget) -> Budget:
     more = limit.more(state.spent)
     while _nothing_fits(state, str(more)):
         more = more.more(Spent(more.evaluations or 0, more.wall or 0.0, more.device or 0.0, more.usd or 0.0))
+    return more
+
+
+def _spent(state: State, folder: Path, limit: Budget) -> KernelwrightError:
+    more = _larger(state, limit)
     said = f"{folder}: its budget {limit} is spent ({limit.gone(state.spent)}), and it counts from the run's beginning"
     return KernelwrightError(f"{said}; go on with more, such as --budget {more}")
 

@@ -6,13 +6,15 @@ what it computes, parameters become inputs, and every size that may vary becomes
 
 from __future__ import annotations
 
+import inspect
 import io
+import logging
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stderr
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +30,7 @@ KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""
 
-import torch
-from math import inf, nan
-from torch import device
-from kernelwright.tasks import Task, integers, tensor, uniform
-
-NoneType = type(None)
+{imports}
 
 
 def reference({arguments}):
@@ -51,6 +48,8 @@ task = Task(
     dtypes=({dtype!r},),
 )
 '''
+NONE_TYPE = "\n\nNoneType = type(None)"
+UNFOUND = "Unable to find user code"  # what torch logs where it looks for a line to advise on
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,7 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
             raise TaskError(f"an example input is a {type(value).__name__}: give tensors and numbers")
     if not tensors:
         raise TaskError("no example input is a tensor: give at least one")
+    _refuse_misfit(function, example)
     exported = _export(function, example, tensors)
     plain = _quietly(exported.run_decompositions, {})
     _refuse_types(exported)
@@ -90,6 +90,21 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
     return _text(exported, tensors, doc or f"{_name(function)}, captured by torch.export.")
+
+
+def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
+    """Before torch.export, which would say it in many words and of a line of its own."""
+    import torch
+
+    try:
+        signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+    except (TypeError, ValueError):  # it is not written in Python
+        return
+    try:
+        signature.bind(*example)
+    except TypeError as error:
+        call = f"{_name(function)}({', '.join(signature.parameters)})"
+        raise TaskError(f"the example inputs are not the arguments of {call}: {error}") from error
 
 
 def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple[torch.Tensor, ...]) -> Any:
@@ -109,7 +124,7 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
     varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
     said = io.StringIO()
     try:
-        with redirect_stderr(said):  # it prints the graph of what it could not finish
+        with redirect_stderr(said), _without_advice():  # it prints the graph of what it could not finish
             exported = _quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(varying,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
         if said.getvalue():
@@ -119,6 +134,20 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
         ) from error
     sys.stderr.write(said.getvalue())
     return exported
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    log.addFilter(_is_wanted)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_wanted)
+
+
+def _is_wanted(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(UNFOUND)
 
 
 def _quietly(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -166,16 +195,32 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
     body = [line for line in lines if line.strip() and not line.lstrip().startswith("return ")]
     floats = [argument.dtype for argument in arguments if argument.dtype in FLOATS]
     main = floats[0] if floats else "float32"
+    computed = "\n".join([*body, last])
+    declared = "\n".join(f"        {_declared(argument, main)}," for argument in arguments)
     return HEAD.format(
         doc=doc.replace("\\", " ").replace('"', "'"),
+        imports=_imports(computed, declared),
         arguments=", ".join(argument.name for argument in arguments),
-        body="\n".join([*body, last]),
-        inputs="\n".join(f"        {_declared(argument, main)}," for argument in arguments),
+        body=computed,
+        inputs=declared,
         public=repr(sizes.values),
         hidden=repr(sizes.ranges(exported.range_constraints, _reach(tensors))),
         outputs=repr(results),
         dtype=main,
     )
+
+
+def _imports(body: str, inputs: str) -> str:
+    """What the text uses, and nothing else: a person will read it, and may go on from it."""
+    words = set(re.findall(r"\w+", body))
+    declared = set(re.findall(r"\w+", inputs))
+    numbers = sorted((words | declared) & {"inf", "nan"})
+    ours = ["Task", *sorted(declared & {"integers", "tensor", "uniform"})]
+    lines = ["import torch"] if "torch" in words else []
+    lines += [f"from math import {', '.join(numbers)}"] if numbers else []
+    lines += ["from torch import device"] if "device" in words else []
+    lines += [f"from kernelwright.tasks import {', '.join(ours)}"]
+    return "\n".join(lines) + (NONE_TYPE if "NoneType" in words else "")
 
 
 class _Sizes:

@@ -135,7 +135,8 @@ class CudaContract:
             "harmless. Anything further ends the launcher.",
             "Beside the public workloads, any sizes within the task's ranges may be asked for; which ones is not told.",
             "Headers: cuda_fp16.h, cuda_bf16.h, cuda_fp8.h, mma.h, cooperative_groups.h, cuda.h (for CUtensorMap), "
-            "and cub, libcu++ and CUTLASS where installed. No relocatable device code, no device runtime.",
+            "and cub, libcu++ and CUTLASS where installed. INFINITY, FLT_MAX and INT_MAX need math.h, float.h and "
+            "limits.h. No relocatable device code, no device runtime.",
         )
 
     def read(self, path: Path) -> Candidate:

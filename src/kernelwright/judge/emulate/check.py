@@ -17,6 +17,7 @@ from kernelwright.contracts.cuda.target import HOPPER, Target
 from kernelwright.devices import lock
 from kernelwright.judge import sandbox
 from kernelwright.judge.build import BuildFailure, Built, build_as
+from kernelwright.judge.emulate.headers import needed_headers
 from kernelwright.judge.emulate.model import Check, CheckedWorkload, CheckOutcome
 from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source, without_comments
 from kernelwright.judge.emulate.translate import build_plan, translate
@@ -108,15 +109,12 @@ class _Checking:
             built = self._build(sources, plan, one)
             if isinstance(built, BuildFailure):
                 reason = Reason.build_took_too_long if built.timed_out else Reason.does_not_build
-                return Fault(Stage.build, reason, BuildEvidence(lines=built.lines))
+                return Fault(Stage.build, reason, BuildEvidence(lines=(*needed_headers(built.lines), *built.lines)))
             progress(f"checking {one.workload.label}")
             fault = self._calls(built, one)
             if fault is not None:
                 return fault
-            workload = one.workload
-            self.done.append(
-                CheckedWorkload(label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS)
-            )
+            self.done.append(self._checked(one))
         return None
 
     def _workloads(self) -> tuple[Posed, ...]:
@@ -127,6 +125,12 @@ class _Checking:
         if not fit:
             raise NotEmulatedError(f"{self.task.name}: every workload is too large for the emulator")
         return fit
+
+    def _checked(self, posed: Posed) -> CheckedWorkload:
+        workload, public = posed.workload, posed in self.task.public
+        return CheckedWorkload(
+            label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS, public=public
+        )
 
     def _build(self, sources: Sources, plan: Plan, posed: Posed) -> Built | BuildFailure:
         made = translate(sources.kernel, plan, posed.signature, self.target)

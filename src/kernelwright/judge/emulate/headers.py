@@ -7,6 +7,7 @@ a constant is known here where NVRTC knows it: nowhere without its header.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +28,7 @@ BRINGS = {
 }
 # What the compiler of the host has built in, and NVRTC has not.
 _BUILT_IN = tuple(f"__{kind}_{what}__" for kind in ("FLT", "DBL") for what in ("MAX", "MIN", "EPSILON", "DENORM_MIN"))
+_UNKNOWN = re.compile(r"(?:error: |undeclared identifier )['‘](\w+)['’]")  # noqa: RUF001 - as GCC and Clang write it
 _DEFINITION = re.compile(r"^#define (\w+) .*$", re.MULTILINE)
 
 
@@ -48,6 +50,13 @@ def constants() -> tuple[tuple[str, str], ...]:
 def taken_back() -> str:
     names = {name for file in _FILES for name in _DEFINITION.findall(_definitions(file))}
     return "".join(f"#undef {name}\n" for name in (*sorted(names), *_BUILT_IN))
+
+
+def needed_headers(lines: Iterable[str]) -> tuple[str, ...]:
+    """For whoever reads why it does not build: the header of each constant that the compiler does not know."""
+    unknown = dict.fromkeys(name for line in lines for name in _UNKNOWN.findall(line))
+    homes = {name: file for file in _FILES for name in _DEFINITION.findall(_definitions(file))}
+    return tuple(f"{name} needs #include <{homes[name]}>" for name in unknown if name in homes)
 
 
 def _name(header: str) -> str:

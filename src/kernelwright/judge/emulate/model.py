@@ -23,6 +23,7 @@ class CheckedWorkload(Value):
     sizes: dict[str, int]
     dtype: str
     trials: int
+    public: bool
 
 
 class Check(Value):

@@ -45,8 +45,19 @@ def evaluate(folder: Path, request: dict[str, Any]) -> list[dict[str, Any]]:
     plans = []
     for arguments in request["workloads"]:
         kw.made.clear()
-        plans.append(as_plan(kw, scope["plan"](*(stand_in(kw, raw) for raw in arguments))))
+        plans.append(as_plan(kw, called(scope["plan"], kw, arguments)))
     return plans
+
+
+def called(plan: Any, kw: Any, arguments: list[dict[str, Any]]) -> Any:
+    given = [stand_in(kw, raw) for raw in arguments]
+    try:
+        return plan(*given)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # raised inside of the plan
+            raise
+        expected = ", ".join(raw["name"] for raw in arguments)
+        raise TypeError(f"{error}: it is called as plan({expected})") from error
 
 
 def main() -> int:

@@ -1,0 +1,26 @@
+"""A verdict as a person reads it: nothing is said of what was not reached."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+from tests.search import toy
+
+from kernelwright.cli.verdicts import show
+from kernelwright.judge.verdict import Outcome, Reason, Stage, Verdict
+
+
+def shown(verdict: Verdict) -> str:
+    out = io.StringIO()
+    show(Console(file=out, width=200), verdict)
+    return out.getvalue()
+
+
+def test_what_does_not_build_was_not_seen_by_sanitizers() -> None:
+    accepted = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    assert "sandbox" in shown(accepted) and "arena" in shown(accepted) and "sanitizers" in shown(accepted)
+    fault = {"verdict": Outcome.rejected, "stage": Stage.build, "reason": Reason.does_not_build, "workloads": ()}
+    said = shown(accepted.model_copy(update=fault))
+    assert "it does not build" in said and "sandbox" in said
+    assert "arena" not in said and "sanitizers" not in said
