@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.devices.names import Device
 from kernelwright.judge.oracle.bench import Bench
+from kernelwright.judge.oracle.place import CpuPlace
 from kernelwright.judge.oracle.pool import Pool
+from kernelwright.judge.oracle.server import Oracle
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.resolve import resolve
@@ -80,3 +83,21 @@ def test_a_blank_arena_holds_nothing_of_a_trial(pool: Pool) -> None:
     bench.blank()
     assert bool(bench._views["x"].isnan().all())
     bench.close()
+
+
+def test_memory_is_given_back_when_values_were_drawn_and_not_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task_of(tmp_path, 8000)
+    task = str(tmp_path / "double8000.py")
+    oracle = Oracle(b"k" * 32, 1, "session", Device("cpu"))
+    tidied: list[bool] = []
+    monkeypatch.setattr(CpuPlace, "tidy", lambda self: tidied.append(True))
+    (workload,) = [entry["workload"] for entry in oracle.open(task)["workloads"]]
+    oracle.arena(task, workload)
+    for runner, more in (("a", 3), ("b", 0)):
+        oracle.begin(task, workload, runner, [])
+        tidied.clear()
+        for _ in range(3):
+            oracle.load()
+        assert len(tidied) == more
