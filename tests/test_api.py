@@ -75,6 +75,15 @@ def test_a_modules_parameters_become_inputs_within_their_range(tmp_path: Path) -
         torch.testing.assert_close(got, wanted)
 
 
+def test_keys_and_values_have_one_length(tmp_path: Path) -> None:
+    """torch does not mind if they have not, and reads beyond the shorter ones."""
+    given = (torch.randn(2, 3, 8, 16), torch.randn(2, 3, 9, 16), torch.randn(2, 3, 9, 16))
+    task = resolve(
+        str(write_task(lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v), given, tmp_path))
+    )
+    assert list(task.public) == [{"n0": 2, "n1": 3, "n2": 8, "n3": 16, "n4": 9}]
+
+
 def test_a_backward_is_derived_from_it(tmp_path: Path) -> None:
     path = write_task(rms, (torch.randn(128, 64), torch.randn(64), 1e-6), tmp_path)
     assert resolve(f"{path}:backward").direction == "backward"

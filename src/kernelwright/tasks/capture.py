@@ -186,7 +186,7 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
     unknown = set(code.globals) - KNOWN_NAMES
     if unknown or "self." in code.src:
         raise TaskError("it has control flow or calls that only its own process knows: write a task file")
-    sizes = _Sizes()
+    sizes = _Sizes(_meant_equal(exported))
     arguments = _arguments(exported, tensors, sizes)
     if not sizes.values:
         raise TaskError("all sizes are fixed by its code, so that nothing can be hidden: write a task file")
@@ -223,17 +223,28 @@ def _imports(body: str, inputs: str) -> str:
     return "\n".join(lines) + (NONE_TYPE if "NoneType" in words else "")
 
 
-class _Sizes:
-    """Names for the sizes that may vary, with the example's values."""
+def _meant_equal(exported: Any) -> dict[str, str]:
+    """torch takes keys and values of different lengths, and reads beyond the shorter ones."""
+    found = {}
+    for node in exported.graph.nodes:
+        if "scaled_dot_product_attention" in str(node.target) and len(node.args) > 2:
+            keys, values = (str(given.meta["val"].shape[-2]) for given in node.args[1:3])
+            found |= {values: keys} if keys != values else {}
+    return found
 
-    def __init__(self) -> None:
+
+class _Sizes:
+    """Names for the sizes that may vary, with the example's values; `equal` gives symbols that others stand for."""
+
+    def __init__(self, equal: dict[str, str]) -> None:
         self.values: dict[str, int] = {}
+        self._equal = equal
         self._names: dict[str, str] = {}
 
     def dim(self, size: Any, value: int) -> int | str:
         if isinstance(size, int):
             return size
-        symbol = str(size)
+        symbol = self._equal.get(str(size), str(size))
         if symbol.isdigit():
             return int(symbol)
         if not symbol.isidentifier():
