@@ -92,7 +92,7 @@ def _run(folder: Path, log: warden.Log, product: int) -> warden.Reply:
     prefix = Path(sys.base_prefix).resolve()
     return warden.run(
         [python, "-I", "-S", "-B", f"{source}/evaluate.py", f"{source}/request.json", output],
-        [*sandbox.builder_options(folder, MOST_BYTES, ADDRESS_SPACE), "--read-only", str(prefix)],
+        [*sandbox.plan_options(folder, MOST_BYTES, ADDRESS_SPACE), "--read-only", str(prefix)],
         sandbox.clean_environment(),
         SECONDS,
         log,
