@@ -117,7 +117,7 @@ def _lay_out(folder: Path, plan: BuildPlan) -> None:
     folder.chmod(0o755)  # the compiler runs as another user
     for file, text in plan.files:
         path = folder / file
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o644)
     if not sandbox.capabilities().namespaces:
         scratch = folder / "scratch"

@@ -68,8 +68,8 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:
-    headers = tuple((path.name, path.read_text()) for path in sorted(HEADERS.glob("*.h")))
-    abi = ("abi.h", (CPP_HEADERS / "abi.h").read_text())
+    headers = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
+    abi = ("abi.h", (CPP_HEADERS / "abi.h").read_text(encoding="utf-8"))
     files = ((KERNEL_NAME, source), ("glue.cpp", glue), abi, *headers, *constants())
     arguments = (
         *(

@@ -72,12 +72,12 @@ def _lay_out(folder: Path, plan: str, signatures: tuple[Signature, ...], target:
     files = {
         "plan.py": plan,
         "request.json": json.dumps({"device": asdict(target), "workloads": workloads}),
-        **{name: (CONFINED / name).read_text() for name in ("kw.py", "evaluate.py")},
+        **{name: (CONFINED / name).read_text(encoding="utf-8") for name in ("kw.py", "evaluate.py")},
     }
     folder.chmod(0o755)  # it is read by another user
     for name, text in files.items():
         path = folder / name
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o644)
     if not sandbox.capabilities().namespaces:
         scratch = folder / "scratch"
