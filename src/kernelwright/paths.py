@@ -29,6 +29,17 @@ def state_dir(*parts: str) -> Path:
     return path
 
 
+def printable(name: str) -> str:
+    """A file's name as text for people and for JSON: bytes that are no UTF-8, and control characters, are spelt out."""
+    return "".join(letter if letter.isprintable() else _spelt(letter) for letter in name)
+
+
+def _spelt(letter: str) -> str:
+    """Python has a byte that is no text as a surrogate, 0xdc00 above it."""
+    byte = ord(letter) - 0xDC00
+    return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else letter.encode("unicode_escape").decode("ascii")
+
+
 def write_whole(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Writes a file so that a reader, or a crash, sees all of it or none of it."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-")

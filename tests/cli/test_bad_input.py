@@ -54,6 +54,13 @@ def task_file(tmp_path: Path):  # type: ignore[no-untyped-def]
     return write
 
 
+def test_a_task_whose_name_would_write_to_the_terminal() -> None:
+    result = run("judge", "./\x1b[31mred\nlines.py", str(GOOD), KERNELWRIGHT_OWN_ORACLE="1")
+    assert result.returncode == 2
+    assert "cannot be printed: rename the file" in one_line(result)
+    assert "\x1b" not in result.stderr
+
+
 def test_a_missing_source() -> None:
     result = run("judge", "rmsnorm", "nowhere.cpp")
     assert result.returncode == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,33 @@ def test_a_source_shows_its_contract(tmp_path: Path) -> None:
         read_source(host, "cuda")
     with pytest.raises(CandidateError, match="unknown contract"):
         read_source(host, "fortran")
+
+
+ODD_NAMES = [
+    (b"b\xff", r"b\xff"),
+    (b"\x1b[31mred", r"\x1b[31mred"),
+    (b"two\nlines", r"two\nlines"),
+    ("tâche ✓".encode(), "tâche ✓"),
+]
+
+
+@pytest.mark.parametrize(("raw", "shown"), ODD_NAMES)
+@pytest.mark.parametrize(("suffix", "source"), [(b".cpp", "void kernel() {}"), (b".cu", "/* plan.py\npass\n*/")])
+def test_a_candidates_name_can_be_printed_whatever_its_file_is_called(
+    tmp_path: Path, raw: bytes, shown: str, suffix: bytes, source: str
+) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + raw + suffix))
+    path.write_text(source)
+    name = read_source(path).name
+    assert name == shown + suffix.decode()
+    assert json.dumps(name, ensure_ascii=False).encode("utf-8") and name.isprintable()
+
+
+def test_a_directorys_name_can_be_printed_and_so_can_what_is_wrong_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / "two\nlines"
+    folder.mkdir()
+    (folder / "plan.py").write_text("pass")
+    with pytest.raises(CandidateError, match=r"two\\nlines/kernel.cu: no such file"):
+        read_source(folder, "cuda")
+    (folder / "kernel.cu").write_text("__global__ void f() {}")
+    assert read_source(folder).name == r"two\nlines"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -70,3 +73,25 @@ def test_an_endless_compilation_is_ended(monkeypatch: pytest.MonkeyPatch) -> Non
     result = build(Candidate("cpp", source), EMPTY)
     assert isinstance(result, BuildFailure)
     assert time.monotonic() - begin < 20
+
+
+BUILD = """
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.target import HOPPER
+from kernelwright.judge.build import Built, build
+from kernelwright.judge.gpu.evaluate import evaluate_plans
+from kernelwright.tasks.model import Signature
+
+made = build(Candidate("cpp", "void kernel() {}  // \\u00e9 \\u2192"), Signature(()))
+assert isinstance(made, Built), made
+plans = evaluate_plans("import kw  # \\u00e9\\ndef plan(): return kw.launch('f', 1, 1)", (Signature(()),), HOPPER)
+assert isinstance(plans, tuple), plans
+"""
+
+
+def test_a_source_may_have_any_letters_where_the_user_has_no_locale() -> None:
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD], env={**os.environ, **plain}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

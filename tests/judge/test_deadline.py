@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,7 +13,7 @@ from tests.search import toy
 
 from kernelwright.errors import CannotDecide, DeadlinePassed
 from kernelwright.judge.channel import Channel, ChannelClosed, pair
-from kernelwright.judge.service import client
+from kernelwright.judge.service import address, client
 from kernelwright.judge.service.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.search.judging import Remote
@@ -126,3 +128,55 @@ def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert oracles.left.wait(5)
+
+
+class OnlyTheFirst:
+    """An oracle that hangs in a judging, with others that cannot be had before it is ended, or never."""
+
+    def __init__(self, *, replaced: bool) -> None:
+        self._oracles = Oracles(_takes_up_and_hangs, _answers)
+        self._refusals = 1 if replaced else 1000
+        self._first = True
+
+    def connect(self, where: object) -> Channel:
+        if not self._first and self._refusals:
+            self._refusals -= 1
+            raise CannotDecide("the oracle there does not answer")
+        self._first = False
+        return self._oracles.connect(where)
+
+
+def _takes_up_and_hangs(channel: Channel, message: object) -> None:
+    channel.send({"ahead": 0})
+    channel.receive()
+
+
+def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=True).connect)
+    where = address.address()
+    command = [sys.executable, "-c", "import time; time.sleep(600)", where.name]
+    with subprocess.Popen(command, start_new_session=True) as hanging, WarmJudge(Settings()) as judge:
+        where.lock.write_text(str(hanging.pid))
+        with pytest.raises(DeadlinePassed):
+            judge.judge("toy", CANDIDATE, deadline=0.2)
+        assert hanging.wait(30) == -signal.SIGKILL
+        assert judge.judge("toy", CANDIDATE, deadline=5.0).candidate == CANDIDATE.id
+
+
+def test_a_deadline_is_told_even_if_no_other_oracle_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=False).connect)
+    with WarmJudge(Settings()) as judge:
+        with pytest.raises(DeadlinePassed):
+            judge.judge("toy", CANDIDATE, deadline=0.2)
+        with pytest.raises(CannotDecide, match="does not answer"):
+            judge.judge("toy", CANDIDATE, deadline=0.2)
+
+
+def test_no_process_is_ended_for_having_the_number_of_an_oracle_that_is_gone() -> None:
+    where = address.address()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        where.lock.write_text(str(other.pid))
+        assert address.started(where) is None
+        other.communicate(b"\n")
+    where.lock.write_text("")
+    assert address.started(where) is None

@@ -1,4 +1,4 @@
-"""Hidden workloads are secret, awkward, of fitting size, and the same for the same key."""
+"""Hidden workloads are secret, awkward or aligned, of fitting size, and the same for the same key."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.tasks import TaskError, tensor
-from kernelwright.tasks.hidden import hidden_workloads, is_prime, lighter_workload, sample_hidden, small_workloads, work
+from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads, work
 from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.resolve import resolve
+from kernelwright.tasks.rules import is_prime
 
 from .samples import small_task
 
@@ -37,7 +39,7 @@ def test_the_key_and_the_name_decide_and_nothing_else() -> None:
 
 @settings(max_examples=15)
 @given(st.binary(min_size=1, max_size=40))
-def test_any_key_gives_sixteen_different_fitting_awkward_workloads(key: bytes) -> None:
+def test_any_key_gives_sixteen_different_fitting_workloads(key: bytes) -> None:
     task = row_task()
     pool = hidden_workloads(task, key)
     assert len(set(pool)) == 16
@@ -47,14 +49,53 @@ def test_any_key_gives_sixteen_different_fitting_awkward_workloads(key: bytes) -
         assert sizes not in task.public
         assert 200 <= sizes["rows"] <= 9000 and 300 <= sizes["cols"] <= 9000
         assert 0.5 <= work(task, sizes) / work(task, task.public[0]) <= 1.5
-        assert all(is_awkward(value) for value in sizes.values())
+        for name, value in sizes.items():
+            assert is_awkward(value) or value not in {public[name] for public in task.public}
 
 
-def test_every_kind_of_awkward_size_occurs() -> None:
+def test_every_kind_of_size_occurs() -> None:
     cols = [workload.size_map["cols"] for workload in hidden_workloads(row_task(), KEY)]
     assert any(is_prime(value) for value in cols)
     assert any((value - 1).bit_count() == 1 or (value + 1).bit_count() == 1 for value in cols)
+    assert any(value % 64 == 0 for value in cols)
+    assert any(value % 16 == 8 for value in cols)
     assert len({value.bit_length() for value in cols}) >= 3
+
+
+def test_sizes_are_awkward_and_aligned_together_and_apart() -> None:
+    pool = hidden_workloads(row_task(), KEY)
+    aligned = {tuple(value % 8 == 0 for value in workload.size_map.values()) for workload in pool}
+    assert aligned == {(False, False), (False, True), (True, False), (True, True)}
+
+
+@settings(max_examples=15)
+@given(st.binary(min_size=1, max_size=40), st.text(max_size=20))
+def test_every_candidate_meets_every_size_aligned_where_nobody_published_it_and_odd(key: bytes, candidate: str) -> None:
+    task = row_task()
+    sample = [workload.size_map for workload in sample_hidden(hidden_workloads(task, key), key, candidate)]
+    for name in task.hidden:
+        known = {sizes[name] for sizes in task.public}
+        assert any(sizes[name] % 64 == 0 and sizes[name] not in known for sizes in sample)
+        assert any(sizes[name] % 2 == 1 for sizes in sample)
+    assert any(all(size % 8 for size in sizes.values()) for sizes in sample)
+
+
+@pytest.mark.parametrize("ref", ["conv_relu_pool", "linear@rows=64,features=128,units=10", "unet_linear"])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_many_and_narrow_ranges_too_show_every_size_aligned_and_odd(ref: str, device: str) -> None:
+    task = resolve(ref, device)
+    for candidate in ("one", "another"):
+        sample = [workload.size_map for workload in sample_hidden(hidden_workloads(task, KEY), KEY, candidate)]
+        for name in task.hidden:
+            assert any(sizes[name] % 8 == 0 for sizes in sample)
+            assert any(sizes[name] % 2 == 1 for sizes in sample)
+
+
+def test_every_dtype_has_awkward_and_aligned_workloads() -> None:
+    pool = hidden_workloads(row_task(dtypes=("float32", "bfloat16")), KEY)
+    for dtype in ("float32", "bfloat16"):
+        cols = [workload.size_map["cols"] for workload in pool if workload.dtype == dtype]
+        assert any(value % 8 == 0 for value in cols) and any(value % 8 for value in cols)
 
 
 ranges = st.tuples(st.integers(1, 300), st.integers(0, 300)).map(lambda p: (p[0], p[0] + p[1]))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.naming import TaskName, parse, portable
+from kernelwright.tasks.resolve import resolve
 
 names = st.sampled_from(["rmsnorm", "./my.py", "a/b@c/task.py", "odd:name.py", "/tmp/a:b/task.py"])
 sizes = st.dictionaries(st.sampled_from(["rows", "cols", "n"]), st.integers(0, 10**6), max_size=3)
@@ -44,3 +45,21 @@ def test_another_process_finds_a_file_with_its_sizes() -> None:
 def test_a_direction_that_no_task_has_is_said_wherever_the_name_is_read() -> None:
     with pytest.raises(TaskError, match="a task has no 'sideways'"):
         portable("rmsnorm:sideways")
+
+
+@pytest.mark.parametrize("odd", ["t\udcff", "\x1b[31mred", "two\nlines", "t\ud800"])
+def test_a_name_that_cannot_be_printed_is_refused_in_a_line_that_can(odd: str) -> None:
+    for find in (parse, portable, resolve):
+        with pytest.raises(TaskError, match="cannot be printed: rename the file") as caught:
+            find(f"./{odd}.py")
+        assert str(caught.value).isprintable()
+
+
+def test_a_folder_that_cannot_be_printed_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "two\nlines"
+    folder.mkdir()
+    (folder / "mine.py").write_text("")
+    monkeypatch.chdir(folder)
+    for find in (portable, resolve):
+        with pytest.raises(TaskError, match="cannot be printed"):
+            find("./mine.py")

@@ -9,6 +9,8 @@ import sys
 import time
 from types import TracebackType
 
+from kernelwright.paths import printable
+
 REDRAW_SECONDS = 0.2
 
 
@@ -23,12 +25,12 @@ class Progress:
         self._drawn = False
 
     def start(self, subject: str) -> None:
-        self._subject = subject
+        self._subject = printable(subject)
         self._last_line = ""
 
     def label(self, subject: str) -> None:
         """Whose doing is told next; what was said before is not said again."""
-        self._subject = subject
+        self._subject = printable(subject)
 
     def __call__(self, text: str) -> None:
         if self._quiet:

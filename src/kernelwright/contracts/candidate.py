@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.paths import printable
 
 MAX_BYTES = 1 << 20
 A_LINK = "is a link; put the file itself there"
@@ -37,28 +38,29 @@ def read_candidate(path: Path, contract: str, *, links: bool = True) -> Candidat
     `links=False` where whoever wrote the file may have fewer rights than whoever reads it: a link, of either kind,
     would show him what he cannot read. It is opened once, so that what is looked at is what is read.
     """
+    shown = printable(str(path))
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
     except FileNotFoundError:
-        raise CandidateError(f"{path}: no such file") from None
+        raise CandidateError(f"{shown}: no such file") from None
     except OSError as error:
         linked = error.errno == errno.ELOOP and not links
-        raise CandidateError(f"{path}: {A_LINK if linked else error.strerror}") from error
+        raise CandidateError(f"{shown}: {A_LINK if linked else error.strerror}") from error
     try:
         text = _read(handle, contract, links=links).decode("utf-8")
     except _Unfit as error:
-        raise CandidateError(f"{path}: {error}") from None
+        raise CandidateError(f"{shown}: {error}") from None
     except OSError as error:
-        raise CandidateError(f"{path}: {error.strerror}") from error
+        raise CandidateError(f"{shown}: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise CandidateError(f"{path}: is not UTF-8 text; give the source, not a binary") from None
+        raise CandidateError(f"{shown}: is not UTF-8 text; give the source, not a binary") from None
     finally:
         os.close(handle)
     if "\0" in text:
-        raise CandidateError(f"{path}: has NUL bytes; give the source, not a binary")
+        raise CandidateError(f"{shown}: has NUL bytes; give the source, not a binary")
     if not text.strip():
-        raise CandidateError(f"{path}: is empty")
-    return Candidate(contract, text, path.name)
+        raise CandidateError(f"{shown}: is empty")
+    return Candidate(contract, text, printable(path.name))
 
 
 class _Unfit(Exception):  # noqa: N818 - it names an outcome

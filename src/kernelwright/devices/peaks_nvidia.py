@@ -100,7 +100,7 @@ def _kept(gpu: Gpu) -> Path:
 
 def _read(path: Path) -> GpuPeaks | None:
     try:
-        raw = json.loads(path.read_text())
+        raw = json.loads(path.read_text(encoding="utf-8"))
         if raw.pop("version") != VERSION:
             return None
         return GpuPeaks(**raw)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import sandbox, warden
+from kernelwright.judge.said import lines_said
 from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.model import Signature
 
@@ -117,7 +117,7 @@ def _lay_out(folder: Path, plan: BuildPlan) -> None:
     folder.chmod(0o755)  # the compiler runs as another user
     for file, text in plan.files:
         path = folder / file
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o644)
     if not sandbox.capabilities().namespaces:
         scratch = folder / "scratch"
@@ -139,12 +139,9 @@ def _run_compiler(folder: Path, plan: BuildPlan, log: warden.Log, product: int) 
     )
 
 
-_INTERNAL = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernel\.cu|glue\.cpp|kernelwright\.h)(?=[:,])")
-
-
 def _diagnostics(text: str, reply: warden.Reply) -> tuple[str, ...]:
     """The compiler's own lines about the candidate, errors first, with paths of the sandbox taken off."""
-    lines = [_INTERNAL.sub(r"\1", line) for line in text.splitlines() if line.strip()]
+    lines = lines_said(text)
     if not lines:
         return (f"the compiler {reply.describe()} without a message",)
     errors = [i for i, line in enumerate(lines) if "error:" in line or "undefined reference" in line]

@@ -12,12 +12,12 @@ from kernelwright.judge.native import program
 from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OracleClient, Posed
 from kernelwright.judge.runner import SANITIZER_EXIT
+from kernelwright.judge.said import lines_said
 from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
 from kernelwright.judge.warden import Ending, Reply, Subject
 
 LINES = 24
 UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
-_PATHS = re.compile(r"(?:/\S*/)?(kernel\.cpp|kernel\.cu|kernelwright\.h)(?=:\d)")
 _SOURCE = re.compile(r"\bkernel\.(?:cpp|cu)\b")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
 
@@ -78,6 +78,6 @@ def _report(runner: Subject) -> bool:
 
 def _evidence(runner: Subject, posed: Posed) -> SanitizerEvidence:
     """The report's own lines that name the fault and the candidate's code."""
-    lines = [_PATHS.sub(r"\1", line.rstrip()) for line in runner.log.text().splitlines() if line.strip()]
+    lines = lines_said(runner.log.text())
     telling = [line for line in lines if _REPORT.search(line) or _SOURCE.search(line) or "SUMMARY" in line]
     return SanitizerEvidence(workload=posed.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

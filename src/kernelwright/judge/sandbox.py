@@ -24,6 +24,7 @@ NOBODIES = (1 << 30, 1 << 30)  # the first of the users that nobody is, and how 
 FEWER_NOBODIES = (20_000, 40_000)  # inside a container that knows few users
 SOURCE = "/source"
 MOST_THREADS = 256
+MOST_PROCESSES = 64  # of a compiler, threads included; with its assembler and linker it has a handful
 MODEST = 1 << 30  # whoever had no more memory than this beside its tensors is not to blame when the machine's ends
 
 
@@ -139,9 +140,7 @@ def runner_options(
     """For a process that runs a candidate: it sees the language's run time and its own library, and nothing else."""
     options = ["--cpus", ",".join(map(str, cpus))] if cpus else []
     options += _common([*runtime_libraries(sanitized=sanitized), str(library)], procfs=sanitized)
-    options += ["--file-size", str(1 << 20), "--modest", str(tensors + MODEST)]
-    if capabilities().root or capabilities().namespaces:  # else the limit would count the user's other processes
-        options += ["--threads", str(MOST_THREADS)]
+    options += ["--file-size", str(1 << 20), "--modest", str(tensors + MODEST), *_at_most(MOST_THREADS)]
     # The sanitizers reserve terabytes of address space; what is used of it is watched instead.
     return [*options, "--resident" if sanitized else "--address-space", str(address_space)]
 
@@ -150,10 +149,20 @@ def builder_options(folder: Path, scratch_bytes: int, address_space: int) -> lis
     """For a compiler reading hostile text: it sees the toolchain and the folder with the source and our headers."""
     return [
         *_common([*SYSTEM, *_toolchain(), f"{folder}\t{SOURCE}"], procfs=False),
-        *("--builder-filter", "--dev-null", "--modest", str(MODEST)),
+        *("--builder-filter", "--dev-null", "--modest", str(MODEST), *_at_most(MOST_PROCESSES)),
         *("--scratch", scratch_directory(folder), "--scratch-bytes", str(scratch_bytes)),
         *("--address-space", str(address_space), "--file-size", str(scratch_bytes), "--cpu-seconds", "120"),
     ]
+
+
+def plan_options(folder: Path, scratch_bytes: int, address_space: int) -> list[str]:
+    """For Python that becomes data: as a compiler, but with no other process, since limits of memory hold for each."""
+    return [*builder_options(folder, scratch_bytes, address_space), "--one-process"]
+
+
+def _at_most(threads: int) -> list[str]:
+    """Where a sandbox has a user of its own; elsewhere the limit would count the user's other processes."""
+    return ["--threads", str(threads)] if capabilities().root or capabilities().namespaces else []
 
 
 def _toolchain() -> list[str]:

@@ -56,7 +56,7 @@ def run(progress: Callable[[str], None]) -> Iterator[SelfTest]:
             yield SelfTest(
                 name=path.stem,
                 honest=honest,
-                tries="" if honest else first_sentence(path.read_text()),
+                tries="" if honest else first_sentence(path.read_text(encoding="utf-8")),
                 verdict=verdict.verdict,
                 reason=verdict.reason,
                 seconds=time.perf_counter() - begin,

@@ -1,4 +1,4 @@
-"""The judge's secret workloads: awkward sizes that follow from its key and the task's name, and nothing else.
+"""The judge's secret workloads: sizes that follow from its key and the task's name, and from nothing else.
 
 Deriving them by HMAC means that nobody without the key can foresee them, and that the judge need not store
 them: the same key gives the same pool on every machine.
@@ -18,11 +18,12 @@ from statistics import median
 from kernelwright.tasks.dims import Sizes, TaskError, described, evaluate
 from kernelwright.tasks.inputs import TensorInput
 from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.rules import AWKWARD, MIXED, TILES, Pattern, Rule, Span
 
 Ranges = dict[str, tuple[int, int]]
 Point = tuple[tuple[str, int], ...]
 
-ATTEMPTS_PER_RULE = 32
+ATTEMPTS_PER_TURN = 32
 SMALL_SPACE = 1024
 LEAST_WORK, MOST_WORK = 0.5, 1.5
 
@@ -38,15 +39,31 @@ def hidden_workloads(task: Task, key: bytes, count: int = 16) -> tuple[Workload,
     for index in range(count):
         dtype = task.dtypes[index % len(task.dtypes)]
         taken = {w.sizes for w in pool if w.dtype == dtype}
-        points = (p for p in _points(task, key, index) if tuple(sorted(p)) not in public)
+        turn = index // len(task.dtypes)  # so that every dtype has every turn
+        drawn = _points(task, key, index, MIXED, turn)
+        points = (p for p in drawn if tuple(sorted(p)) not in public)
         pool.append(Workload(_best(task, points, taken, usual), dtype, hidden=True))
     return tuple(pool)
 
 
 def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3) -> tuple[Workload, ...]:
-    """The hidden workloads for one candidate: always the same ones, so that asking again reveals nothing."""
+    """The hidden workloads for one candidate: always the same ones, so that asking again reveals nothing.
+
+    Chance decides among the samples that show most: every size odd once and aligned once, wherever the pool allows.
+    """
     order = sorted(range(len(pool)), key=lambda index: _digest(key, "sample", candidate_id, index))
-    return tuple(pool[index] for index in order[:count])
+    samples = itertools.combinations([pool[index] for index in order], min(count, len(pool)))
+    return max(samples, key=_shown)
+
+
+def _shown(sample: Sequence[Workload]) -> tuple[int, int, int]:
+    """How many sizes are odd and aligned somewhere, how many are not aligned at once, and how many fill tiles."""
+    sizes = {size for workload in sample for size in workload.sizes}
+    odd = {name for name, value in sizes if value % 2 == 1}
+    aligned = {name for name, value in sizes if value % TILES[-1] == 0}
+    tiles = {name for name, value in sizes if value % TILES[0] == 0}
+    tails = max(sum(value % TILES[-1] != 0 for _, value in workload.sizes) for workload in sample)
+    return len(odd) + len(aligned), tails, len(tiles)
 
 
 def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:
@@ -54,7 +71,7 @@ def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:
     found: list[Workload] = []
     for index in range(count):
         dtype = task.dtypes[index % len(task.dtypes)]
-        points = (p for p in _points(task, b"small", index) if _misfit(task, p, 1.0) < math.inf)
+        points = (p for p in _points(task, b"small", index, AWKWARD, index) if _misfit(task, p, 1.0) < math.inf)
         new = (p for p in points if Workload(p, dtype) not in found)
         least = min(new, key=lambda point: work(task, dict(point)), default=None)
         if least is not None:
@@ -65,7 +82,8 @@ def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:
 def lighter_workload(task: Task, key: bytes, weight: Callable[[Workload], float], most: float) -> Workload | None:
     """A hidden one for what takes too long on the others: the heaviest that weighs `most` at most, or the lightest."""
     public = {tuple(sorted(sizes.items())) for sizes in task.public}
-    drawn = itertools.chain.from_iterable(_ruled_points(task, key, index) for index in range(len(RULES)))
+    turns = (_ruled_points(task, key, turn, AWKWARD, turn) for turn in range(AWKWARD.turns))
+    drawn = itertools.chain.from_iterable(turns)
     possible = {p for p in drawn if tuple(sorted(p)) not in public and _misfit(task, p, 1.0) < math.inf}
     ordered = sorted(possible, key=lambda point: (work(task, dict(point)), point))
     found = [Workload(point, task.dtypes[0], hidden=True) for point in ordered]
@@ -107,23 +125,28 @@ def _misfit(task: Task, point: Point, usual: float) -> float:
     return 0.0 if LEAST_WORK <= ratio <= MOST_WORK else abs(math.log(ratio))
 
 
-def _points(task: Task, key: bytes, index: int) -> Iterator[Point]:
+def _points(task: Task, key: bytes, index: int, pattern: Pattern, first: int) -> Iterator[Point]:
     """Points of the ranges in the order in which they are tried."""
-    yield from _ruled_points(task, key, index)
+    yield from _ruled_points(task, key, index, pattern, first)
     ranges = dict(task.hidden)
     if math.prod(high - low + 1 for low, high in ranges.values()) <= SMALL_SPACE:
         yield from _every_point(task.name, key, index, ranges)
 
 
-def _ruled_points(task: Task, key: bytes, index: int) -> Iterator[Point]:
-    """Awkward ones; rules rotate over workloads and sizes."""
-    ranges = dict(task.hidden)
-    for attempt in range(ATTEMPTS_PER_RULE * len(RULES)):
-        turn = index + attempt // ATTEMPTS_PER_RULE
+def _ruled_points(task: Task, key: bytes, index: int, pattern: Pattern, first: int) -> Iterator[Point]:
+    """Those of the turn `first`, and after them those of every other turn."""
+    spans = {name: _span(task, name) for name in task.hidden}
+    for attempt in range(ATTEMPTS_PER_TURN * pattern.turns):
+        turn = first + attempt // ATTEMPTS_PER_TURN
         yield tuple(
-            (name, _draw(key, (task.name, index, attempt, name), bounds, RULES[(turn + place) % len(RULES)]))
-            for place, (name, bounds) in enumerate(ranges.items())
+            (name, _draw(key, (task.name, index, attempt, name), span, pattern.rule(turn, place)))
+            for place, (name, span) in enumerate(spans.items())
         )
+
+
+def _span(task: Task, name: str) -> Span:
+    low, high = task.hidden[name]
+    return Span(low, high, frozenset(sizes[name] for sizes in task.public))
 
 
 def _every_point(task_name: str, key: bytes, index: int, ranges: Ranges) -> Iterator[Point]:
@@ -133,43 +156,13 @@ def _every_point(task_name: str, key: bytes, index: int, ranges: Ranges) -> Iter
     yield from sorted(points, key=lambda point: _digest(key, "every", task_name, index, described(dict(point))))
 
 
-def _draw(key: bytes, place: tuple[object, ...], bounds: tuple[int, int], rule: Rule) -> int:
+def _draw(key: bytes, place: tuple[object, ...], span: Span, rule: Rule) -> int:
     """Log-uniform between the bounds, then moved to the nearest value of the rule's kind, if there is one."""
-    low, high = bounds
     fraction = int.from_bytes(_digest(key, "size", *place)[:8], "big") / 2**64
-    value = min(high, math.floor(low * ((high + 1) / low) ** fraction))
-    return rule(max(low, value), low, high)
+    value = min(span.high, math.floor(span.low * ((span.high + 1) / span.low) ** fraction))
+    return rule(max(span.low, value), span)
 
 
 def _digest(key: bytes, purpose: str, *parts: object) -> bytes:
     message = json.dumps([f"kernelwright hidden workload {purpose}", *parts])
     return hmac.new(key, message.encode(), hashlib.sha256).digest()
-
-
-Rule = Callable[[int, int, int], int]
-
-
-def _nearest(value: int, low: int, high: int, wanted: Callable[[int], bool], reach: int) -> int:
-    near = (v for step in range(reach) for v in (value - step, value + step))
-    return next((v for v in near if low <= v <= high and wanted(v)), value)
-
-
-def _prime(value: int, low: int, high: int) -> int:
-    return _nearest(value, low, high, is_prime, reach=200)
-
-
-def _beside_power_of_two(value: int, low: int, high: int) -> int:
-    powers = [1 << k for k in range(2, value.bit_length() + 2)]
-    beside = [p + off for p in powers for off in (-1, 1) if low <= p + off <= high]
-    return min(beside, key=lambda v: abs(math.log(v / value)), default=value)
-
-
-def _no_multiple_of_eight(value: int, low: int, high: int) -> int:
-    return _nearest(value, low, high, lambda v: v % 8 != 0, reach=2)
-
-
-RULES: tuple[Rule, ...] = (_prime, _beside_power_of_two, _no_multiple_of_eight)
-
-
-def is_prime(value: int) -> bool:
-    return value > 1 and all(value % d for d in range(2, math.isqrt(value) + 1))

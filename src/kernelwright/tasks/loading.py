@@ -9,11 +9,13 @@ from types import ModuleType
 
 from kernelwright.tasks.faults import blame, located
 from kernelwright.tasks.model import Task
+from kernelwright.tasks.naming import refuse_unprintable
 
 
 def load_task(path: Path) -> Task:
     """The `task` that a file defines, named after the file, with the module's docstring."""
     origin = str(path.absolute())
+    refuse_unprintable(origin)
     module = _execute(origin, _read(path, origin))
     if not hasattr(module, "task"):
         raise located(origin, None, "the file defines no task: end it with `task = Task(...)`")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kernelwright.paths import printable
 from kernelwright.tasks.dims import TaskError
 
 BACKWARD = "backward"
@@ -32,6 +33,7 @@ class TaskName:
 
 
 def parse(ref: str) -> TaskName:
+    refuse_unprintable(ref)
     whole, sizes = _parted(ref)
     name, _, direction = whole.rpartition(":")
     if not name or not direction.isidentifier():  # a folder or a file may be called anything
@@ -44,7 +46,17 @@ def parse(ref: str) -> TaskName:
 def portable(ref: str) -> str:
     """The same task as another process names it, which may be in another directory."""
     named = parse(ref)
-    return str(replace(named, name=str(Path(named.name).absolute())) if named.is_file else named)
+    if not named.is_file:
+        return str(named)
+    path = str(Path(named.name).absolute())
+    refuse_unprintable(path)
+    return str(replace(named, name=path))
+
+
+def refuse_unprintable(path: str) -> None:
+    """A task is named in messages, journals and certificates, which are text, and read back from there."""
+    if not path.isprintable():
+        raise TaskError(f"{printable(path)}: has characters that cannot be printed: rename the file, or its folder")
 
 
 def _parted(ref: str) -> tuple[str, dict[str, int]]:

@@ -106,3 +106,18 @@ def test_a_predicate_that_is_made_for_an_instruction_is_its_operand() -> None:
 def test_a_product_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(NotEmulatedError, match="inline PTX"):
         refuse_source(text)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'asm volatile("cp.async.wait_group %7;" :: "n"(0));',
+        'asm volatile("cp.async.wait_group %0;" :: "n"((0));',
+        f'asm volatile("cp.async.wait_group %{"9" * 9999};" :: "n"(0));',
+        f'asm volatile("wgmma.mma_async.sync.aligned.m64n{"9" * 9999}k8.f32.tf32.tf32 %0;" :: "n"(0));',
+        'asm volatile("cp.async.wait_group %0;" :: "n"(0)',
+    ],
+)
+def test_what_names_an_operand_that_is_not_there_is_refused(statement: str) -> None:
+    with pytest.raises(NotEmulatedError, match=r"kernel\.cu:1: the emulator has no inline PTX"):
+        refuse_source(statement)

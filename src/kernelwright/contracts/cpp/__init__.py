@@ -174,8 +174,8 @@ class CppContract:
         files = (
             (SOURCE_NAME, candidate.source),
             ("glue.cpp", _glue(signature)),
-            ("kernelwright.h", (HERE / "kernelwright.h").read_text()),
-            ("abi.h", (HERE / "abi.h").read_text()),
+            ("kernelwright.h", (HERE / "kernelwright.h").read_text(encoding="utf-8")),
+            ("abi.h", (HERE / "abi.h").read_text(encoding="utf-8")),
         )
         arguments = (
             *(*FLAGS, *WARNINGS, *(SANITIZED if sanitized else FAST)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate, CandidateError, read_candidate
+from kernelwright.paths import printable
 
 KERNEL_NAME, PLAN_NAME = "kernel.cu", "plan.py"
 _OPEN = "/* plan.py\n"
@@ -62,9 +63,9 @@ def read_cuda_candidate(path: Path) -> Candidate:
     if not path.is_dir():
         candidate = read_candidate(path, "cuda")
         sources = split(candidate.source)
-        return Candidate("cuda", Sources(sources.kernel, sources.plan).joined(), path.name)
+        return Candidate("cuda", Sources(sources.kernel, sources.plan).joined(), printable(path.name))
     kernel = read_candidate(path / KERNEL_NAME, "cuda").source
     if _plans(kernel):
-        raise CandidateError(f"{path}: has {PLAN_NAME} and another plan inside {KERNEL_NAME}: keep one")
+        raise CandidateError(f"{printable(str(path))}: has {PLAN_NAME} and another plan inside {KERNEL_NAME}: keep one")
     plan = read_candidate(path / PLAN_NAME, "cuda").source
-    return Candidate("cuda", Sources(kernel, plan).joined(), path.name)
+    return Candidate("cuda", Sources(kernel, plan).joined(), printable(path.name))

@@ -19,9 +19,10 @@ INSTRUCTIONS = {
 # How launches, or a warpgroup's products and the threads that ask for them, overlap, which they do not here; and no
 # instruction, which compilers take for a use of its operands.
 _ORDER = re.compile(r"griddepcontrol\.\w+|wgmma\.(?:fence|commit_group|wait_group)\.sync\.aligned|fence\.proxy\.async|")
-_GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k8\.f32\.tf32\.tf32")
-_PREDICATED = re.compile(r"\{\s*\.reg \.pred (\w+);\s*setp\.ne\.b32 \1, (%\d+), 0;\s*([^;]*);\s*\}")
-_STATEMENT = re.compile(r"asm\s+volatile\s*\(((?:\s*\"[^\"]*\")+)((?:[^;\"]|\"[^\"]*\")*)\)\s*;")
+_GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d{1,3})k8\.f32\.tf32\.tf32")
+_PREDICATED = re.compile(r"\{\s*+\.reg \.pred (\w+);\s*+setp\.ne\.b32 \1, (%\d+), 0;\s*+([^;]*);\s*\}")
+# Possessive, and also ended by the end of the text, so that nothing is looked at twice whatever the source has.
+_STATEMENT = re.compile(r"asm\s++volatile\s*+\(((?:\s*+\"[^\"]*\")++)((?:[^;\"]|\"[^\"]*(?:\"|\Z))*+)(?:;|\Z)")
 _STRING = re.compile(r"\"([^\"]*)\"")
 _NAMED = re.compile(r"%\d+|\b\d+\b")
 
@@ -32,6 +33,9 @@ def without_known_ptx(source: str) -> str:
 
 
 def _rewritten(found: re.Match[str]) -> str:
+    behind = found.group(2).rstrip()
+    if not behind.endswith(")"):
+        return found.group(0)
     text = "".join(_STRING.findall(found.group(1))).replace("\\n", " ").strip().removesuffix(";")
     if predicated := _PREDICATED.fullmatch(text):
         text = re.sub(rf"\b{predicated[1]}\b", predicated[2], predicated[3])
@@ -41,8 +45,11 @@ def _rewritten(found: re.Match[str]) -> str:
     group = _GROUP.fullmatch(instruction)
     if (group is None and instruction not in INSTRUCTIONS) or ";" in named:
         return found.group(0)
-    operands = _operands(found.group(2))
-    given = [name if name[0] != "%" else f"({operands[int(name[1:])]})" for name in _NAMED.findall(named)]
+    operands = _operands(behind[:-1])
+    names = _NAMED.findall(named)
+    if any(name[0] == "%" and name not in operands for name in names):
+        return found.group(0)
+    given = [name if name[0] != "%" else f"({operands[name]})" for name in names]
     if group is None:
         return f"kw::ptx::{INSTRUCTIONS[instruction]}({', '.join(given)});"
     count = int(group[1]) // 2
@@ -52,13 +59,19 @@ def _rewritten(found: re.Match[str]) -> str:
     return f"{{ float* const sums[] = {{{sums}}}; kw::ptx::multiply_group(sums, {', '.join(given[count:-2])}); }}"
 
 
-def _operands(text: str) -> list[str]:
-    """The expressions of `"=f"(a), "r"(f(b))`, in order."""
-    found = []
-    for constraint in re.finditer(r"\"[^\"]*\"\s*\(", text):
+_CONSTRAINT = re.compile(r"\"[^\"]*\"\s*+\(")
+
+
+def _operands(text: str) -> dict[str, str]:
+    """The expressions of `"=f"(a), "r"(f(b))`, by the names that the instruction has for them."""
+    found: list[str] = []
+    end = 0
+    while constraint := _CONSTRAINT.search(text, end):
         depth, end = 1, constraint.end()
-        while depth:
+        while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
+        if depth:
+            break
         found.append(" ".join(text[constraint.end() : end - 1].split()))
-    return found
+    return {f"%{number}": operand for number, operand in enumerate(found)}

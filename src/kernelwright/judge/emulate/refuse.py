@@ -27,8 +27,19 @@ _UNKNOWN = (
     (r"\b__(?:pipeline_\w+)", "asynchronous copies"),
     (r"<<<", "launches from the device"),
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"]+)[>\"][^\n]*", re.MULTILINE)
+# Comments, and what can hold the signs of one without being one. What has no end goes on to the end of its line or of
+# the text, so that nothing is looked at twice: a source may be as hostile as it likes.
+_COMMENT = re.compile(
+    r"""
+    (?P<comment>//(?:\\\n|[^\n])*+|/\*.*?(?:\*/|\Z))
+  | \bR"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)
+  | "(?:\\.|[^"\\\n])*+"?
+  | (?<!\w)\d(?:'?[\w.])*+
+  | '(?:\\.|[^'\\\n])*+'?
+""",
+    re.VERBOSE | re.DOTALL,
+)
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"][^\n]*", re.MULTILINE)
 
 
 class NotEmulatedError(KernelwrightError):
@@ -36,8 +47,13 @@ class NotEmulatedError(KernelwrightError):
 
 
 def without_comments(source: str) -> str:
-    """The same lines, with nothing where comments were."""
-    return _COMMENT.sub(lambda match: "\n" * match.group(0).count("\n"), source)
+    """The same lines, with a space where comments were."""
+    return _COMMENT.sub(_uncommented, source)
+
+
+def _uncommented(found: re.Match[str]) -> str:
+    text = found.group(0)
+    return text if found["comment"] is None else "\n" * text.count("\n") or " "
 
 
 def without_includes(source: str) -> str:

@@ -38,11 +38,12 @@ SANITIZED = (
 )
 # A kernel is not written for this compiler: what it warns of is no fault.
 QUIET = ("-Wno-attributes", "-Wno-unused", "-Wno-maybe-uninitialized", "-Wno-uninitialized", "-Wno-sign-compare")
+# Every part is bounded: a source may repeat the beginning of a declaration without end.
+_ALIGNED = r"(?:__align__|alignas)\s{0,99}\([^()]{0,99}(?:\([^()]{0,99}\))?[^()]{0,99}\)\s{1,99}"
 _DYNAMIC = re.compile(
-    r"(?:extern\s+__shared__|__shared__\s+extern)\s+"
-    r"((?:(?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s+)?)"
-    r"((?:volatile\s+)?[\w:<>, ]*?[\w>])\s+"
-    r"((?:(?:__align__|alignas)\s*\([^()]*\)\s+)?)(\w+)\s*\[\s*\]\s*;"
+    r"(?:extern\s{1,99}__shared__|__shared__\s{1,99}extern)\s{1,99}"
+    rf"((?:{_ALIGNED})?)((?:volatile\s{{1,99}})?[\w:<>, ]{{0,255}}?[\w>])\s{{1,99}}"
+    rf"((?:{_ALIGNED})?)(\w{{1,255}})\s{{0,99}}\[\s{{0,99}}\]\s{{0,99}};"
 )
 _TWICE_STATIC = re.compile(r"\bstatic\s+__shared__|\b__shared__\s+static\b")
 _FILLS = {"poison": "garbage", "zero": "zero", "workspace": "workspace"}
@@ -67,8 +68,8 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:
-    headers = tuple((path.name, path.read_text()) for path in sorted(HEADERS.glob("*.h")))
-    abi = ("abi.h", (CPP_HEADERS / "abi.h").read_text())
+    headers = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
+    abi = ("abi.h", (CPP_HEADERS / "abi.h").read_text(encoding="utf-8"))
     files = ((KERNEL_NAME, source), ("glue.cpp", glue), abi, *headers, *constants())
     arguments = (
         *(

@@ -72,12 +72,12 @@ def _lay_out(folder: Path, plan: str, signatures: tuple[Signature, ...], target:
     files = {
         "plan.py": plan,
         "request.json": json.dumps({"device": asdict(target), "workloads": workloads}),
-        **{name: (CONFINED / name).read_text() for name in ("kw.py", "evaluate.py")},
+        **{name: (CONFINED / name).read_text(encoding="utf-8") for name in ("kw.py", "evaluate.py")},
     }
     folder.chmod(0o755)  # it is read by another user
     for name, text in files.items():
         path = folder / name
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         path.chmod(0o644)
     if not sandbox.capabilities().namespaces:
         scratch = folder / "scratch"
@@ -92,7 +92,7 @@ def _run(folder: Path, log: warden.Log, product: int) -> warden.Reply:
     prefix = Path(sys.base_prefix).resolve()
     return warden.run(
         [python, "-I", "-S", "-B", f"{source}/evaluate.py", f"{source}/request.json", output],
-        [*sandbox.builder_options(folder, MOST_BYTES, ADDRESS_SPACE), "--read-only", str(prefix)],
+        [*sandbox.plan_options(folder, MOST_BYTES, ADDRESS_SPACE), "--read-only", str(prefix)],
         sandbox.clean_environment(),
         SECONDS,
         log,

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parent / "helpers.cu"
 @cache
 def helper_kernels(architecture: str) -> bytes:
     """The cubin of helpers.cu for an architecture such as `sm_90`."""
-    source = SOURCE.read_text()
+    source = SOURCE.read_text(encoding="utf-8")
     digest = hashlib.sha256(f"{version()} {architecture} {source}".encode()).hexdigest()
     path = cache_dir("native") / f"{digest[:24]}-helpers.cubin"
     if path.exists():

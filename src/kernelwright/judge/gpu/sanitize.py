@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kernelwright.judge.gpu.client import Faulted
 from kernelwright.judge.gpu.tools import tool
+from kernelwright.judge.said import LINE
 
 MOST_FINDINGS = 20
 
@@ -75,7 +76,8 @@ _SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 
 def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
     """The faults of a report, each once, in order. Kernels of the judge's own are not looked at."""
-    lines = [line.removeprefix("=========").strip() for line in text.splitlines() if line.startswith("=========")]
+    report = (line[:LINE] for line in text.splitlines() if line.startswith("========="))
+    lines = [line.removeprefix("=========").strip() for line in report]
     found: dict[Finding, None] = {}
     for number, line in enumerate(lines):
         head = next((match for pattern in _HEADS if (match := pattern.search(line))), None)

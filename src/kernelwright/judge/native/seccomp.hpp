@@ -109,6 +109,11 @@ class Filter {
   std::vector<sock_filter> code_;
 };
 
+constexpr unsigned kNewNamespaces =
+    CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+// Calls that an older system's headers have no name for. The numbers are the same on all processors.
+constexpr int kMountSetattr = 442, kOpenTreeAttr = 467;
+
 // For a runner, installed by the runner itself just before it loads the candidate. The sanitizers' run time reads
 // its own maps and limits with a few more calls, none of which starts a process or reaches another one.
 inline bool confine_runner(bool sanitizer) {
@@ -141,19 +146,36 @@ inline bool confine_runner(bool sanitizer) {
   filter.allow_values(SYS_prctl, 0, {15u, 16u, 0x53564d41u});      // names of threads and of mappings
   filter.allow_values(SYS_prlimit64, 2, {0});                      // reading a limit, not setting one
   filter.allow_bits(SYS_clone, 0, CLONE_VM | CLONE_THREAD,  // CLONE_VFORK would wait where no stop reaches it
-                    CLONE_VFORK | CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS);
+                    CLONE_VFORK | kNewNamespaces);
   filter.fail(SYS_clone3, ENOSYS);  // its flags lie in memory, out of a filter's sight; libc falls back to clone
   return filter.install(SECCOMP_RET_ERRNO | EPERM);
 }
 
-// For a builder: compilers start processes, so this only denies what no compiler needs.
+// For a builder: compilers start processes, so this only denies what no compiler needs. In a namespace of users of its
+// own a process could mount what it likes; System V's shared memory stays when nobody has it mapped, beyond any limit.
 inline bool confine_builder() {
   Filter filter;
   for (long call : {SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_io_uring_setup, SYS_userfaultfd,
                     SYS_perf_event_open, SYS_bpf, SYS_socket, SYS_socketpair, SYS_keyctl, SYS_add_key, SYS_request_key,
                     SYS_mount, SYS_umount2, SYS_pivot_root, SYS_unshare, SYS_setns, SYS_kexec_load, SYS_init_module,
-                    SYS_finit_module, SYS_open_by_handle_at, SYS_name_to_handle_at, SYS_pidfd_getfd})
+                    SYS_finit_module, SYS_open_by_handle_at, SYS_name_to_handle_at, SYS_pidfd_getfd,
+                    SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_move_mount, SYS_open_tree, kMountSetattr,
+                    kOpenTreeAttr, SYS_shmget})
     filter.fail(call, EPERM);
+  filter.allow_bits(SYS_clone, 0, 0, kNewNamespaces);
+  filter.fail(SYS_clone3, ENOSYS);  // as for a runner
+  return filter.install(SECCOMP_RET_ALLOW);
+}
+
+// On top of it, for a program that needs no other process. Limits of memory hold for each process, and files in memory
+// are outside of them.
+inline bool confine_to_one_process() {
+  Filter filter;
+  for (long call : {SYS_clone, SYS_memfd_create}) filter.fail(call, EPERM);
+#if defined(__x86_64__)
+  for (long call : {SYS_fork, SYS_vfork}) filter.fail(call, EPERM);
+#endif
+  filter.fail(SYS_clone3, ENOSYS);
   return filter.install(SECCOMP_RET_ALLOW);
 }
 

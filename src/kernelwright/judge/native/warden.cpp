@@ -44,6 +44,7 @@ struct Options {
   long resident = 0;       // trial: bytes of memory that the process may have at most; 0 for no limit
   int64_t modest = 0;      // bytes of memory up to which the process is not to blame where the machine has none left
   bool builder_filter = false;
+  bool one_process = false;  // run: the program may start no other, and no thread
 };
 
 int64_t now() {
@@ -92,6 +93,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--procfs") options.policy.procfs = true;
     else if (name == "--dev-null") options.policy.dev_null = true;
     else if (name == "--builder-filter") options.builder_filter = true;
+    else if (name == "--one-process") options.one_process = true;
     else if (name == "--read-only") {
       std::string pair = value();
       size_t split = pair.find('\t');
@@ -235,7 +237,10 @@ void copy_output(const Options& options) {
 void builder_body(Options& options, int program) {
   if (options.builder_filter && !kw::confine_builder()) die("seccomp");
   pid_t pid = fork();
-  if (pid == 0) execute(options, program);
+  if (pid == 0) {
+    if (options.one_process && !kw::confine_to_one_process()) die("seccomp");
+    execute(options, program);
+  }
   int status = 0;
   for (pid_t ended = 0; ended != pid;) {
     ended = wait(&status);

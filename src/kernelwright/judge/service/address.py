@@ -41,6 +41,7 @@ class Address:
 
     @property
     def lock(self) -> Path:
+        """Held while one is started; it says which process that was."""
         return self.folder / f"{self.name}.lock"
 
 
@@ -114,3 +115,13 @@ def starting(where: Address) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def started(where: Address) -> int | None:
+    """The process that was started to listen there, if it is still there: a number alone may be another's by now."""
+    try:
+        pid = int(where.lock.read_text(encoding="ascii"))
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return None
+    return pid if where.name.encode() in words else None

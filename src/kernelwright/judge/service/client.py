@@ -71,6 +71,8 @@ class WarmJudge:
 
     def _ask(self, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
         """Asks once more if the oracle is lost on the way: it may have been stopped, or killed."""
+        if self._channel.fd < 0:
+            self._again()
         try:
             try:
                 return _ask(self._channel, request, progress, deadline)
@@ -79,12 +81,26 @@ class WarmJudge:
                 self._again()
             return _ask(self._channel, request, progress, deadline)
         except DeadlinePassed:  # an oracle stops the judging once it notices, one of our own is ended
-            if self._own:
-                _end(self._where)
-            self._again()
+            self._replace()
             raise
         except ChannelClosed:
             raise CannotDecide(f"the oracle ended twice while it judged; see {self._where.log}") from None
+
+    def _replace(self) -> None:
+        """Leaves an oracle. One of our own is ended, and so is one that does not even greet.
+
+        If no other can be had now, the next request says so: what the caller has to learn now is another thing.
+        """
+        was = address.started(self._where)
+        if self._own:
+            _end(self._where)
+        try:
+            self._again()
+        except CannotDecide:
+            if was is not None and was == address.started(self._where):  # else another caller has replaced it
+                _kill(was)
+            with contextlib.suppress(CannotDecide):
+                self._again()
 
     def _again(self) -> None:
         self._channel.close()
@@ -161,7 +177,7 @@ def _start(where: address.Address) -> None:
     """The listening socket is made here and handed over, so that a caller can connect at once."""
     listener = address.listen(where.socket)
     with listener, where.log.open("wb") as log:
-        subprocess.Popen(
+        process = subprocess.Popen(
             [
                 *(sys.executable, "-P", "-m", "kernelwright.judge.service.server"),
                 *(str(listener.fileno()), where.name, str(where.device)),
@@ -174,16 +190,21 @@ def _start(where: address.Address) -> None:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)},
             start_new_session=True,
         )
+    where.lock.write_text(str(process.pid), encoding="ascii")
 
 
 def _end(where: address.Address) -> None:
-    """Kills an oracle of our own, with everything that it started."""
-    status = _asked(where, "stop")
-    if status is not None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(status.pid, signal.SIGKILL)
+    """Kills an oracle of our own, with everything that it started. It is not asked: it may not answer any more."""
+    pid = address.started(where)
+    if pid is not None:
+        _kill(pid)
     for path in (where.socket, where.log, where.lock):
         path.unlink(missing_ok=True)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _last_line(log: Path) -> str:

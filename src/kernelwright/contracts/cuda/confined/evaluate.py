@@ -39,7 +39,7 @@ def evaluate(folder: Path, request: dict[str, Any]) -> list[dict[str, Any]]:
 
     kw.device = kw.Device(**request["device"])
     scope: dict[str, Any] = {"__name__": "plan"}
-    exec(compile((folder / PLAN).read_text(), PLAN, "exec"), scope)
+    exec(compile((folder / PLAN).read_text(encoding="utf-8"), PLAN, "exec"), scope)
     if not callable(scope.get("plan")):
         raise TypeError("plan.py defines no function plan(...)")
     plans = []
@@ -63,8 +63,8 @@ def called(plan: Any, kw: Any, arguments: list[dict[str, Any]]) -> Any:
 def main() -> int:
     request_path, output_path = map(Path, sys.argv[1:3])
     try:
-        plans = evaluate(request_path.parent, json.loads(request_path.read_text()))
-        output_path.write_text(json.dumps(plans, allow_nan=False))
+        plans = evaluate(request_path.parent, json.loads(request_path.read_text(encoding="utf-8")))
+        output_path.write_text(json.dumps(plans, allow_nan=False), encoding="utf-8")
     except BaseException as error:  # whatever a plan does is the candidate's fault, SystemExit included
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == PLAN]
         where = "".join(f"plan.py:{frame.lineno}: in {frame.name}\n" for frame in frames[-8:])
