@@ -225,7 +225,7 @@ def _imports(body: str, inputs: str) -> str:
 
 def _meant_equal(exported: Any) -> dict[str, str]:
     """torch takes keys and values of different lengths, and reads beyond the shorter ones."""
-    found = {}
+    found: dict[str, str] = {}
     for node in exported.graph.nodes:
         if "scaled_dot_product_attention" in str(node.target) and len(node.args) > 2:
             keys, values = (str(given.meta["val"].shape[-2]) for given in node.args[1:3])
