@@ -95,9 +95,9 @@ def test_memory_is_given_back_when_values_were_drawn_and_not_otherwise(
     monkeypatch.setattr(CpuPlace, "tidy", lambda self: tidied.append(True))
     (workload,) = [entry["workload"] for entry in oracle.open(task)["workloads"]]
     oracle.arena(task, workload)
-    for runner, more in (("a", 3), ("b", 0)):
+    for runner, more in (("a", 12), ("b", 0)):
         oracle.begin(task, workload, runner, [])
         tidied.clear()
-        for _ in range(3):
+        for _ in range(12):
             oracle.load()
         assert len(tidied) == more
