@@ -60,10 +60,15 @@ def doubled(tmp_path: Path) -> tuple[Path, Path]:
     return task, kernel
 
 
-def test_a_check_says_whether_public_workloads_were_among_them(doubled: tuple[Path, Path]) -> None:
+@pytest.mark.slow
+def test_a_check_of_public_workloads_does_not_call_them_small(doubled: tuple[Path, Path]) -> None:
     task, kernel = doubled
     whole = runner.invoke(app, ["check", str(task), str(kernel)]).stdout
     assert "right on 4 workloads; never timed" in whole and "sanitizers" in whole
+
+
+def test_a_check_says_that_public_workloads_were_not_among_them(doubled: tuple[Path, Path]) -> None:
+    task, kernel = doubled
     small = runner.invoke(app, ["check", str(task), str(kernel), "--largest", "99"]).stdout
     assert "right on 3 small workloads, none of them public; never timed" in small
     assert "too large to emulate: n=50" in small

@@ -170,8 +170,8 @@ def test_arguments_that_do_not_fit_are_named(checker: Checker, double: str) -> N
     ("name", "header", "named"),
     [
         ("INFINITY", "math.h", "math.h"),
-        ("CUDART_INF_F", "math_constants.h", "math_constants.h"),
-        ("INT_MAX", "cooperative_groups.h", "limits.h"),
+        pytest.param("CUDART_INF_F", "math_constants.h", "math_constants.h", marks=pytest.mark.slow),
+        pytest.param("INT_MAX", "cooperative_groups.h", "limits.h", marks=pytest.mark.slow),
     ],
 )
 def test_a_name_whose_header_is_missing_is_unknown(
