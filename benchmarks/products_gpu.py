@@ -23,7 +23,7 @@ from benchmarks.gpu_run import CUDA  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.contracts.cuda.target import Target, architecture  # noqa: E402
+from kernelwright.contracts.cuda.target import target_of  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
@@ -65,7 +65,7 @@ def main() -> None:
     report = load(path)
     gpu = nvidia.probe(CUDA.index)
     report["gpu"], came = gpu.name, provenance(gpu)
-    target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
+    target = target_of(gpu)
     ways = [(method, block) for method in options.methods for block in options.blocks]
     pool = BuilderPool(target.architecture, 0)
     with ThreadPoolExecutor(os.cpu_count()) as threads:

@@ -30,7 +30,7 @@ from benchmarks.gpu_run import CUDA  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.contracts.cuda.target import Target, architecture  # noqa: E402
+from kernelwright.contracts.cuda.target import target_of  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
@@ -111,7 +111,7 @@ def _options() -> argparse.Namespace:
 
 def _all_made(refs: list[str], count: int) -> dict[str, list[Made]]:
     gpu = nvidia.probe(CUDA.index)
-    target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
+    target = target_of(gpu)
     pool = BuilderPool(target.architecture, 0)
     tasks = {ref: resolve(ref, "cuda") for ref in refs}
     given = {ref: (signature(task, task.public_workloads()[0]),) for ref, task in tasks.items()}

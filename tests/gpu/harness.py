@@ -18,7 +18,7 @@ import torch
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.target import Target, architecture
+from kernelwright.contracts.cuda.target import target_of
 from kernelwright.devices.nvidia import probe
 from kernelwright.judge.gpu.arena import DeviceArena
 from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
@@ -123,7 +123,7 @@ class Oracle:
 class Bench:
     def __init__(self) -> None:
         gpu = probe()
-        self.target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
+        self.target = target_of(gpu)
         self.helpers = helper_kernels(self.target.architecture)
         self.pool = BuilderPool(self.target.architecture)
         self._oracles: dict[tuple[int, int], Oracle] = {}

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelwright.devices.nvidia import Gpu
 
 
 @dataclass(frozen=True)
@@ -23,3 +27,7 @@ def architecture(capability: tuple[int, int]) -> str:
     """The compiler's name for a compute capability: from 9.0 on with the instructions of that chip alone."""
     major, minor = capability
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+
+
+def target_of(gpu: Gpu) -> Target:
+    return Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)

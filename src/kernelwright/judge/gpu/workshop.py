@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.target import Target, architecture
+from kernelwright.contracts.cuda.target import target_of
 from kernelwright.devices import lock, nvidia
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, require
@@ -51,7 +51,7 @@ class GpuWorkshop:
         self.gpu = nvidia.probe(index)
         _require_parts(self.gpu)
         gpu = self.gpu
-        self.target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
+        self.target = target_of(gpu)
         self.helpers = helper_kernels(self.target.architecture)
         self.threads = threads or len(probe().cores)
         self.oracle = OracleClient(key, self.threads, session, device)

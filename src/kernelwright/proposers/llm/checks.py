@@ -13,7 +13,7 @@ from importlib.util import find_spec
 
 from kernelwright.contracts import HOST_CONTRACTS, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import split
-from kernelwright.contracts.cuda.target import HOPPER, Target, architecture
+from kernelwright.contracts.cuda.target import HOPPER, Target, target_of
 from kernelwright.contracts.tunables import TunableError, render
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
@@ -107,7 +107,7 @@ def checks_for(contract: str, task: str, signatures: tuple[Signature, ...], devi
     if nvidia.absence():
         return (CudaBuilds(signatures, HOPPER), Emulated(task))
     gpu = nvidia.probe(device.index)
-    target = Target(architecture(gpu.capability), gpu.multiprocessors, gpu.shared_per_block, gpu.l2_bytes)
+    target = target_of(gpu)
     return (CudaBuilds(signatures, target),)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelwright.contracts.cuda.target import HOPPER, Target
+from kernelwright.contracts.cuda.target import HOPPER, Target, target_of
 from kernelwright.devices import cpu, nvidia
 from kernelwright.devices.names import Device
 from kernelwright.devices.peaks_cpu import cached_peaks as cached_cpu_peaks
@@ -41,10 +41,9 @@ def shown_device(device: Device, dtype: str = "float32") -> ShownDevice:
         return _gpu(
             f"{ELSEWHERE.name} (not in this machine; its peaks were measured elsewhere)", HOPPER, ELSEWHERE, dtype
         )
-    from kernelwright.contracts.cuda.target import architecture
 
     found = nvidia.probe(device.index)
-    target = Target(architecture(found.capability), found.multiprocessors, found.shared_per_block, found.l2_bytes)
+    target = target_of(found)
     return _gpu(found.name, target, cached_peaks(found), dtype)
 
 

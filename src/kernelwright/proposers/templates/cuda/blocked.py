@@ -29,11 +29,15 @@ def tile_for(rows, cols, steps):
     return (128, 64) if rows > 64 and ceil(rows, 128) * ceil(cols, 64) >= kw.device.multiprocessors else (64, 64)
 
 
+def sharers(steps):
+    # Blocks that may share a tile: none of one that is done in a few steps, and not too many, since one adds it up.
+    return min(32, steps // 4) if steps >= 8 else 1
+
+
 def streams(tiles, steps, room):
-    # Blocks that share the steps of all tiles; none where tiles come out even or are done in a few steps. One block
-    # adds up a tile, so not too many share it.
+    # Blocks that share the steps of all tiles; none where tiles come out even.
     waves = tiles / room if room else 1
-    return 0 if steps < 8 or waves > 0.9 * math.ceil(waves) else min(room, tiles * min(32, steps // 4))
+    return 0 if sharers(steps) == 1 or waves > 0.9 * math.ceil(waves) else min(room, tiles * sharers(steps))
 """
 GROUP_CHOICE = f"""\
 def group_tile_for(rows, cols, steps):
@@ -41,9 +45,9 @@ def group_tile_for(rows, cols, steps):
     high = 128 if rows > 64 else 64
 
     def rounds(tiles):
-        if steps < 8:
+        if sharers(steps) == 1:
             return ceil(tiles, kw.device.multiprocessors)
-        return tiles / min(kw.device.multiprocessors, tiles * min(32, steps // 4))
+        return tiles / min(kw.device.multiprocessors, tiles * sharers(steps))
 
     tiles = {{wide: ceil(rows, high) * ceil(cols, wide) for wide in {WIDTHS}}}
     return high, min(tiles, key=lambda wide: rounds(tiles[wide]) * (wide + {READING}))
