@@ -23,10 +23,10 @@ from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
+from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
+from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.devices.nvidia import probe, state
 from kernelwright.devices.peaks_nvidia import gpu_peaks
-from kernelwright.judge.gpu.build import GpuBuild, build_cuda
-from kernelwright.judge.gpu.builder import BuilderPool
 from kernelwright.judge.gpu.client import Timing
 from kernelwright.judge.gpu.clocks import disagreement
 from kernelwright.judge.statistics import against_itself, median

@@ -41,7 +41,7 @@ from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import statistics  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
-from kernelwright.judge.service.client import stop_all  # noqa: E402
+from kernelwright.judge.server.client import stop_all  # noqa: E402
 from kernelwright.judge.statistics import median  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 
@@ -89,7 +89,7 @@ from pathlib import Path
 from kernelwright.contracts import read_source
 from kernelwright.devices.names import Device
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Report
 

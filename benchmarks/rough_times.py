@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.gpu.build import GpuBuilt
-from kernelwright.judge.gpu.driver import CudaFailure, use_device
-from kernelwright.judge.gpu.kernels import BadArguments, Kernels
+from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
+from kernelwright.devices.driver import CudaFailure, use_device
+from kernelwright.runtime.kernels import BadArguments, Kernels
 from kernelwright.tasks.drawing import draw_inputs, run_reference
 from kernelwright.tasks.draws import Family
 from kernelwright.tasks.resolve import resolve

@@ -28,7 +28,7 @@ from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.judge.service.client import WarmJudge  # noqa: E402
+from kernelwright.judge.server.client import WarmJudge  # noqa: E402
 from kernelwright.judge.settings import Progress, Settings  # noqa: E402
 from kernelwright.judge.verdict import Verdict  # noqa: E402
 from kernelwright.search import proposing  # noqa: E402

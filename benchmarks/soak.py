@@ -29,8 +29,8 @@ from tests.pairs import EXPLOITS, NEEDS_FULL_SIZE, Pair, pairs  # noqa: E402
 
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
 from kernelwright.judge.measure import Effort  # noqa: E402
-from kernelwright.judge.service.client import WarmJudge, statuses, stop_all  # noqa: E402
-from kernelwright.judge.service.server import memory_of_tree  # noqa: E402
+from kernelwright.judge.server.client import WarmJudge, statuses, stop_all  # noqa: E402
+from kernelwright.judge.server.server import memory_of_tree  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome  # noqa: E402
 

@@ -31,12 +31,12 @@ from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.cuda.target import target_of  # noqa: E402
+from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda  # noqa: E402
+from kernelwright.contracts.cuda.toolchain.builder import BuilderPool  # noqa: E402
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
-from kernelwright.judge.gpu.build import GpuBuilt, build_cuda  # noqa: E402
-from kernelwright.judge.gpu.builder import BuilderPool  # noqa: E402
-from kernelwright.judge.gpu.failure import GpuBuildFailure  # noqa: E402
 from kernelwright.proposers.templates import make  # noqa: E402
 from kernelwright.proposers.templates.genes import Genes  # noqa: E402
 from kernelwright.tasks.drawing import signature  # noqa: E402

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.devices import nvidia
-from kernelwright.judge.service.client import stop_all
+from kernelwright.judge.server.client import stop_all
 
 GOOD = Path(__file__).parents[2] / "examples" / "rmsnorm.cpp"
 CUDA = Path(__file__).parents[1] / "kernels_cuda" / "rmsnorm_vector"
@@ -145,7 +145,7 @@ def test_no_compiler_means_no_verdict(tmp_path: Path) -> None:
 
 
 def test_a_sandbox_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    from kernelwright.judge import sandbox
+    from kernelwright.isolation import sandbox
 
     assert sandbox.Level.none.at_least(sandbox.Level.none)
     assert not sandbox.Level.landlock.at_least(sandbox.Level.full)

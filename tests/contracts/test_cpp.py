@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.contracts import CONTRACTS, Candidate, CandidateError, contract_named
 from kernelwright.contracts.brief import brief
-from kernelwright.judge.build import Built, build
+from kernelwright.contracts.host_build import Built, build
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature, TensorSpec
 from kernelwright.tasks.resolve import builtin_names, resolve

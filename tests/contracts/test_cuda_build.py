@@ -13,12 +13,12 @@ from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda import CUDA
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.cuda.target import HOPPER, architecture
+from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts.cuda.toolchain.build import GpuBuild, GpuBuilt, build_cuda
+from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
+from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes, resources
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.cuda.toolkit import has_toolkit
-from kernelwright.judge.gpu import nvrtc
-from kernelwright.judge.gpu.build import GpuBuild, GpuBuilt, build_cuda
-from kernelwright.judge.gpu.builder import BuilderPool
-from kernelwright.judge.gpu.cubin import parameter_sizes, resources
-from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature, TensorSpec
 from kernelwright.tasks.resolve import resolve
@@ -124,7 +124,7 @@ def test_a_source_without_a_plan_is_a_failure(pool: BuilderPool) -> None:
 
 
 def test_a_compile_bomb_is_ended(pool: BuilderPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    import kernelwright.judge.gpu.builder as module
+    import kernelwright.contracts.cuda.toolchain.builder as module
 
     monkeypatch.setattr(module, "SECONDS", 4.0)
     bomb = "template <int N> struct B { enum { v = B<N - 1>::v + B<N - 2>::v * 3 }; };\n"

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from kernelwright.contracts.cuda.plan import MOST_LAUNCHES, Plan
 from kernelwright.contracts.cuda.target import HOPPER
-from kernelwright.judge.gpu.evaluate import evaluate_plans
-from kernelwright.judge.gpu.failure import GpuBuildFailure
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from tests.contracts.cuda_samples import PLAN, vectors
 
 
@@ -147,7 +147,7 @@ def test_a_hostile_plan_earns_a_line(what: str) -> None:
 
 
 def test_a_plan_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    import kernelwright.judge.gpu.evaluate as module
+    import kernelwright.contracts.cuda.toolchain.evaluate as module
 
     monkeypatch.setattr(module, "SECONDS", 0.5)
     failure = evaluated("def plan(*_):\n    while True:\n        pass\n")

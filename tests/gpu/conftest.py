@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.devices import nvidia
-from kernelwright.judge.gpu import nvrtc
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

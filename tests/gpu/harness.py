@@ -19,19 +19,19 @@ import torch
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.cuda.target import target_of
+from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda
+from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.layout import Access, lay_out
 from kernelwright.devices.nvidia import probe
-from kernelwright.judge.gpu.arena import DeviceArena
-from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
-from kernelwright.judge.gpu.builder import BuilderPool
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
-from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.inspectors import Inspectors
-from kernelwright.judge.gpu.layout import Access, lay_out
-from kernelwright.judge.gpu.own import helper_kernels
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import Inspection, Tool
+from kernelwright.judge.oracle.gpu_arena import DeviceArena
 from kernelwright.judge.verdict import Profile
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 SCRIPT = """#!{python}
 import socket, sys, time
-from kernelwright.judge.channel import Channel, ChannelClosed
+from kernelwright.isolation.channel import Channel, ChannelClosed
 
 mode, report, count = {mode!r}, {report!r}, {count!r}
 arguments = sys.argv[1:]

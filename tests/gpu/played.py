@@ -13,17 +13,17 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
+from kernelwright.contracts.program import FunctionUse, Program
 from kernelwright.devices.names import Device
 from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import GpuPeaks
-from kernelwright.judge.baseline import _map_tensor
-from kernelwright.judge.channel import Message
+from kernelwright.isolation.channel import Message
+from kernelwright.isolation.warden import Log
+from kernelwright.judge.baseline_processes.cpu import _map_tensor
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
-from kernelwright.judge.gpu.program import FunctionUse, Program
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
-from kernelwright.judge.warden import Log
 from kernelwright.tasks.model import TensorSpec
 
 CUDA = Device("cuda", 0)

@@ -18,7 +18,8 @@ import kernelwright.contracts.cuda, kernelwright.judge.gpu
 for package in (kernelwright.contracts.cuda, kernelwright.judge.gpu):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-from kernelwright.judge.gpu import driver, nvrtc
+from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.devices import driver
 print(nvrtc.available())
 try:
     driver.driver()
@@ -36,6 +37,8 @@ def test_everything_imports_and_the_extra_is_named() -> None:
 
 
 def test_the_launcher_brings_neither_torch_nor_pydantic() -> None:
-    program = "import sys, kernelwright.judge.gpu.launcher; print(sorted({'torch', 'pydantic'} & set(sys.modules)))"
+    program = (
+        "import sys, kernelwright.judge.launcher.launcher; print(sorted({'torch', 'pydantic'} & set(sys.modules)))"
+    )
     made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert made.stdout.strip() == "[]", made.stderr

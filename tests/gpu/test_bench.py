@@ -24,7 +24,7 @@ class Item:
 def test_what_is_wrong_is_named(name: str) -> None:
     import torch
 
-    from kernelwright.judge.gpu.bench import GpuBench
+    from kernelwright.judge.oracle.gpu_bench import GpuBench
     from kernelwright.judge.oracle.tolerance import expectations
     from kernelwright.judge.oracle.workplace import Trespass
     from kernelwright.tasks.drawing import draw_inputs, signature

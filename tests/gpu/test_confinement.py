@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kernelwright
-from kernelwright.judge.gpu import confinement
+from kernelwright.isolation import gpu as confinement
 
 HOME = str(Path(kernelwright.__file__).parents[1])
 

@@ -9,13 +9,13 @@ import time
 import pytest
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.sandbox import trusted_environment
 from kernelwright.judge.gpu.gated import CHANNEL, Faulted, FaultKind, GatedProcess
-from kernelwright.judge.sandbox import trusted_environment
 
 STAND_IN = """
 import mmap, os, socket, sys, time
-from kernelwright.judge.channel import Channel, ChannelClosed
-from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO, READY
+from kernelwright.isolation.channel import Channel, ChannelClosed
+from kernelwright.judge.launcher.stage import DONE, GATE_BYTES, GO, READY
 
 channel = Channel(socket.socket(fileno=int(sys.argv[1])))
 _, descriptors = channel.receive()

@@ -7,13 +7,13 @@ from functools import partial
 import pytest
 
 from kernelwright.devices.nvidia import probe, state
-from kernelwright.judge.gpu import confinement
+from kernelwright.isolation import gpu as confinement
+from kernelwright.isolation.warden import Ending
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
 from kernelwright.judge.gpu.health import device_is_well
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
 from kernelwright.judge.gpu.subject import GpuSubject
 from kernelwright.judge.statistics import median
-from kernelwright.judge.warden import Ending
 from tests.gpu.harness import HERE, KERNELS, Bench, signature, with_descriptors
 
 HONEST = sorted(path.name for path in KERNELS.iterdir() if path.is_dir())
@@ -40,7 +40,7 @@ def test_both_clocks_read_the_same_on_an_empty_call(bench: Bench) -> None:
 @pytest.mark.gpu
 def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
     from kernelwright.contracts.cuda.source import read_cuda_candidate
-    from kernelwright.judge.gpu.build import GpuBuild, build_cuda
+    from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
 
     sizes = ((64, 128), (200, 5000), (64, 128))
     signatures = tuple(signature(*size) for size in sizes)
@@ -59,7 +59,7 @@ def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
 @pytest.mark.gpu
 def test_a_subject_answers_as_a_runner_does(bench: Bench) -> None:
     from kernelwright.contracts.cuda.source import read_cuda_candidate
-    from kernelwright.judge.gpu.build import GpuBuild, build_cuda
+    from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
 
     oracle = bench.oracle((64, 128))
     for path, endings in (

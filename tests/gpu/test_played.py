@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate, CandidateError
+from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.judge import certificate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.gpu import nvrtc, workshop
+from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.replay import replay

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.gpu import ncu, nvrtc, profiler
-from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu import ncu, profiler
+from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Profile, Verdict, author_view
@@ -69,7 +70,7 @@ def test_the_first_public_workload_has_a_profile_and_no_other(bench: Bench, inst
     assert (launch.kernel, launch.of_dram, launch.registers) == ("honest", 0.8125, 32)
     assert author_view(verdict).workloads[0].profile == told(verdict)
     (call,) = played.calls
-    assert "--clock-control none" in call and "kernelwright.judge.gpu.launcher" in call
+    assert "--clock-control none" in call and "kernelwright.judge.launcher.launcher" in call
 
 
 def test_a_candidate_is_profiled_once_however_often_it_is_judged(bench: Bench, install: Install) -> None:

@@ -15,7 +15,7 @@ from kernelwright.contracts.cuda.target import architecture
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
 from kernelwright.judge.gpu import profiler
-from kernelwright.judge.gpu.own import helper_kernels
+from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.profiler import why_not
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
@@ -69,7 +69,7 @@ def launchers() -> set[str]:
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if b"kernelwright.judge.gpu.launcher" in (entry / "cmdline").read_bytes():
+            if b"kernelwright.judge.launcher.launcher" in (entry / "cmdline").read_bytes():
                 found.add(entry.name)
     return found
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts.cuda.plan import Plan
-from kernelwright.judge.gpu.failure import GpuBuildFailure
-from kernelwright.judge.gpu.layout import BASE, SPAN
-from kernelwright.judge.gpu.program import Argument, Program
-from kernelwright.judge.gpu.resolve import resolve
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.cuda.toolchain.resolve import resolve
+from kernelwright.contracts.layout import BASE, SPAN
+from kernelwright.contracts.program import Argument, Program
 from kernelwright.tasks.model import Signature, TensorSpec
 
 X = TensorSpec("x", "float32", (10, 100), (100, 1), "input")

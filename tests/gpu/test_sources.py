@@ -9,11 +9,11 @@ import pytest
 
 from kernelwright.contracts import Candidate, read_source
 from kernelwright.contracts.cuda.target import HOPPER
+from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts.cuda.toolchain.build import build_cuda
+from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.cuda.toolkit import has_toolkit
-from kernelwright.judge.gpu import nvrtc
-from kernelwright.judge.gpu.build import build_cuda
-from kernelwright.judge.gpu.builder import BuilderPool
-from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.resolve import resolve

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge import build as building
-from kernelwright.judge.build import BuildFailure, Built, build
+from kernelwright.contracts import host_build as building
+from kernelwright.contracts.host_build import BuildFailure, Built, build
 from kernelwright.tasks.model import Signature, TensorSpec
 
 EMPTY = Signature(())
@@ -78,8 +78,8 @@ def test_an_endless_compilation_is_ended(monkeypatch: pytest.MonkeyPatch) -> Non
 BUILD = """
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.target import HOPPER
-from kernelwright.judge.build import Built, build
-from kernelwright.judge.gpu.evaluate import evaluate_plans
+from kernelwright.contracts.host_build import Built, build
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 from kernelwright.tasks.model import Signature
 
 made = build(Candidate("cpp", "void kernel() {}  // \\u00e9 \\u2192"), Signature(()))

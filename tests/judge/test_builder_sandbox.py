@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.judge import sandbox, warden
+from kernelwright.isolation import sandbox, warden
 
 HOSTILE = """
 import ctypes, json, os, sys, time

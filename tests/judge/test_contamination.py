@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge import sandbox
-from kernelwright.judge.build import Built, build
-from kernelwright.judge.runner import start_runner
-from kernelwright.judge.warden import Ending, Subject
+from kernelwright.contracts.host_build import Built, build
+from kernelwright.isolation import sandbox
+from kernelwright.isolation.warden import Ending, Subject
+from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
 
 NOTHING = Signature(())

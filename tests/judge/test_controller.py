@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge import cpu_workshop, runner
+from kernelwright.isolation.warden import Reply, Subject
 from kernelwright.judge.controller import Judge
+from kernelwright.judge.cpu import runner
+from kernelwright.judge.cpu import workshop as cpu_workshop
 from kernelwright.judge.verdict import (
     BuildEvidence,
     JudgeEvidence,
@@ -25,7 +27,6 @@ from kernelwright.judge.verdict import (
     Verdict,
     author_view,
 )
-from kernelwright.judge.warden import Reply, Subject
 from kernelwright.judge.workshop import Patience
 
 DOUBLE_TASK = '''

@@ -12,9 +12,9 @@ import pytest
 from tests.search import toy
 
 from kernelwright.errors import CannotDecide, DeadlinePassed
-from kernelwright.judge.channel import Channel, ChannelClosed, pair
-from kernelwright.judge.service import address, client
-from kernelwright.judge.service.client import WarmJudge
+from kernelwright.isolation.channel import Channel, ChannelClosed, pair
+from kernelwright.judge.server import address, client
+from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.search.judging import Remote
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from kernelwright.isolation.warden import Ending
+from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.measure import REPEATS, Clock, Effort, Measurement, Times
-from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.verdict import SpeedStatus
-from kernelwright.judge.warden import Ending
 from kernelwright.tasks.model import Workload
 
 

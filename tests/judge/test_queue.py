@@ -13,10 +13,10 @@ import pytest
 from tests.search import toy
 
 from kernelwright.errors import DeadlinePassed
-from kernelwright.judge.channel import Channel
-from kernelwright.judge.service import address, client, server
-from kernelwright.judge.service.client import WarmJudge
-from kernelwright.judge.service.protocol import Judge, Open, Reply
+from kernelwright.isolation.channel import Channel
+from kernelwright.judge.server import address, client, server
+from kernelwright.judge.server.client import WarmJudge
+from kernelwright.judge.server.protocol import Judge, Open, Reply
 from kernelwright.judge.settings import Settings
 
 CANDIDATE = toy.candidate_of((5,) * 8)

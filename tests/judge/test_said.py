@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from kernelwright.isolation.said import LINE, lines_said
 from kernelwright.judge.gpu.sanitize import Tool, parse
-from kernelwright.judge.said import LINE, lines_said
 
 LENGTH = 250_000
 SECONDS = 5.0  # it takes milliseconds; without bounds it takes minutes

@@ -18,10 +18,10 @@ from kernelwright.devices import nvidia
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.service import address, client
-from kernelwright.judge.service.client import WarmJudge, statuses, stop_all
-from kernelwright.judge.service.protocol import Wanted
-from kernelwright.judge.service.server import IDLE_VARIABLE
+from kernelwright.judge.server import address, client
+from kernelwright.judge.server.client import WarmJudge, statuses, stop_all
+from kernelwright.judge.server.protocol import Wanted
+from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Reason, Verdict
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.host_build import Built, build
 from kernelwright.errors import CannotDecide
-from kernelwright.judge import sandbox, warden
-from kernelwright.judge.build import Built, build
-from kernelwright.judge.native import program
-from kernelwright.judge.nothing import empty_trial
-from kernelwright.judge.runner import start_runner
-from kernelwright.judge.warden import Ending, Subject
+from kernelwright.isolation import sandbox, warden
+from kernelwright.isolation.native import program
+from kernelwright.isolation.warden import Ending, Subject
+from kernelwright.judge.cpu.nothing import empty_trial
+from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
 
 EMPTY = Signature(())

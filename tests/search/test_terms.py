@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from kernelwright.devices.names import Device
-from kernelwright.judge.service.protocol import Wanted
+from kernelwright.judge.server.protocol import Wanted
 from kernelwright.search import proposing
 from kernelwright.search.judging import LEAST_SECONDS, Terms
 

@@ -19,9 +19,9 @@ from kernelwright.cli.progress import Progress
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide
-from kernelwright.judge import sandbox
+from kernelwright.isolation import sandbox
 from kernelwright.judge.arena import Segment, place
-from kernelwright.judge.safety import sanitizers_available
+from kernelwright.judge.cpu.safety import sanitizers_available
 from kernelwright.judge.words import duration
 from kernelwright.paths import cache_dir
 from kernelwright.tasks.model import TensorSpec

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from kernelwright.cli.finding import Finding
 from kernelwright.contracts.cuda.target import architecture
+from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.contracts.cuda.toolkit import has_toolkit, include_directories
 from kernelwright.devices import nvidia
+from kernelwright.devices.driver import INSTALL
 from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import cached_peaks
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.gpu import nvrtc
 from kernelwright.judge.gpu.client import Faulted
-from kernelwright.judge.gpu.driver import INSTALL
 from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, ncu
-from kernelwright.judge.gpu.own import helper_kernels
 from kernelwright.judge.gpu.profiler import why_not
 from kernelwright.judge.gpu.sanitize import sanitizer
 

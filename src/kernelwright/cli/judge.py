@@ -17,9 +17,10 @@ from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.tunables import render
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge import baseline_names, sandbox
+from kernelwright.isolation import sandbox
+from kernelwright.judge import baseline_names
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 

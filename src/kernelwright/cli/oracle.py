@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from kernelwright.cli.output import console, print_json
-from kernelwright.judge.service.client import statuses, stop_all
-from kernelwright.judge.service.protocol import Status
-from kernelwright.judge.service.server import IDLE_VARIABLE
+from kernelwright.judge.server.client import statuses, stop_all
+from kernelwright.judge.server.protocol import Status
+from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.words import duration
 
 oracle = typer.Typer(help="Look after the oracle that stays up between commands.", no_args_is_help=True)

@@ -102,7 +102,7 @@ class Segment:
 
 
 def layout_text(signature: Signature, descriptors: Sequence[int]) -> str:
-    """What the runner reads: one line for each argument. See native/runner.cpp."""
+    """What the runner reads: one line for each argument. See isolation/native_sources/runner.cpp."""
     remaining = iter(descriptors)
     return "".join(f"{_layout_line(argument, remaining)}\n" for argument in signature.arguments)
 

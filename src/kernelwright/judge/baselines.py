@@ -10,11 +10,11 @@ from dataclasses import asdict
 from typing import Protocol
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.channel import ChannelClosed, pair
+from kernelwright.isolation.sandbox import trusted_environment
+from kernelwright.isolation.warden import Ending, Reply, Subject
 from kernelwright.judge import statistics
-from kernelwright.judge.channel import ChannelClosed, pair
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
-from kernelwright.judge.sandbox import trusted_environment
-from kernelwright.judge.warden import Ending, Reply, Subject
 
 START_SECONDS = 120.0
 OPEN_SECONDS = 600.0
@@ -56,7 +56,7 @@ class BaselineProcess:
             os.set_inheritable(theirs.fileno(), True)
             self._subject = Subject(
                 [
-                    *(sys.executable, "-m", "kernelwright.judge.baseline"),
+                    *(sys.executable, "-m", "kernelwright.judge.baseline_processes.cpu"),
                     *("{go}", "{done}", str(theirs.fileno()), name, str(threads)),
                 ],
                 ["--cpus", ",".join(map(str, cpus))],

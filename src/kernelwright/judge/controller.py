@@ -10,8 +10,8 @@ from types import TracebackType
 from kernelwright.contracts import Candidate, CandidateError, contract_named
 from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation import sandbox
 from kernelwright.judge import certificate as certificates
-from kernelwright.judge import sandbox
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key, judge_key
 from kernelwright.judge.oracle.client import OpenTask, OracleLost
@@ -24,7 +24,7 @@ from kernelwright.tasks.sources import digest, unchanged
 def workshop(device: Device, key: bytes, threads: int, session: str | None) -> Workshop:
     """What a device is judged with; each is imported where it is used."""
     if device.kind == "cpu":
-        from kernelwright.judge.cpu_workshop import CpuWorkshop
+        from kernelwright.judge.cpu.workshop import CpuWorkshop
 
         return CpuWorkshop(key, threads, session)
     from kernelwright.judge.gpu.workshop import GpuWorkshop

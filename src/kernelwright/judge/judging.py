@@ -17,6 +17,7 @@ from typing import Literal
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
 from kernelwright.judge.oracle.client import OpenTask, Posed, Witness, close_all
@@ -32,7 +33,6 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.warden import Ending
 from kernelwright.judge.workshop import Inspections, Job, LateError, Workshop
 
 

@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Protocol
 
 from kernelwright.devices.names import Kind
+from kernelwright.isolation.channel import Message
+from kernelwright.isolation.warden import Ending, Log, Reply
 from kernelwright.judge import statistics
 from kernelwright.judge.baselines import Baseline
-from kernelwright.judge.channel import Message
-from kernelwright.judge.nothing import Overhead
+from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.oracle.client import OracleClient, Posed
 from kernelwright.judge.verdict import (
     BaselineTime,
@@ -28,7 +29,6 @@ from kernelwright.judge.verdict import (
     TrespassEvidence,
     WorkloadResult,
 )
-from kernelwright.judge.warden import Ending, Log, Reply
 
 OUTPUT_LINES = 12
 LEAST_BLOCKS = 6  # a trial of every input family

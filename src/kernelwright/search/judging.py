@@ -9,7 +9,7 @@ from typing import Protocol
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 from kernelwright.search.score import pooled

@@ -16,7 +16,7 @@ from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.devices.names import device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import baseline_names
-from kernelwright.judge.service.client import WarmJudge
+from kernelwright.judge.server.client import WarmJudge
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets

@@ -14,20 +14,20 @@ from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import Sources, split
 from kernelwright.contracts.cuda.target import HOPPER, Target
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.host_build import BuildFailure, Built, build_as
 from kernelwright.devices import lock
-from kernelwright.judge import sandbox
-from kernelwright.judge.build import BuildFailure, Built, build_as
+from kernelwright.isolation import sandbox
+from kernelwright.judge.cpu.runner import start_runner
+from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.emulate.headers import needed_headers
 from kernelwright.judge.emulate.model import Check, CheckedWorkload, CheckOutcome
 from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source, without_comments
 from kernelwright.judge.emulate.translate import build_plan, translate
-from kernelwright.judge.gpu.evaluate import evaluate_plans
-from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Fault
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed, close_all
-from kernelwright.judge.runner import start_runner
-from kernelwright.judge.safety import inspect, sanitizers_available
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import BuildEvidence, ProcessEvidence, Reason, SanitizerEvidence, Stage
 from kernelwright.tasks.sources import digest

@@ -11,6 +11,9 @@ from kernelwright.contracts.cpp import LINK, WARNINGS
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import KERNEL_NAME
 from kernelwright.contracts.cuda.target import Target
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.cuda.toolchain.resolve import resolve
+from kernelwright.contracts.program import Argument, Block, Program, Step, Triple
 from kernelwright.judge.emulate.headers import constants, taken_back
 from kernelwright.judge.emulate.ptx import without_known_ptx
 from kernelwright.judge.emulate.refuse import (
@@ -19,9 +22,6 @@ from kernelwright.judge.emulate.refuse import (
     without_comments,
     without_includes,
 )
-from kernelwright.judge.gpu.failure import GpuBuildFailure
-from kernelwright.judge.gpu.program import Argument, Block, Program, Step, Triple
-from kernelwright.judge.gpu.resolve import resolve
 from kernelwright.tasks.model import Signature, TensorSpec
 
 HEADERS = Path(__file__).parent / "include"

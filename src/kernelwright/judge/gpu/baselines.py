@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.sandbox import trusted_environment
 from kernelwright.judge.gpu.gated import CHANNEL, Faulted, GatedProcess, Timing
-from kernelwright.judge.sandbox import trusted_environment
 
 if TYPE_CHECKING:
     from kernelwright.judge.oracle.client import OpenTask, Posed
@@ -28,7 +28,7 @@ class GpuBaselineProcess(GatedProcess):
     def __init__(self, name: str, helpers: bytes, index: int = 0) -> None:
         self.name = name
         self.timings: list[Timing] = []  # of the workload that is open
-        command = [sys.executable, "-m", "kernelwright.judge.gpu.baseline", CHANNEL, str(index), name]
+        command = [sys.executable, "-m", "kernelwright.judge.baseline_processes.gpu", CHANNEL, str(index), name]
         path = ":".join(entry for entry in sys.path if entry)
         super().__init__(command, trusted_environment(PYTHONPATH=path), helpers)
 

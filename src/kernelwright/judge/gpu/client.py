@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 
+from kernelwright.contracts.program import FunctionUse, Program
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.channel import Message
-from kernelwright.judge.gpu.confinement import confined, environment
+from kernelwright.isolation.channel import Message
+from kernelwright.isolation.gpu import confined, environment
+from kernelwright.isolation.warden import Log
 from kernelwright.judge.gpu.gated import (
     ANSWER_SECONDS,
     CHANNEL,
@@ -19,8 +21,6 @@ from kernelwright.judge.gpu.gated import (
     Timing,
     memory_file,
 )
-from kernelwright.judge.gpu.program import FunctionUse, Program
-from kernelwright.judge.warden import Log
 
 __all__ = ["END_SECONDS", "FaultKind", "Faulted", "LauncherProcess", "Timing"]
 
@@ -31,7 +31,7 @@ class LauncherProcess(GatedProcess):
     def __init__(self, helpers: bytes, index: int = 0, *, confine: bool = False, prefix: Sequence[str] = ()) -> None:
         """`prefix` is a command that runs another one: a sanitizer. `confine` puts the process into the sandbox."""
         log = Log()
-        command = [sys.executable, "-m", "kernelwright.judge.gpu.launcher", CHANNEL, str(index)]
+        command = [sys.executable, "-m", "kernelwright.judge.launcher.launcher", CHANNEL, str(index)]
         if confine:
             command = confined(command, CHANNEL, log.fd)
         super().__init__([*prefix, *command], environment(), helpers, patient=bool(prefix), log=log)

@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.channel import ChannelClosed, Message, pair
-from kernelwright.judge.gpu.stage import DONE, GATE_BYTES, GO, READY
-from kernelwright.judge.warden import Log, signal_name
+from kernelwright.isolation.channel import ChannelClosed, Message, pair
+from kernelwright.isolation.warden import Log, signal_name
+from kernelwright.judge.launcher.stage import DONE, GATE_BYTES, GO, READY
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.gpu import confinement
+from kernelwright.isolation import gpu as confinement
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 
 PATIENCE = 30.0  # the driver may need seconds to take down a kernel that does not end

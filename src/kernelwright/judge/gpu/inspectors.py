@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from kernelwright.contracts.program import Program
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
-from kernelwright.judge.gpu.program import Program
 from kernelwright.judge.gpu.sanitize import Inspection, Tool, parse, sanitizer
 
 MOST_REPORT = 1 << 20

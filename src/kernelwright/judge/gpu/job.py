@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.program import FunctionUse
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.gpu.build import GpuBuilt, build_cuda
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
-from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.gpu.limits import Limits
-from kernelwright.judge.gpu.program import FunctionUse
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
 from kernelwright.judge.measure import Fault, build_fault, wrong_fault

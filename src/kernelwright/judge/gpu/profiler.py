@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernelwright.judge.gpu.build import GpuBuilt
+from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
 from kernelwright.judge.gpu.client import END_SECONDS, LauncherProcess
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, command, ncu, parse
 from kernelwright.judge.verdict import Profile

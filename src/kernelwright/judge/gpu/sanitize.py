@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.isolation.said import LINE
 from kernelwright.judge.gpu.client import Faulted
 from kernelwright.judge.gpu.tools import tool
-from kernelwright.judge.said import LINE
 
 MOST_FINDINGS = 20
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from kernelwright.judge.gpu.build import GpuBuilt
+from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
+from kernelwright.contracts.program import FunctionUse
+from kernelwright.isolation.warden import Ending, Log, Reply
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import Disagreement, disagreement
-from kernelwright.judge.gpu.program import FunctionUse
 from kernelwright.judge.verdict import Reason
-from kernelwright.judge.warden import Ending, Log, Reply
 
 PREPARE = "p"
 _ENDINGS = {FaultKind.timed_out: Ending.timeout, FaultKind.gone: Ending.exited}

@@ -7,28 +7,28 @@ from functools import partial
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.target import target_of
+from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.devices import lock, nvidia
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, require
 from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.errors import CannotDecide
-from kernelwright.judge import sandbox
+from kernelwright.isolation import sandbox
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.gpu import nvrtc
+from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
-from kernelwright.judge.gpu.builder import BuilderPool
 from kernelwright.judge.gpu.client import LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import empty_call
 from kernelwright.judge.gpu.health import can_confine, wait_until_well
+from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
-from kernelwright.judge.gpu.own import helper_kernels
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool, sanitizer
 from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
-from kernelwright.judge.nothing import Overhead
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions
 from kernelwright.judge.workshop import Inspections, Patience

@@ -7,8 +7,8 @@ import struct
 
 import torch
 
+from kernelwright.isolation.native import program
 from kernelwright.judge.arena import ArenaLevel, Region, Segment, place
-from kernelwright.judge.native import program
 from kernelwright.judge.oracle.pool import Item, Pool
 from kernelwright.judge.oracle.workplace import Trespass, Workplace, signed
 from kernelwright.tasks.model import Signature, Task, Workload

@@ -12,8 +12,8 @@ from typing import Any
 
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import CannotDecide, KernelwrightError
-from kernelwright.judge.channel import ChannelClosed, Message, pair
-from kernelwright.judge.sandbox import trusted_environment
+from kernelwright.isolation.channel import ChannelClosed, Message, pair
+from kernelwright.isolation.sandbox import trusted_environment
 from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
 from kernelwright.tasks.sources import Sources

@@ -11,7 +11,7 @@ import torch
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, Kind
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.channel import Message
+from kernelwright.isolation.channel import Message
 from kernelwright.judge.oracle.bench import Bench
 from kernelwright.judge.oracle.pool import Pool
 from kernelwright.judge.oracle.workplace import Workplace
@@ -76,7 +76,7 @@ class GpuPlace:
         cuda.set_per_process_memory_fraction(GPU_SHARE, index)
 
     def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace:
-        from kernelwright.judge.gpu.bench import GpuBench
+        from kernelwright.judge.oracle.gpu_bench import GpuBench
 
         return GpuBench(task, workload, signature, pool, self._index)
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import torch
 
+from kernelwright.devices.driver import CudaFailure
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.channel import Channel, ChannelClosed, Message
-from kernelwright.judge.gpu.driver import CudaFailure
+from kernelwright.isolation.channel import Channel, ChannelClosed, Message
+from kernelwright.isolation.sandbox import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.place import Place, place_on
 from kernelwright.judge.oracle.pool import Draw, Item, Pool
 from kernelwright.judge.oracle.precision import precision_class
 from kernelwright.judge.oracle.workplace import Trespass, Workplace, sentinel_word
-from kernelwright.judge.sandbox import protect_this_process
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads

@@ -14,14 +14,14 @@ from importlib.util import find_spec
 from kernelwright.contracts import HOST_CONTRACTS, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import split
 from kernelwright.contracts.cuda.target import HOPPER, Target, target_of
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.host_build import BuildFailure, build
 from kernelwright.contracts.tunables import TunableError, render
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
-from kernelwright.judge.build import BuildFailure, build
 from kernelwright.judge.emulate.check import Checker
 from kernelwright.judge.emulate.model import CheckOutcome
-from kernelwright.judge.gpu.evaluate import evaluate_plans
-from kernelwright.judge.gpu.failure import GpuBuildFailure
 from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.tasks.model import Signature
 
@@ -73,8 +73,8 @@ class CudaBuilds:
         return None if failure is None else Fault("it does not build", failure.lines[:LINES])
 
     def _compiled(self, candidate: Candidate) -> GpuBuildFailure | None:
-        from kernelwright.judge.gpu.build import build_cuda
-        from kernelwright.judge.gpu.builder import BuilderPool
+        from kernelwright.contracts.cuda.toolchain.build import build_cuda
+        from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 
         pool = BuilderPool(self.target.architecture)
         try:

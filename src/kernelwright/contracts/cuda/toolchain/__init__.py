@@ -1,0 +1,1 @@
+"""The controller's side of building a cuda candidate: from source to programs, by confined processes."""

@@ -1,0 +1,192 @@
+"""From a `cuda` candidate to programs for its workloads: plans evaluated, kernels compiled, artefacts kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+from kernelwright.contracts.candidate import Candidate, CandidateError
+from kernelwright.contracts.cuda.plan import Plan
+from kernelwright.contracts.cuda.source import split
+from kernelwright.contracts.cuda.target import Target
+from kernelwright.contracts.cuda.toolchain.builder import (
+    Builder,
+    BuilderPool,
+    CompileRequest,
+    CompileResult,
+    fixed_options,
+)
+from kernelwright.contracts.cuda.toolchain.cubin import Resources, parameter_sizes, resources
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.cuda.toolchain.nvrtc import version
+from kernelwright.contracts.cuda.toolchain.resolve import resolve
+from kernelwright.contracts.program import Program
+from kernelwright.errors import CannotDecide
+from kernelwright.paths import cache_dir, write_whole
+from kernelwright.tasks.model import Signature
+
+PARALLEL = 4
+
+
+@dataclass(frozen=True)
+class GpuBuilt:
+    """A program for one workload. `digest` names the module; `resources` is what the assembler said of its kernels."""
+
+    plan: Plan
+    program: Program
+    cubin: bytes
+    digest: str
+    resources: tuple[Resources, ...]
+    cached: bool
+
+
+@dataclass(frozen=True)
+class GpuBuild:
+    built: tuple[GpuBuilt, ...]  # one for each signature, in order
+    seconds: float
+
+
+def build_cuda(
+    candidate: Candidate, signatures: tuple[Signature, ...], target: Target, pool: BuilderPool
+) -> GpuBuild | GpuBuildFailure:
+    """Evaluates the plan for every signature and compiles what they need, several modules at a time.
+
+    A failure may quote sizes of any of the signatures: build public and hidden workloads in calls of their own.
+    """
+    begin = time.perf_counter()
+    try:
+        sources = split(candidate.source)
+    except CandidateError as error:
+        return GpuBuildFailure((str(error),))
+    plans = evaluate_plans(sources.plan, signatures, target)
+    if isinstance(plans, GpuBuildFailure):
+        return plans
+    requests = _requests(sources.kernel, plans)
+    distinct = list(dict.fromkeys(requests))
+    compiled = dict(zip(distinct, _compile_all(distinct, target, pool), strict=True))
+    built = []
+    for plan, request, signature in zip(plans, requests, signatures, strict=True):
+        made = compiled[request]
+        if isinstance(made, GpuBuildFailure):
+            return made
+        program = resolve(plan, signature, made.result.names)
+        if isinstance(program, GpuBuildFailure):
+            return program
+        fault = _misfits(program, made.result)
+        if fault is not None:
+            return fault
+        launched = {step.function for step in program.steps}
+        told = tuple(entry for entry in resources(made.result.log) if entry.kernel in launched)
+        built.append(GpuBuilt(plan, program, made.result.cubin, made.digest, told, made.cached))
+    return GpuBuild(tuple(built), time.perf_counter() - begin)
+
+
+@dataclass(frozen=True)
+class _Made:
+    result: CompileResult
+    digest: str
+    cached: bool
+
+
+_Terms = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
+
+
+def _requests(source: str, plans: tuple[Plan, ...]) -> list[CompileRequest]:
+    """What to compile for each plan. Plans that differ in kernels alone share a module: reading the source once is
+    faster than several times."""
+    kernels: dict[_Terms, dict[str, None]] = {}
+    for plan in plans:
+        kernels.setdefault(_terms(plan), {}).update(dict.fromkeys(plan.kernels))
+    return [CompileRequest(source, tuple(kernels[_terms(plan)]), *_terms(plan)) for plan in plans]
+
+
+def _terms(plan: Plan) -> _Terms:
+    options = [f"--std={plan.options.std}"]
+    if plan.options.fast_math:
+        options.append("--use_fast_math")
+    if plan.options.max_registers is not None:
+        options.append(f"--maxrregcount={plan.options.max_registers}")
+    return plan.definitions, tuple(options)
+
+
+def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | GpuBuildFailure]:
+    """From the cache, or by as many compilers as are worth it; all of them for this candidate alone."""
+    found: dict[CompileRequest, _Made | GpuBuildFailure] = {}
+    for request in requests:
+        kept = _cached(request, target)
+        if kept is not None:
+            found[request] = kept
+    missing = [request for request in requests if request not in found]
+    compilers = min(len(missing), pool.warm or PARALLEL)  # starting another takes longer than most sources do
+    groups = [missing[start::compilers] for start in range(compilers)]
+    if groups:
+        with ThreadPoolExecutor(len(groups)) as threads:
+            for group, results in zip(
+                groups, threads.map(lambda g: _compile_group(g, target, pool), groups), strict=True
+            ):
+                found.update(zip(group, results, strict=True))
+    return [found[request] for request in requests]
+
+
+def _compile_group(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | GpuBuildFailure]:
+    builder = pool.take()
+    try:
+        return [_compile(builder, request, target) for request in requests]
+    finally:
+        pool.retire(builder)
+
+
+def _compile(builder: Builder, request: CompileRequest, target: Target) -> _Made | GpuBuildFailure:
+    result = builder.compile(request)
+    if isinstance(result, GpuBuildFailure):
+        return result
+    digest = _digest(request, target)
+    head = json.dumps({"names": result.names, "log": result.log}).encode()
+    try:
+        folder = cache_dir("cuda", digest[:2])
+        write_whole(folder / f"{digest}.kernel", len(head).to_bytes(8, "little") + head + result.cubin)
+    except OSError as error:
+        raise CannotDecide(f"cannot write the build cache: {error.strerror}: {error.filename}") from error
+    return _Made(result, digest, cached=False)
+
+
+def _cached(request: CompileRequest, target: Target) -> _Made | None:
+    """One file has everything, so that a crash leaves all of it or nothing."""
+    digest = _digest(request, target)
+    path = cache_dir("cuda", digest[:2]) / f"{digest}.kernel"
+    if not path.exists():
+        return None
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    head = json.loads(content[8 : 8 + size])
+    return _Made(CompileResult(content[8 + size :], head["names"], head["log"]), digest, cached=True)
+
+
+def _digest(request: CompileRequest, target: Target) -> str:
+    told = {"request": asdict(request), "options": fixed_options(target.architecture), "nvrtc": version()}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _misfits(program: Program, result: CompileResult) -> GpuBuildFailure | None:
+    """Holds the plan's arguments against the kernels' own, where the cubin can be read; the launcher does so again."""
+    expressions = {mangled: name for name, mangled in result.names.items()}
+    sizes = parameter_sizes(result.cubin)
+    for step in program.steps:
+        given = [argument.size for argument in step.arguments]
+        wanted = sizes.get(step.function)
+        if wanted is not None and given != list(wanted):
+            return GpuBuildFailure(
+                (
+                    f"plan.py: {expressions[step.function]} takes {_described(wanted)} and the plan gives "
+                    f"{_described(given)}",
+                )
+            )
+    return None
+
+
+def _described(sizes: tuple[int, ...] | list[int]) -> str:
+    return f"{len(sizes)} arguments of {', '.join(map(str, sizes))} bytes" if sizes else "no arguments"

@@ -1,0 +1,100 @@
+"""Evaluates a candidate's plan.py in the sandbox and checks what comes back: Python in, data out."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from kernelwright.contracts.cuda import CONFINED
+from kernelwright.contracts.cuda.plan import Plan
+from kernelwright.contracts.cuda.target import Target
+from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.errors import CannotDecide
+from kernelwright.isolation import sandbox, warden
+from kernelwright.tasks.model import Signature
+
+SECONDS = 10.0
+MOST_BYTES = 4 << 20
+ADDRESS_SPACE = 1 << 30
+LINES = 20
+_PLANS = TypeAdapter(tuple[Plan, ...])
+
+
+def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target) -> tuple[Plan, ...] | GpuBuildFailure:
+    """One plan for each signature, from one confined process."""
+    log = warden.Log()
+    product = os.memfd_create("plans", os.MFD_CLOEXEC)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelwright-plan-") as name:
+            folder = Path(name)
+            _lay_out(folder, plan, signatures, target)
+            reply = _run(folder, log, product)
+        if reply.ending is warden.Ending.timeout:
+            return GpuBuildFailure((f"plan.py did not finish within {SECONDS:g} s",), timed_out=True)
+        if (reply.ending, reply.value) != (warden.Ending.exited, 0):
+            said = tuple(line for line in log.text().splitlines() if line.strip())[-LINES:]
+            return GpuBuildFailure(said or (f"plan.py {reply.describe()} without a message",))
+        content = os.pread(product, MOST_BYTES + 1, 0)
+    except OSError as error:
+        raise CannotDecide(f"cannot evaluate a plan: {error.strerror}: {error.filename}") from error
+    finally:
+        os.close(product)
+        log.close()
+    return _checked(content, len(signatures))
+
+
+def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | GpuBuildFailure:
+    if len(content) > MOST_BYTES:
+        return GpuBuildFailure((f"the plan has more than {MOST_BYTES:,} bytes",))
+    try:
+        plans = _PLANS.validate_json(content)
+    except ValidationError as error:
+        lines = dict.fromkeys(_line(entry["loc"], entry["msg"]) for entry in error.errors())
+        return GpuBuildFailure(tuple(lines)[:LINES])
+    if len(plans) != wanted:
+        return GpuBuildFailure((f"plan.py gave {len(plans)} plans for {wanted} workloads",))
+    return plans
+
+
+def _line(where: tuple[int | str, ...], message: str) -> str:
+    path = ".".join(str(part) for part in where[1:])
+    return f"plan.py: {path or 'plan'}: {message.removeprefix('Value error, ')}"
+
+
+def _lay_out(folder: Path, plan: str, signatures: tuple[Signature, ...], target: Target) -> None:
+    workloads = [[asdict(argument) for argument in signature.arguments] for signature in signatures]
+    files = {
+        "plan.py": plan,
+        "request.json": json.dumps({"device": asdict(target), "workloads": workloads}),
+        **{name: (CONFINED / name).read_text(encoding="utf-8") for name in ("kw.py", "evaluate.py")},
+    }
+    folder.chmod(0o755)  # it is read by another user
+    for name, text in files.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+    if not sandbox.capabilities().namespaces:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        scratch.chmod(0o777)
+
+
+def _run(folder: Path, log: warden.Log, product: int) -> warden.Reply:
+    source, scratch = sandbox.source_directory(folder), sandbox.scratch_directory(folder)
+    output = f"{scratch}/plans.json"
+    python = str(Path(sys.executable).resolve())
+    prefix = Path(sys.base_prefix).resolve()
+    return warden.run(
+        [python, "-I", "-S", "-B", f"{source}/evaluate.py", f"{source}/request.json", output],
+        [*sandbox.plan_options(folder, MOST_BYTES, ADDRESS_SPACE), "--read-only", str(prefix)],
+        sandbox.clean_environment(),
+        SECONDS,
+        log,
+        (product, output),
+    )

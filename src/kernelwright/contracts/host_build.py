@@ -1,0 +1,149 @@
+"""Building a candidate: the compiler runs in a sandbox, its product comes back over one descriptor,
+and the controller alone writes the cache, named by everything that went into it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.contracts import HOST_CONTRACTS, BuildPlan, Candidate
+from kernelwright.devices import lock
+from kernelwright.devices.compiler import compiler, compiler_version
+from kernelwright.errors import CannotDecide
+from kernelwright.isolation import sandbox, warden
+from kernelwright.isolation.said import lines_said
+from kernelwright.paths import cache_dir, write_whole
+from kernelwright.tasks.model import Signature
+
+SECONDS = 90.0
+MAX_LIBRARY = 64 << 20
+SCRATCH = 512 << 20
+ADDRESS_SPACE = 4 << 30
+DIAGNOSTIC_LINES = 40
+NOT_STARTED = 125  # what the warden's sandbox exits with when it could not be set up; no compiler does
+
+
+@dataclass(frozen=True)
+class Built:
+    library: Path
+    digest: str
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True)
+class BuildFailure:
+    lines: tuple[str, ...]
+    timed_out: bool = False
+
+
+def build(candidate: Candidate, signature: Signature, *, sanitized: bool = False) -> Built | BuildFailure:
+    """The library of a candidate for one signature, from the cache if it was built before."""
+    return build_as(HOST_CONTRACTS[candidate.contract].build_plan(candidate, signature, sanitized=sanitized))
+
+
+def build_as(plan: BuildPlan) -> Built | BuildFailure:
+    """The library that a plan makes, from the cache if it was made before."""
+    name = _digest(plan)
+    library = cache_dir("builds", name[:2]) / f"{name}.so"
+    begin = time.perf_counter()
+    if library.exists():
+        return Built(library, name, time.perf_counter() - begin, cached=True)
+    with lock.working():
+        content = _compile(plan)
+    if isinstance(content, BuildFailure):
+        return content
+    try:
+        write_whole(library, content)
+    except OSError as error:
+        raise CannotDecide(f"cannot write the build cache {library.parent}: {error.strerror}") from error
+    return Built(library, name, time.perf_counter() - begin, cached=False)
+
+
+def build_both(
+    candidate: Candidate, signature: Signature, *, sanitized: bool
+) -> tuple[Built | BuildFailure, Built | BuildFailure | None]:
+    """The plain library and, if wanted, the sanitized one, built side by side."""
+    with ThreadPoolExecutor(2) as pool:
+        second = pool.submit(build, candidate, signature, sanitized=True) if sanitized else None
+        return build(candidate, signature), second.result() if second else None
+
+
+def _digest(plan: BuildPlan) -> str:
+    digest = hashlib.sha256(f"{compiler()}\0{compiler_version()}\0{_machine()}".encode())
+    for part in (*plan.arguments, *(text for pair in plan.files for text in pair)):
+        digest.update(len(part).to_bytes(8, "little") + part.encode())
+    return digest.hexdigest()
+
+
+def _machine() -> str:
+    """-march=native makes a library fit one kind of processor only."""
+    from kernelwright.devices.cpu import probe
+
+    return f"{probe().model} {probe().architecture}"
+
+
+def _compile(plan: BuildPlan) -> bytes | BuildFailure:
+    log = warden.Log(1 << 18)
+    product = os.memfd_create("library", os.MFD_CLOEXEC)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelwright-build-") as name:
+            folder = Path(name)
+            _lay_out(folder, plan)
+            reply = _run_compiler(folder, plan, log, product)
+        if reply.ending is warden.Ending.timeout:
+            return BuildFailure((f"the compiler did not finish within {SECONDS:.0f} s",), timed_out=True)
+        if (reply.ending, reply.value) == (warden.Ending.exited, NOT_STARTED):
+            raise CannotDecide(f"the compiler cannot run confined: {log.text().strip().splitlines()[-1:]}")
+        if (reply.ending, reply.value) != (warden.Ending.exited, 0):
+            return BuildFailure(_diagnostics(log.text(), reply))
+        size = os.fstat(product).st_size
+        if size > MAX_LIBRARY:
+            return BuildFailure((f"the library has {size:,} bytes; at most {MAX_LIBRARY:,} are taken",))
+        return os.pread(product, size, 0)
+    except OSError as error:
+        raise CannotDecide(f"cannot build: {error.strerror}: {error.filename or tempfile.gettempdir()}") from error
+    finally:
+        os.close(product)
+        log.close()
+
+
+def _lay_out(folder: Path, plan: BuildPlan) -> None:
+    folder.chmod(0o755)  # the compiler runs as another user
+    for file, text in plan.files:
+        path = folder / file
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o644)
+    if not sandbox.capabilities().namespaces:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        scratch.chmod(0o777)
+
+
+def _run_compiler(folder: Path, plan: BuildPlan, log: warden.Log, product: int) -> warden.Reply:
+    source, scratch = sandbox.source_directory(folder), sandbox.scratch_directory(folder)
+    output = f"{scratch}/library.so"
+    arguments = [part.replace("{source}", source).replace("{output}", output) for part in plan.arguments]
+    return warden.run(
+        [str(Path(compiler()).resolve()), *arguments],
+        sandbox.builder_options(folder, SCRATCH, ADDRESS_SPACE),
+        sandbox.clean_environment(TMPDIR=scratch),
+        SECONDS,
+        log,
+        (product, output),
+    )
+
+
+def _diagnostics(text: str, reply: warden.Reply) -> tuple[str, ...]:
+    """The compiler's own lines about the candidate, errors first, with paths of the sandbox taken off."""
+    lines = lines_said(text)
+    if not lines:
+        return (f"the compiler {reply.describe()} without a message",)
+    errors = [i for i, line in enumerate(lines) if "error:" in line or "undefined reference" in line]
+    start = max(0, errors[0] - 2) if errors else 0
+    return tuple(lines[start : start + DIAGNOSTIC_LINES])

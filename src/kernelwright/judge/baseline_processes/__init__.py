@@ -1,0 +1,1 @@
+"""Runs in the baselines' processes: trusted, with torch."""

@@ -1,0 +1,83 @@
+"""The sanitizers: a candidate rebuilt with AddressSanitizer and UBSan, run once on fresh values in its own sandbox."""
+
+from __future__ import annotations
+
+import random
+import re
+from functools import cache
+
+from kernelwright.errors import CannotDecide
+from kernelwright.isolation.native import program
+from kernelwright.isolation.said import lines_said
+from kernelwright.isolation.warden import Ending, Reply, Subject
+from kernelwright.judge.cpu.nothing import Overhead
+from kernelwright.judge.cpu.runner import SANITIZER_EXIT
+from kernelwright.judge.measure import DEADLINE, Clock, Fault, Measurement, Rejected
+from kernelwright.judge.oracle.client import OracleClient, Posed
+from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
+
+LINES = 24
+UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
+_SOURCE = re.compile(r"\bkernel\.(?:cpp|cu)\b")
+_REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
+
+
+@cache
+def sanitizers_available() -> bool:
+    """Whether the compiler brings its sanitizers' libraries; a minimal installation may not."""
+    try:
+        program("runner-sanitized")
+    except CannotDecide:
+        return False
+    return True
+
+
+def inspect(
+    runner: Subject,
+    posed: Posed,
+    oracle: OracleClient,
+    *,
+    prepare: bool,
+    patience: float,
+    calls: int = 1,
+) -> Fault | None:
+    """Calls under the sanitizers, each within `patience` seconds. Their report is evidence; a wrong result or an early
+    end is one too."""
+    ready = runner.ready()
+    if ready.ending is not Ending.ok:
+        return _fault(runner, posed, ready, Stage.load)
+    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": patience / DEADLINE}, UNTIMED, random.Random(0))
+    family = oracle.load()  # only now, when it is stopped
+    try:
+        if prepare:
+            measurement.call(family, op="p")
+        measurement.call(family)
+        for _ in range(calls - 1):
+            measurement.call(oracle.load())
+    except Rejected as rejected:
+        if isinstance(rejected.fault.evidence, ProcessEvidence) and _report(runner):
+            return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return rejected.fault
+    if _report(runner):  # a candidate may have talked the sanitizer out of ending its process
+        return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+    return None
+
+
+def _fault(runner: Subject, posed: Posed, reply: Reply, stage: Stage) -> Fault:
+    if _report(runner) or (reply.ending, reply.value) == (Ending.exited, SANITIZER_EXIT):
+        return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+    reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
+    output = tuple(runner.log.text().strip().splitlines()[-LINES:])
+    evidence = ProcessEvidence(workload=posed.workload.label, trial=0, ending=reply.describe(), output=output)
+    return Fault(stage, reason, evidence)
+
+
+def _report(runner: Subject) -> bool:
+    return bool(_REPORT.search(runner.log.text()))
+
+
+def _evidence(runner: Subject, posed: Posed) -> SanitizerEvidence:
+    """The report's own lines that name the fault and the candidate's code."""
+    lines = lines_said(runner.log.text())
+    telling = [line for line in lines if _REPORT.search(line) or _SOURCE.search(line) or "SUMMARY" in line]
+    return SanitizerEvidence(workload=posed.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

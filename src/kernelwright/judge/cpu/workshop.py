@@ -1,0 +1,150 @@
+"""Judging on a CPU: host code built with the system's compiler, run in confined processes, timed by the warden."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.host_build import BuildFailure, Built, build_both
+from kernelwright.devices import lock
+from kernelwright.devices.compiler import compiler_version
+from kernelwright.devices.cpu import probe
+from kernelwright.isolation import sandbox
+from kernelwright.isolation.warden import Subject
+from kernelwright.judge.baselines import BaselineProcess, Baselines
+from kernelwright.judge.cpu.nothing import empty_trial
+from kernelwright.judge.cpu.runner import start_runner
+from kernelwright.judge.cpu.safety import inspect, sanitizers_available
+from kernelwright.judge.measure import Clock, Fault, build_fault
+from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
+from kernelwright.judge.workshop import Inspections, LateError, Patience
+from kernelwright.version import __version__
+
+# Sanitized code takes several times as long; loops that were vectorised take many times.
+PATIENCE = Patience(least=10.0, slowdown=100.0, most=300.0)
+NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
+
+
+class CpuWorkshop:
+    def __init__(self, key: bytes, threads: int, session: str | None) -> None:
+        self.threads = threads or len(probe().cores)
+        self.cpus = probe().cores[: self.threads]  # no core more than there are threads, for anybody
+        self.oracle = OracleClient(key, self.threads, session)
+        self.baselines = Baselines(partial(BaselineProcess, threads=self.threads, cpus=self.cpus))
+        self._clock: Clock | None = None
+
+    @property
+    def safety(self) -> str | None:
+        return "asan+ubsan" if sanitizers_available() else None
+
+    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+        return Inspections(self.safety or NO_SAFETY, usual)
+
+    @property
+    def patience(self) -> Patience:
+        return PATIENCE
+
+    def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
+        return CpuJob(self, candidate, task)
+
+    def clock(self) -> Clock:
+        if self._clock is None:
+            self._clock = Clock("cpu", empty_trial(self.threads, self.cpus))
+        return self._clock
+
+    def working(self) -> AbstractContextManager[None]:
+        return lock.working()
+
+    def measuring(self) -> AbstractContextManager[None]:
+        return lock.measuring()
+
+    def recover(self) -> None:
+        """Whatever a candidate did ended with its process."""
+
+    def conditions(self, arena: str, safety: str) -> Conditions:
+        return Conditions(
+            sandbox=sandbox.capabilities().level,
+            arena=arena,
+            safety=safety,
+            device=f"cpu: {probe().model}",
+            threads=self.threads,
+            judge_version=__version__,
+            compiler=compiler_version(),
+        )
+
+    def close(self) -> None:
+        self.baselines.close()
+        self.oracle.close()
+
+
+@dataclass
+class CpuJob:
+    """A runner of its own for every workload."""
+
+    shop: CpuWorkshop
+    candidate: Candidate
+    task: OpenTask
+    _plain: dict[tuple[str, ...], Built] = field(default_factory=dict)
+    _sanitized: dict[tuple[str, ...], Built] = field(default_factory=dict)
+
+    @property
+    def _first(self) -> Built | None:
+        return next(iter(self._plain.values()), None)
+
+    @property
+    def build_seconds(self) -> float | None:
+        return self._first.seconds if self._first else None
+
+    @property
+    def artefact(self) -> str | None:
+        return self._first.digest if self._first else None
+
+    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Fault | None:
+        for one in posed:
+            key = _types(one)
+            if key in self._plain:
+                continue
+            plain, sanitized = build_both(self.candidate, one.signature, sanitized=inspected)
+            for result in (plain, sanitized):
+                if isinstance(result, BuildFailure):
+                    return build_fault(result.lines, timed_out=result.timed_out)
+            assert isinstance(plain, Built)
+            self._plain[key] = plain
+            if isinstance(sanitized, Built):
+                self._sanitized[key] = sanitized
+        return None
+
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
+        built = self._sanitized[_types(posed)]
+        with self._run(built, posed, descriptors, sanitized=True) as runner, self.shop.working():
+            fault = inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
+        if fault is not None and fault.reason is Reason.timed_out:
+            raise LateError(self.shop.safety or NO_SAFETY, posed, patience)
+        return fault
+
+    def start(self, posed: Posed, descriptors: list[int]) -> Subject:
+        return self._run(self._plain[_types(posed)], posed, descriptors)
+
+    def _run(self, built: Built, posed: Posed, descriptors: list[int], *, sanitized: bool = False) -> Subject:
+        threads, cpus = self.shop.threads, self.shop.cpus
+        return start_runner(built.library, posed.signature, descriptors, threads, cpus, sanitized=sanitized)
+
+    def finish(self, result: WorkloadResult) -> WorkloadResult:
+        return result
+
+    def known_profile(self, _: Posed) -> Profile | None:
+        return NO_PROFILE
+
+    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
+        return NO_PROFILE
+
+    def close(self) -> None:
+        """Every runner has ended with its workload."""
+
+
+def _types(posed: Posed) -> tuple[str, ...]:
+    """What a build depends on: dtypes and ranks, not sizes."""
+    return tuple(f"{tensor.dtype}/{len(tensor.shape)}" for tensor in posed.signature.tensors)

@@ -1,0 +1,1 @@
+"""Runs in the launcher, the process that holds the kernels of a candidate on a GPU: no torch, numpy or pydantic."""

@@ -1,0 +1,204 @@
+"""The process that runs a candidate on a GPU: our launcher, and no host code of the candidate's.
+
+It holds no answers and no key. It maps what it is sent, replays a program made of data, and says what the device
+said. Whatever a kernel breaks ends with this process.
+
+    python -m kernelwright.judge.launcher.launcher CHANNEL DEVICE
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from kernelwright.contracts.program import Block, Program
+from kernelwright.devices.driver import CudaFailure, check, driver, use_device
+from kernelwright.isolation.channel import Channel, ChannelClosed, Message
+from kernelwright.judge.launcher.stage import Stage
+from kernelwright.runtime.kernels import BadArguments, Kernels
+from kernelwright.runtime.memory import Memory, reserve
+
+TAKEN = "the address space of the arena is taken"
+
+
+class Launcher:
+    def __init__(self, index: int, gate: int, helpers: bytes) -> None:
+        self._index = index
+        self._device = use_device(index)
+        self._stage = Stage(self._device, helpers, gate)
+        self._reserved = 0
+        self._memory: list[Memory] = []
+        self._copies: list[tuple[Block, int]] = []
+        self._program = Program(0, 0, (), ())
+        self._kernels: Kernels | None = None
+        self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
+            "open": self.open,
+            "trial": self.trial,
+            "run": self.run,
+            "well": self.well,
+        }
+
+    def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
+        """Maps a workload's memory at its fixed addresses, loads the modules and checks the arguments.
+
+        With `exact` the kernels work on copies in ordinary allocations, whose ends the sanitizers know to the byte.
+        """
+        self.close()
+        self._program = Program.from_json(message["program"])
+        cubins = [_content(descriptors.pop(0)) for _ in range(self._program.modules)]
+        self._map(descriptors)
+        addresses = [block.address for block in self._program.blocks]
+        if message["exact"]:
+            self._copies = [(block, _allocate(block.extent)) for block in self._program.blocks]
+            addresses = [copy for _, copy in self._copies]
+        self._kernels = Kernels(self._device, self._program, addresses, cubins, self._stage.stream)
+        self._kernels.load()
+        self._kernels.check_arguments()
+        return {"uses": [asdict(use) for use in self._kernels.uses()]}
+
+    def _map(self, descriptors: list[int]) -> None:
+        if not self._reserved:
+            self._reserved = reserve(self._program.span, self._program.base)
+            if self._reserved != self._program.base:
+                raise CudaFailure(TAKEN, f"got {self._reserved:#x}")
+        for block in self._program.blocks:
+            if block.shared:
+                memory = Memory.receive(descriptors.pop(0), block.bytes)
+            else:
+                memory = Memory.create(block.bytes, self._index, exportable=False)
+            self._memory.append(memory)
+            memory.map(block.base, self._index, writable=block.writable)
+
+    def trial(self, message: Message, _: list[int], channel: Channel) -> Message:
+        """One timed call. Says `armed` when the queue waits for the word from outside."""
+        go, done, word = message["go"], message["done"], message["word"]
+        self._prepare(word)
+        self._stage.clean(word)
+        self._stage.arm(go, done, self._stage.empty if message["empty"] else self._enqueue)
+        channel.send({"ok": {"armed": True}})
+        seconds = self._stage.finish()
+        if self._stage.gave_up(go):
+            raise CudaFailure("the gate", "nobody opened it")
+        return {"seconds": seconds, "dirty": self._dirty()}
+
+    def run(self, message: Message, _: list[int], __: Channel) -> Message:
+        """One call without clocks, on the arena or on exact copies."""
+        if not self._copies:
+            self._prepare(message["word"])
+        self._copy(into=True)
+        self._enqueue()
+        check(driver().cuStreamSynchronize(self._stage.stream), "the call")
+        self._copy(into=False)
+        return {"dirty": [] if self._copies else self._dirty()}
+
+    def _copy(self, *, into: bool) -> None:
+        """Values into the copies, and results out of them. Scratch stays as it is: nobody has written it."""
+        cu, stream = driver(), self._stage.stream
+        for block, copy in self._copies:
+            if into and block.fill in ("zero", "workspace"):
+                check(cu.cuMemsetD8Async(copy, 0, block.extent, stream), "cuMemsetD8Async")
+            elif into and block.fill == "received":
+                check(cu.cuMemcpyDtoDAsync(copy, block.address, block.extent, stream), "cuMemcpyDtoDAsync")
+            elif not into and block.shared and block.writable:
+                check(cu.cuMemcpyDtoDAsync(block.address, copy, block.extent, stream), "cuMemcpyDtoDAsync")
+        check(cu.cuStreamSynchronize(stream), "a copy")
+
+    def well(self, _: Message, __: list[int], ___: Channel) -> Message:
+        return {"well": self._stage.well()}
+
+    def _prepare(self, word: int) -> None:
+        """Puts back all that a call may have changed outside its outputs."""
+        if self._kernels is not None:
+            self._kernels.load()
+        self._stage.renew()
+        for block in self._program.blocks:
+            if block.fill in ("poison", "zero"):
+                self._fill(block, word)
+            elif block.fill == "workspace":
+                self._fill(block, 0)
+
+    def _enqueue(self) -> None:
+        for block in () if self._copies else self._program.blocks:
+            if block.fill == "zero":
+                answer = driver().cuMemsetD8Async(block.address, 0, block.extent, self._stage.stream)
+                check(answer, "cuMemsetD8Async")
+        assert self._kernels is not None
+        self._kernels.enqueue()
+
+    def _fill(self, block: Block, word: int) -> None:
+        answer = driver().cuMemsetD32Async(block.base, word, block.bytes // 4, self._stage.stream)
+        check(answer, "cuMemsetD32Async")
+
+    def _dirty(self) -> list[str]:
+        """Workspaces that were not left zero."""
+        names = []
+        for block in self._program.blocks:
+            if block.fill == "workspace":
+                found = bytearray(block.extent)
+                check(driver().cuMemcpyDtoH(found, block.address, block.extent), "cuMemcpyDtoH")
+                if any(found):
+                    names.append(block.name)
+        return names
+
+    def close(self) -> None:
+        if self._kernels is not None:
+            self._kernels.unload()
+            self._kernels = None
+        for memory in self._memory:
+            memory.close()
+        self._memory.clear()
+        for _, copy in self._copies:
+            check(driver().cuMemFree(copy), "cuMemFree")
+        self._copies.clear()
+
+
+def _allocate(size: int) -> int:
+    return int(check(driver().cuMemAlloc(max(size, 1)), f"cannot allocate {size:,} bytes"))
+
+
+def _content(descriptor: int) -> bytes:
+    try:
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    finally:
+        os.close(descriptor)
+
+
+def _answer(launcher: Launcher, message: Message, descriptors: list[int], channel: Channel) -> Message:
+    try:
+        return {"ok": launcher.requests[message["do"]](message, descriptors, channel)}
+    except CudaFailure as failure:
+        return {"fault": {"what": failure.what, "name": failure.name}}
+    except BadArguments as error:
+        return {"fault": {"what": str(error), "name": "BAD_ARGUMENTS"}}
+
+
+def serve(channel: Channel, index: int) -> None:
+    message, descriptors = channel.receive()
+    assert message["do"] == "start"
+    try:
+        launcher = Launcher(index, descriptors[0], _content(descriptors[1]))
+    except CudaFailure as failure:
+        channel.send({"fault": {"what": failure.what, "name": failure.name}})
+        return
+    channel.send({"ok": {}})
+    while True:
+        answer: dict[str, Any] = _answer(launcher, *channel.receive(), channel)
+        channel.send(answer)
+        if "fault" in answer:  # the context is not to be trusted any more
+            return
+
+
+def main() -> None:
+    os.environ["CUDA_MODULE_LOADING"] = "EAGER"  # else the first launch would load, inside the timed window
+    os.environ["CUDA_CACHE_DISABLE"] = "1"
+    with suppress(ChannelClosed):  # the controller is done, or gone
+        serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]))
+
+
+if __name__ == "__main__":
+    main()

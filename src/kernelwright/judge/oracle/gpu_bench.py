@@ -1,0 +1,106 @@
+"""One workload under judgement on a GPU: its arena, filled and emptied again for every trial. Runs in the oracle.
+
+What `judge.oracle.bench.Bench` is on a CPU; caches are flushed by the launcher, behind this.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import torch
+
+from kernelwright.contracts.layout import Access, Place, lay_out
+from kernelwright.judge.oracle.gpu_arena import DeviceArena, GpuArenaLevel
+from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.workplace import Trespass, Workplace, signed
+from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
+
+
+class GpuBench(Workplace):
+    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool, index: int = 0) -> None:
+        super().__init__(task, workload, signature, pool)
+        self._device = torch.device("cuda", index)
+        torch.zeros((), device=self._device)  # torch makes the context, which the arena then shares
+        self._arena = DeviceArena(lay_out(signature), index)
+        self._places = {place.name: place for place in self._arena.layout.tensors}
+        self._bytes = {name: self._shared(self._arena.whole(place)) for name, place in self._places.items()}
+        self._views = {tensor.name: self._view(tensor) for tensor in signature.tensors}
+        self._descriptors: list[int] = []
+
+    def _shared(self, memory: object) -> torch.Tensor:
+        return torch.as_tensor(memory, device=self._device)
+
+    def _view(self, tensor: TensorSpec) -> torch.Tensor:
+        dtype = getattr(torch, tensor.dtype)
+        place = self._places[tensor.name]
+        if place.extent == 0:
+            return torch.empty(tensor.shape, dtype=dtype, device=self._device)
+        flat = self._bytes[tensor.name][place.offset : place.tail].view(dtype)
+        return flat.as_strided(tensor.shape, tensor.strides)
+
+    @property
+    def descriptors(self) -> list[int]:
+        """Of the arena's tensors, to be sent; they stay open until the bench is closed."""
+        if not self._descriptors:
+            self._descriptors = self._arena.descriptors()
+        return self._descriptors
+
+    @property
+    def level(self) -> GpuArenaLevel:
+        return self._arena.level
+
+    def blank(self) -> None:
+        """Leaves nothing of a trial in the arena."""
+        self._item = None
+        for memory in self._bytes.values():
+            memory.fill_(255)
+        torch.cuda.synchronize(self._device)
+
+    def load(self, item: Item, word: int) -> None:
+        """Puts a trial's values into the arena. The launcher runs nothing while this happens."""
+        self._item, self._word = item, word
+        for name, place in self._places.items():
+            if place.access is Access.read:
+                self._fill(name)
+                self._views[name].copy_(item.tensor(name))
+        self.restore()
+
+    def restore(self) -> None:
+        """Resets what a call may have changed, so that another call sees the same."""
+        assert self._item is not None
+        for tensor in self.signature.tensors:
+            if self._places[tensor.name].access is Access.write:
+                self._fill(tensor.name)
+                if tensor.role == "inout":
+                    self._views[tensor.name].copy_(self._item.tensor(tensor.name))
+        torch.cuda.synchronize(self._device)
+
+    def trespass(self) -> Trespass | None:
+        for name, place in self._places.items():
+            if place.access is Access.write and (side := self._side(name, place)):
+                return Trespass(name, side)
+        return None
+
+    def _fill(self, name: str) -> None:
+        self._bytes[name].view(torch.int32).fill_(signed(self._word))
+
+    def _side(self, name: str, place: Place) -> str:
+        memory = self._bytes[name]
+        if not bool((memory[: place.offset].view(torch.int32) == signed(self._word)).all()):
+            return "before its start"
+        behind = memory[place.tail :]
+        pattern = torch.frombuffer(bytearray(struct.pack("<I", self._word) * 65), dtype=torch.uint8)
+        start = place.tail % 4
+        if not torch.equal(behind, pattern[start : start + behind.numel()].to(behind.device)):
+            return "behind its end"
+        return ""
+
+    def close(self) -> None:
+        self._views.clear()
+        self._bytes.clear()
+        self._remembered.clear()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+        self._arena.close()

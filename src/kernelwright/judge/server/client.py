@@ -1,0 +1,251 @@
+"""A caller's side of the warm oracle: find it, or start it, and ask."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from kernelwright.contracts import Candidate
+from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
+from kernelwright.isolation import sandbox
+from kernelwright.isolation.channel import Channel, ChannelClosed
+from kernelwright.judge.fingerprint import fingerprint
+from kernelwright.judge.server import address, protocol
+from kernelwright.judge.server.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
+from kernelwright.judge.settings import Progress, Settings, quiet
+from kernelwright.judge.verdict import Verdict
+from kernelwright.judge.words import counted
+from kernelwright.tasks.naming import portable
+
+STOP_SECONDS = 60.0
+ANSWER_SECONDS = 120.0  # for what no judging delays
+SILENCE_SECONDS = 900.0  # for who waits for others: longer than any step of a judging takes
+REMEDY = "end its process, or use --own-oracle"
+
+
+class WarmJudge:
+    """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
+
+    def __init__(self, settings: Settings, require_sandbox: sandbox.Level | None = None, *, own: bool = False) -> None:
+        self._wanted, self._require = Wanted.of(settings), require_sandbox
+        self._where = address.of_this_process(settings.device) if own else address.address(settings.device)
+        self._own = own
+        self._channel = _find_or_start(self._where)
+
+    def __enter__(self) -> WarmJudge:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._channel.close()
+        if self._own:
+            _end(self._where)
+
+    def open(self, task: str, progress: Progress = quiet) -> None:
+        self._ask(Open(task=portable(task), wanted=self._wanted), progress)
+
+    def judge(
+        self,
+        task: str,
+        candidate: Candidate,
+        progress: Progress = quiet,
+        settings: Settings | None = None,
+        deadline: float | None = None,
+    ) -> Verdict:
+        """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
+        request = protocol.Judge(
+            task=portable(task),
+            candidate=candidate,
+            wanted=self._wanted if settings is None else Wanted.of(settings),
+            require_sandbox=self._require,
+        )
+        verdict = self._ask(request, progress, deadline).verdict
+        assert verdict is not None
+        return verdict
+
+    def _ask(self, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
+        """Asks once more if the oracle is lost on the way: it may have been stopped, or killed."""
+        if self._channel.fd < 0:
+            self._again()
+        try:
+            try:
+                return _ask(self._channel, request, progress, deadline)
+            except ChannelClosed:
+                progress("the oracle is gone; starting another")
+                self._again()
+            return _ask(self._channel, request, progress, deadline)
+        except DeadlinePassed:  # an oracle stops the judging once it notices, one of our own is ended
+            self._replace()
+            raise
+        except ChannelClosed:
+            raise CannotDecide(f"the oracle ended twice while it judged; see {self._where.log}") from None
+
+    def _replace(self) -> None:
+        """Leaves an oracle. One of our own is ended, and so is one that does not even greet.
+
+        If no other can be had now, the next request says so: what the caller has to learn now is another thing.
+        """
+        was = address.started(self._where)
+        if self._own:
+            _end(self._where)
+        try:
+            self._again()
+        except CannotDecide:
+            if was is not None and was == address.started(self._where):  # else another caller has replaced it
+                _kill(was)
+            with contextlib.suppress(CannotDecide):
+                self._again()
+
+    def _again(self) -> None:
+        self._channel.close()
+        self._channel = _find_or_start(self._where)
+
+
+def _ask(channel: Channel, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
+    """A deadline counts from when the request is taken up. Until then only silence takes too long."""
+    channel.limit(None)
+    channel.send(request.model_dump(mode="json"))
+    silence = ANSWER_SECONDS if isinstance(request, Ask) else SILENCE_SECONDS
+    ahead, until = None, 0.0
+    while True:
+        left = None if deadline is None else max(0.001, until - time.monotonic())
+        channel.limit(left if ahead == 0 else silence)
+        try:
+            message, _ = channel.receive()
+        except TimeoutError:
+            if ahead == 0:
+                raise DeadlinePassed(f"the judging did not end within {deadline:g} s") from None
+            raise CannotDecide(f"the oracle gave no sign of life for {silence:g} s; {REMEDY}") from None
+        reply = Reply.model_validate(message)
+        if reply.error is not None:
+            error = KernelwrightError(reply.error)
+            error.exit_code = reply.exit_code
+            raise error
+        if reply.done:
+            return reply
+        if reply.progress is not None:
+            progress(reply.progress)
+        if reply.ahead == 0:
+            until = time.monotonic() + (deadline or 0.0)
+        elif reply.ahead is not None and reply.ahead != ahead:
+            progress(f"waiting for {counted(reply.ahead, 'other judging')}")
+        ahead = ahead if reply.ahead is None else reply.ahead
+
+
+def _greeted(path: Path) -> tuple[Channel, Hello] | None:
+    connection = address.connect(path)
+    if connection is None:
+        return None
+    if not address.same_user(connection):
+        connection.close()
+        raise CannotDecide(f"{path}: another user listens there")
+    channel = Channel(connection)
+    channel.limit(ANSWER_SECONDS)
+    try:
+        return channel, Hello.model_validate(channel.receive()[0])
+    except ChannelClosed:
+        channel.close()
+        return None
+    except TimeoutError:
+        channel.close()
+        raise CannotDecide(f"{path}: the oracle there does not answer; {REMEDY}") from None
+
+
+def _find_or_start(where: address.Address) -> Channel:
+    with address.starting(where):
+        found = _greeted(where.socket)
+        if found is not None:
+            channel, hello = found
+            if hello.code == fingerprint():
+                return channel
+            _ask(channel, Ask(request="stop"), quiet)  # it finishes what it does for others, and goes
+            channel.close()
+        _start(where)
+        found = _greeted(where.socket)
+    if found is None:
+        raise CannotDecide(f"the oracle did not start: {_last_line(where.log)}")
+    return found[0]
+
+
+def _start(where: address.Address) -> None:
+    """The listening socket is made here and handed over, so that a caller can connect at once."""
+    listener = address.listen(where.socket)
+    with listener, where.log.open("wb") as log:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-P", "-m", "kernelwright.judge.server.server"),
+                *(str(listener.fileno()), where.name, str(where.device)),
+            ],
+            pass_fds=[listener.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(str(Path(p).absolute()) for p in sys.path if p)},
+            start_new_session=True,
+        )
+    where.lock.write_text(str(process.pid), encoding="ascii")
+
+
+def _end(where: address.Address) -> None:
+    """Kills an oracle of our own, with everything that it started. It is not asked: it may not answer any more."""
+    pid = address.started(where)
+    if pid is not None:
+        _kill(pid)
+    for path in (where.socket, where.log, where.lock):
+        path.unlink(missing_ok=True)
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else "it left no word"
+
+
+def statuses() -> list[Status]:
+    """Of every oracle of this user."""
+    return [status for where in address.addresses() if (status := _asked(where, "status")) is not None]
+
+
+def stop_all(tell: Callable[[str], None] = quiet) -> int:
+    """Stops every oracle of this user once its judging under way is done; says how many there were."""
+    stopped = [status for where in address.addresses() if (status := _asked(where, "stop")) is not None]
+    until = time.monotonic() + STOP_SECONDS
+    for status in stopped:
+        tell(f"stopping {status.pid}")
+        while _exists(status.pid) and time.monotonic() < until:
+            time.sleep(0.05)
+        if _exists(status.pid):
+            raise CannotDecide(f"the oracle (process {status.pid}) is still judging; it ends when that is done")
+    return len(stopped)
+
+
+def _asked(where: address.Address, what: str) -> Status | None:
+    found = _greeted(where.socket)
+    if found is None:
+        return None
+    channel, _ = found
+    try:
+        return _ask(channel, Ask.model_validate({"request": what}), quiet).status
+    except ChannelClosed:
+        return None
+    finally:
+        channel.close()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

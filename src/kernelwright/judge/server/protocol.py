@@ -1,0 +1,119 @@
+"""What callers and a warm oracle say to each other: JSON over a private socket, checked on arrival."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from kernelwright.contracts import Candidate
+from kernelwright.devices.names import CPU, Device
+from kernelwright.isolation.sandbox import Level
+from kernelwright.judge.measure import Effort
+from kernelwright.judge.settings import Settings
+from kernelwright.judge.verdict import Verdict
+
+
+class Word(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Hello(Word):
+    """The first word of either side. Who differs in `code` is another judge."""
+
+    code: str
+    version: str
+
+
+class Wanted(Word):
+    """A caller's settings; key and retrials never travel."""
+
+    baselines: tuple[str, ...]
+    threads: int
+    effort: Effort
+    public_only: bool
+    safety: bool
+    profile: bool = False
+    hidden_of: str = ""
+    device: Device = CPU
+
+    @classmethod
+    def of(cls, settings: Settings) -> Wanted:
+        return cls(
+            baselines=settings.baselines,
+            threads=settings.threads,
+            effort=settings.effort,
+            public_only=settings.public_only,
+            safety=settings.safety,
+            profile=settings.profile,
+            hidden_of=settings.hidden_of,
+            device=settings.device,
+        )
+
+    def settings(self) -> Settings:
+        return Settings(
+            baselines=self.baselines,
+            threads=self.threads,
+            effort=self.effort,
+            public_only=self.public_only,
+            safety=self.safety,
+            profile=self.profile,
+            hidden_of=self.hidden_of,
+            certify=True,
+            device=self.device,
+        )
+
+
+class Open(Word):
+    request: Literal["open"] = "open"
+    task: str
+    wanted: Wanted
+
+
+class Judge(Word):
+    request: Literal["judge"] = "judge"
+    task: str
+    candidate: Candidate
+    wanted: Wanted
+    require_sandbox: Level | None = None
+
+
+class Ask(Word):
+    """`stop`: take no new callers, finish what is under way, end."""
+
+    request: Literal["status", "stop"]
+
+
+Request = Open | Judge | Ask
+request_of: TypeAdapter[Request] = TypeAdapter(Request)
+
+
+class Status(Word):
+    pid: int
+    device: str
+    version: str
+    code: str
+    up_seconds: float
+    idle_limit_seconds: float
+    idle_seconds: float
+    callers: int
+    waiting: int
+    judged: int
+    restarts: int
+    tasks: tuple[str, ...]
+    memory_bytes: int
+
+
+class Reply(Word):
+    """Any number of `ahead` and `progress`, then one of the others.
+
+    `ahead`: so many judgings come first, said again as long as they get on; with 0 the request is taken up.
+    """
+
+    ahead: int | None = None
+    progress: str | None = None
+    verdict: Verdict | None = None
+    status: Status | None = None
+    error: str | None = None
+    exit_code: int = 0
+    done: bool = False

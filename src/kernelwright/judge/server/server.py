@@ -1,0 +1,276 @@
+"""The warm oracle's process: one judge, many callers, one judging at a time.
+
+Each caller has a thread that only reads, queues, and says how many judgings come first. The main thread judges. A
+caller waits for its verdict before it sends the next candidate, so a plain queue serves callers in turn, however many
+candidates each of them has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.devices.names import device_named
+from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.isolation import sandbox
+from kernelwright.isolation.channel import Channel, ChannelClosed
+from kernelwright.judge import controller
+from kernelwright.judge.fingerprint import fingerprint
+from kernelwright.judge.server import address
+from kernelwright.judge.server.protocol import Ask, Hello, Judge, Open, Reply, Status, request_of
+from kernelwright.judge.settings import Settings
+from kernelwright.version import __version__
+
+IDLE_SECONDS = 900.0
+IDLE_VARIABLE = "KERNELWRIGHT_ORACLE_IDLE"
+TICK = 0.5
+TELL_SECONDS = 30.0  # between words to those who wait
+
+
+@dataclass
+class Caller:
+    channel: Channel
+    sending: threading.RLock = field(default_factory=threading.RLock)
+
+    def say(self, reply: Reply) -> None:
+        with self.sending:
+            self.channel.send(reply.model_dump(mode="json"))
+
+
+@dataclass
+class Order:
+    """A request in the queue, its place there, and the sign that it was dealt with."""
+
+    caller: Caller
+    request: Open | Judge
+    number: int
+    taken_up: bool = False
+    served: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, ahead: int) -> None:
+        """How many come first, but not once it was taken up: two threads say so, and one may be late."""
+        with self.caller.sending:
+            if not self.taken_up:
+                self.taken_up = ahead == 0
+                self.caller.say(Reply(ahead=ahead))
+
+
+class Service:
+    def __init__(self, where: address.Address, listener: socket.socket, idle_limit: float) -> None:
+        self._where, self._listener, self._idle_limit = where, listener, idle_limit
+        self._inode = where.socket.stat().st_ino
+        self._orders: queue.Queue[Order] = queue.Queue()
+        self._judges: dict[int, controller.Judge] = {}
+        self._begin = self._last = time.monotonic()
+        self._callers = self._judged = self._ordered = self._served = 0
+        self._heard = 0  # signs of life of the judgings so far
+        self._stopping = threading.Event()
+        self._counting = threading.Lock()
+
+    def run(self) -> None:
+        threading.Thread(target=self._accept, daemon=True).start()
+        try:
+            while not self._over():
+                try:
+                    order = self._orders.get(timeout=TICK)
+                except queue.Empty:
+                    continue
+                self._serve(order)
+                self._served += 1
+                order.served.set()
+                self._last = time.monotonic()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """No new callers; those who are connected are served to the end."""
+        self._stopping.set()
+        self._unlink()
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+
+    def _over(self) -> bool:
+        if not self._orders.empty():
+            return False
+        if self._stopping.is_set():
+            return True
+        idle = time.monotonic() - self._last
+        return self._callers == 0 and idle > self._idle_limit
+
+    def _close(self) -> None:
+        self._unlink()
+        for judge in self._judges.values():
+            judge.close()
+
+    def _unlink(self) -> None:
+        """Only our own socket: another oracle may listen there by now."""
+        try:
+            if self._where.socket.stat().st_ino == self._inode:
+                self._where.socket.unlink()
+        except FileNotFoundError:
+            pass
+
+    # --- callers --------------------------------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            if address.same_user(connection):
+                threading.Thread(target=self._attend, args=[connection], daemon=True).start()
+            else:
+                connection.close()
+
+    def _attend(self, connection: socket.socket) -> None:
+        with self._counting:
+            self._callers += 1
+        caller = Caller(Channel(connection))
+        try:
+            caller.channel.send(Hello(code=fingerprint(), version=__version__).model_dump())
+            while True:
+                message, _ = caller.channel.receive()
+                self._take(caller, message)
+        except (ChannelClosed, OSError):
+            pass
+        finally:
+            caller.channel.close()
+            with self._counting:
+                self._callers -= 1
+
+    def _take(self, caller: Caller, message: object) -> None:
+        try:
+            request = request_of.validate_python(message)
+        except ValidationError as error:
+            caller.say(Reply(error=f"the oracle does not understand: {error.errors()[0]['msg']}", exit_code=3))
+            return
+        if isinstance(request, Ask):
+            if request.request == "stop":
+                self.stop()
+            caller.say(Reply(status=self.status(), done=True))
+            return
+        with self._counting:
+            order = Order(caller, request, self._ordered)
+            self._ordered += 1
+            self._orders.put(order)
+        try:
+            self._tell_of_others(order)
+        finally:  # a caller that left is still in the queue, until its turn comes
+            order.served.wait()
+
+    def _tell_of_others(self, order: Order) -> None:
+        """Only as long as they get on, so that a caller can tell from silence that the judge hangs."""
+        told: tuple[int, int] | None = None
+        while (ahead := order.number - self._served) > 0:
+            if (ahead, self._heard) != told:
+                told = ahead, self._heard
+                order.tell(ahead)
+            order.served.wait(TELL_SECONDS)
+
+    def status(self) -> Status:
+        now = time.monotonic()
+        return Status(
+            pid=os.getpid(),
+            device=str(self._where.device),
+            version=__version__,
+            code=fingerprint(),
+            up_seconds=now - self._begin,
+            idle_limit_seconds=self._idle_limit,
+            idle_seconds=now - self._last,
+            callers=self._callers,
+            waiting=self._orders.qsize(),
+            judged=self._judged,
+            restarts=sum(judge.restarts for judge in self._judges.values()),
+            tasks=tuple(sorted({task for judge in self._judges.values() for task in judge.tasks})),
+            memory_bytes=memory_of_tree(os.getpid()),
+        )
+
+    # --- judging --------------------------------------------------------------------------------------------------
+
+    def _serve(self, order: Order) -> None:
+        caller, request = order.caller, order.request
+
+        def progress(text: str) -> None:
+            self._heard += 1
+            caller.say(Reply(progress=text))
+
+        try:
+            order.tell(0)
+            caller.say(self._answer(request, progress))
+        except ChannelClosed:
+            print("a caller left before its verdict", file=sys.stderr, flush=True)
+        except KernelwrightError as error:
+            _last_word(caller, str(error), error.exit_code)
+        except Exception as error:  # one caller's bad luck must not cost the others their oracle
+            import traceback
+
+            traceback.print_exc()
+            _last_word(caller, f"the judge failed: {type(error).__name__}: {error} (see {self._where.log})", 3)
+
+    def _answer(self, request: Open | Judge, progress: Callable[[str], None]) -> Reply:
+        settings = request.wanted.settings()
+        if settings.device != self._where.device:
+            raise CannotDecide(f"this oracle is on {self._where.device}, not on {settings.device}")
+        judge = self._judge(settings)
+        if isinstance(request, Open):
+            judge.open(request.task)
+            return Reply(done=True)
+        if request.require_sandbox is not None:
+            sandbox.require(request.require_sandbox)
+        verdict = judge.judge(request.task, request.candidate, progress, settings)
+        self._judged += 1
+        return Reply(verdict=verdict, done=True)
+
+    def _judge(self, settings: Settings) -> controller.Judge:
+        """One judge for each number of threads; a third number takes the place of the first."""
+        if settings.threads not in self._judges:
+            while len(self._judges) >= 2:
+                self._judges.pop(next(iter(self._judges))).close()
+            self._judges[settings.threads] = controller.Judge(settings)
+        return self._judges[settings.threads]
+
+
+def _last_word(caller: Caller, error: str, exit_code: int) -> None:
+    with contextlib.suppress(ChannelClosed):
+        caller.say(Reply(error=error, exit_code=exit_code))
+
+
+def memory_of_tree(root: int) -> int:
+    """Resident memory of a process and its descendants; memory that they share is counted more than once."""
+    total, waiting = 0, [root]
+    while waiting:
+        pid = waiting.pop()
+        try:
+            total += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                waiting += map(int, (thread / "children").read_text().split())
+        except (OSError, ValueError):
+            continue
+    return total
+
+
+def main() -> None:
+    """Arguments: the listening socket's descriptor, its name, and the device."""
+    fingerprint()  # of the code that this process has loaded, whatever becomes of the files
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
+    service = Service(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
+    signal.signal(signal.SIGTERM, lambda *_: service.stop())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    service.run()
+
+
+if __name__ == "__main__":
+    main()
