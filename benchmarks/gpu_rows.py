@@ -16,7 +16,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge import statistics
 from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.keys import judge_key
-from kernelwright.judge.oracle.client import OpenTask, Posed, close_all
+from kernelwright.judge.oracle_client import OpenTask, Posed, close_all
 from kernelwright.judge.statistics import median
 from kernelwright.tasks.suites import suite
 

@@ -23,7 +23,7 @@ from kernelwright.judge.baseline_processes.cpu import _map_tensor
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.tasks.model import TensorSpec
 
 CUDA = Device("cuda", 0)

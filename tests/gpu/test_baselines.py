@@ -11,7 +11,7 @@ from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.clocks import disagreement
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle.client import OpenTask, Posed
+from kernelwright.judge.oracle_client import OpenTask, Posed
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome
 from kernelwright.proposers.model import Operator, Request

@@ -15,7 +15,7 @@ from kernelwright.insight.lint.ranges import range_findings
 from kernelwright.insight.lint.sensitivity import alternatives, parts
 from kernelwright.insight.lint.trials import accepted, draw
 from kernelwright.insight.lint.variation import Shares
-from kernelwright.judge.oracle.expected import Same, Within
+from kernelwright.judge.oracle.tolerance import Same, Within
 from kernelwright.tasks.model import Task
 
 

@@ -21,7 +21,7 @@ from kernelwright.judge.controller import Judge
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle.client import OpenTask
+from kernelwright.judge.oracle_client import OpenTask
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import Retrial, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view

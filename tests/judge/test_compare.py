@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.judge.oracle.compare import Fault, Mismatch, check
-from kernelwright.judge.oracle.expected import Choice, Same, Within
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.tolerance import Choice, Same, Within, expectations
 from kernelwright.judge.verdict import MismatchEvidence, Reason
 from kernelwright.tasks import Chosen, Task, tensor
 

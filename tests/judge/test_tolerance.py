@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.expected import Within
 from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.tolerance import Within, expectations
 from kernelwright.tasks import Close, Exact, Family, Precision, Rounded, Task, custom, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.drawing import draw_inputs

@@ -15,8 +15,7 @@ from kernelwright.cli.verdicts import MAX_LINES
 from kernelwright.contracts import SUFFIXES, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.tunables import render
-from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
-from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
+from kernelwright.judge.emulate.check import MOST_ELEMENTS, Check, Checker, CheckOutcome, CheckReport
 from kernelwright.judge.verdict import Stage
 from kernelwright.judge.words import SENTENCES, counted, evidence_lines
 

@@ -14,7 +14,7 @@ from kernelwright.isolation.channel import ChannelClosed, pair
 from kernelwright.isolation.sandbox import trusted_environment
 from kernelwright.isolation.warden import Ending, Reply, Subject
 from kernelwright.judge import statistics
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 
 START_SECONDS = 120.0
 OPEN_SECONDS = 600.0

@@ -24,7 +24,7 @@ from kernelwright.judge.fingerprint import fingerprint, version_of
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import derive
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle.client import Posed
+from kernelwright.judge.oracle_client import Posed
 from kernelwright.judge.verdict import Value, Verdict
 from kernelwright.paths import state_dir, write_whole
 from kernelwright.tasks.model import Workload

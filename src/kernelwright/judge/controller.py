@@ -14,7 +14,7 @@ from kernelwright.isolation import sandbox
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key, judge_key
-from kernelwright.judge.oracle.client import OpenTask, OracleLost
+from kernelwright.judge.oracle_client import OpenTask, OracleLost
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.workshop import Workshop

@@ -20,7 +20,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
-from kernelwright.judge.oracle.client import OpenTask, Posed, Witness, close_all
+from kernelwright.judge.oracle_client import OpenTask, Posed, Witness, close_all
 from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,

@@ -15,7 +15,7 @@ from kernelwright.isolation.warden import Ending, Log, Reply
 from kernelwright.judge import statistics
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.nothing import Overhead
-from kernelwright.judge.oracle.client import OracleClient, Posed
+from kernelwright.judge.oracle_client import OracleClient, Posed
 from kernelwright.judge.verdict import (
     BaselineTime,
     BuildEvidence,

@@ -16,7 +16,7 @@ from kernelwright.judge import statistics
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import derive
-from kernelwright.judge.oracle.client import Witness
+from kernelwright.judge.oracle_client import Witness
 from kernelwright.judge.settings import Progress, Retrial, Settings, quiet
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Value, Verdict, WorkloadResult
 from kernelwright.tasks.sources import digest

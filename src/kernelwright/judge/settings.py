@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kernelwright.devices.names import CPU, Device
 from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle.client import Witness
+from kernelwright.judge.oracle_client import Witness
 from kernelwright.tasks.model import Workload
 
 Progress = Callable[[str], None]

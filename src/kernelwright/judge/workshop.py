@@ -9,7 +9,7 @@ from typing import Protocol
 from kernelwright.contracts import Candidate
 from kernelwright.judge.baselines import Baselines
 from kernelwright.judge.measure import Clock, Fault, Runner
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
 

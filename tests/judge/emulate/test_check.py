@@ -8,8 +8,7 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate
-from kernelwright.judge.emulate.check import Checker
-from kernelwright.judge.emulate.model import Check, CheckOutcome
+from kernelwright.judge.emulate.check import Check, Checker, CheckOutcome
 from kernelwright.judge.verdict import BuildEvidence, MismatchEvidence, ProcessEvidence, Reason, SanitizerEvidence
 
 TESTS = Path(__file__).parents[2]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts.cuda.source import read_cuda_candidate, split
-from kernelwright.judge.emulate.check import Checker
-from kernelwright.judge.emulate.model import CheckOutcome
+from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.judge.emulate.refuse import NotEmulatedError
 from kernelwright.judge.emulate.translate import host_source
 

@@ -6,8 +6,7 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.judge.emulate.check import Checker
-from kernelwright.judge.emulate.model import CheckOutcome
+from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.judge.emulate.ptx import without_known_ptx
 from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source
 from kernelwright.judge.verdict import Reason

@@ -15,8 +15,7 @@ from kernelwright.contracts.cuda.target import HOPPER
 from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 from kernelwright.contracts.cuda.toolkit import include_directories
-from kernelwright.judge.emulate.check import Checker
-from kernelwright.judge.emulate.model import CheckOutcome
+from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.proposers.templates import TemplateProposer, make
 from kernelwright.proposers.templates.cuda import stage_plan
 from kernelwright.proposers.templates.cuda.moments import moments

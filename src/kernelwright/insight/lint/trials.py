@@ -9,8 +9,7 @@ import torch
 
 from kernelwright.judge.keys import seed as key_seed
 from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.tolerance import Choice, Expectation, Same, Within, expectations
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Task, Workload

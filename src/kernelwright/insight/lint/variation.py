@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.insight.lint.trials import Trial, seed_for
-from kernelwright.judge.oracle.expected import Within
+from kernelwright.judge.oracle.tolerance import Within
 
 PAIRS = 1 << 14
 TOLERANCES = 16.0

@@ -13,7 +13,7 @@ from kernelwright.isolation.warden import Ending, Reply, Subject
 from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
 from kernelwright.judge.measure import DEADLINE, Clock, Fault, Measurement, Rejected
-from kernelwright.judge.oracle.client import OracleClient, Posed
+from kernelwright.judge.oracle_client import OracleClient, Posed
 from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
 
 LINES = 24

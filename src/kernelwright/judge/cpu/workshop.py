@@ -18,7 +18,7 @@ from kernelwright.judge.cpu.nothing import empty_trial
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.measure import Clock, Fault, build_fault
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
 from kernelwright.judge.workshop import Inspections, LateError, Patience
 from kernelwright.version import __version__

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import TracebackType
+from typing import Literal
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.plan import Plan
@@ -22,15 +24,62 @@ from kernelwright.isolation import sandbox
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.emulate.headers import needed_headers
-from kernelwright.judge.emulate.model import Check, CheckedWorkload, CheckOutcome
 from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source, without_comments
 from kernelwright.judge.emulate.translate import build_plan, translate
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Fault
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed, close_all
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed, close_all
 from kernelwright.judge.settings import Progress, quiet
-from kernelwright.judge.verdict import BuildEvidence, ProcessEvidence, Reason, SanitizerEvidence, Stage
+from kernelwright.judge.verdict import BuildEvidence, Evidence, ProcessEvidence, Reason, SanitizerEvidence, Stage, Value
 from kernelwright.tasks.sources import digest
+
+# What a check on the emulator says. It has no field for a time or a speed, and it is no verdict.
+
+SCHEMA_VERSION = 1
+
+
+class CheckOutcome(StrEnum):
+    """`unchecked`: the emulator does not have what the candidate needs, or did not come to an end."""
+
+    right = "right"
+    faulty = "faulty"
+    unchecked = "unchecked"
+
+
+class CheckedWorkload(Value):
+    label: str
+    sizes: dict[str, int]
+    dtype: str
+    trials: int
+    public: bool
+
+
+class Check(Value):
+    candidate: str
+    name: str
+    task: str
+    contract: Literal["cuda"] = "cuda"
+    checked_on: Literal["emulator"] = "emulator"
+    outcome: CheckOutcome
+    stage: Stage = Stage.complete
+    reason: Reason | None = None
+    evidence: Evidence | None = None
+    message: str = ""  # why it is unchecked
+    workloads: tuple[CheckedWorkload, ...] = ()
+    too_large: tuple[str, ...] = ()  # public workloads that were left out
+    target: str
+    sandbox: str
+    sanitizers: str
+
+
+class CheckReport(Value):
+    """What `kernelwright check --json` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["check"] = "check"
+    task: str
+    results: tuple[Check, ...]
+
 
 TRIALS = 3  # threads take their turns upwards, downwards, and at random; see include/kw_schedule.h
 SMALL = 3

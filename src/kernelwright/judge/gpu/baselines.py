@@ -16,7 +16,7 @@ from kernelwright.isolation.sandbox import trusted_environment
 from kernelwright.judge.gpu.gated import CHANNEL, Faulted, GatedProcess, Timing
 
 if TYPE_CHECKING:
-    from kernelwright.judge.oracle.client import OpenTask, Posed
+    from kernelwright.judge.oracle_client import OpenTask, Posed
 
 OPEN_SECONDS = 900.0
 RUN_SECONDS = 120.0

@@ -19,7 +19,7 @@ from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
 from kernelwright.judge.measure import Fault, build_fault, wrong_fault
-from kernelwright.judge.oracle.client import OpenTask, Posed
+from kernelwright.judge.oracle_client import OpenTask, Posed
 from kernelwright.judge.statistics import median
 from kernelwright.judge.verdict import (
     KernelUse,

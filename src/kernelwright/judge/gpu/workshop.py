@@ -29,7 +29,7 @@ from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool, sanitizer
 from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
-from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions
 from kernelwright.judge.workshop import Inspections, Patience
 from kernelwright.version import __version__

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle.expected import Expectation
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.tolerance import Expectation, expectations
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Scalar, Task, Workload

@@ -34,7 +34,6 @@ from typing import TypeGuard
 
 import torch
 
-from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.kinks import Sites
 from kernelwright.judge.oracle.rounding import Losses, Noise, Probe, Push, Record
@@ -42,6 +41,67 @@ from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
+
+# What a result is held against, in the form that is quickest to check: one type per kind of comparison.
+
+
+@dataclass(frozen=True)
+class Within:
+    """Right where `low <= got <= high`, all in the result's dtype. The reference lies halfway.
+
+    Where the reference is NaN, `nan` is set and the bounds admit nothing else. Infinities bound themselves.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+    nan: torch.Tensor | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.low.nbytes + self.high.nbytes + (0 if self.nan is None else self.nan.nbytes)
+
+    @property
+    def size(self) -> int:
+        return self.low.numel()
+
+
+@dataclass(frozen=True)
+class Same:
+    """Right where it has the same bits; one NaN is as good as another."""
+
+    value: torch.Tensor
+
+    @property
+    def nbytes(self) -> int:
+        return self.value.nbytes
+
+    @property
+    def size(self) -> int:
+        return self.value.numel()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Indices along `dim` of `source`, right where the value found there is `best`; distinct along `dim`.
+
+    `source` belongs to the trial's inputs and is not counted again.
+    """
+
+    source: torch.Tensor
+    best: torch.Tensor
+    dim: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.best.nbytes
+
+    @property
+    def size(self) -> int:
+        return self.best.numel()
+
+
+Expectation = Within | Same | Choice
+
 
 __all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study", "tolerance"]
 

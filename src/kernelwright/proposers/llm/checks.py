@@ -20,8 +20,7 @@ from kernelwright.contracts.host_build import BuildFailure, build
 from kernelwright.contracts.tunables import TunableError, render
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
-from kernelwright.judge.emulate.check import Checker
-from kernelwright.judge.emulate.model import CheckOutcome
+from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.tasks.model import Signature
 
