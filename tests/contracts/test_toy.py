@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
+from kernelwright.contracts import CandidateError
 from kernelwright.contracts.registry import GROUP, read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.controller import Judge
@@ -71,6 +72,13 @@ def test_prompts_are_made_of_its_own_words(toy_contract: ToyContract, task: str)
     assert "CUDA" not in said and "OpenMP" not in said
     told = runner.invoke(app, ["contract", "toy", task, "--skeleton"]).stdout
     assert told == "# A candidate for twice.\nout = 0\n"
+
+
+def test_what_is_wrong_with_a_source_is_said_in_its_own_words(toy_contract: ToyContract, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.kwx"
+    path.write_text("# twice\nout is x\n")
+    with pytest.raises(CandidateError, match=r"kernel\.kwx: line 2 is not an assignment: write NAME = EXPRESSION"):
+        read_source(path)
 
 
 def test_templates_say_that_they_cannot_write_it(toy_contract: ToyContract) -> None:

@@ -21,7 +21,7 @@ class ContractReport(BaseModel):
 
 
 def contract(
-    contract: Annotated[str, typer.Argument(help="The contract: cpp, cuda, or one of an installed package.")],
+    contract: Annotated[str, typer.Argument(help="The contract: cpp or cuda.")],
     task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, ready to be saved.")] = False,
