@@ -30,7 +30,8 @@ from benchmarks.gpu_run import CUDA, baselines_of, told  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
-from kernelwright.contracts import Candidate, read_source  # noqa: E402
+from kernelwright.contracts import Candidate  # noqa: E402
+from kernelwright.contracts.registry import read_source  # noqa: E402
 from kernelwright.contracts.tunables import render  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402

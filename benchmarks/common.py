@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from kernelwright.contracts import Candidate, read_source
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import read_source
 from kernelwright.judge.measure import Effort
 from kernelwright.paths import cache_dir
 

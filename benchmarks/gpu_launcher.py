@@ -99,7 +99,7 @@ def measured(bench: Bench, candidate: Candidate, size: tuple[int, int], count: i
     assert isinstance(made, GpuBuild), made
     oracle, built = bench.oracle(size), made.built[0]
     with bench.launcher() as launcher:
-        with_descriptors(oracle, partial(launcher.open, built.program, [built.cubin]))
+        with_descriptors(oracle, partial(launcher.open, built.program, built.modules))
         timings = []
         for _ in range(count):
             oracle.load()

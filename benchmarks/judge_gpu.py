@@ -34,7 +34,7 @@ from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, row, setti
 from benchmarks.kbench_harness import harness  # noqa: E402
 from benchmarks.record import RESULTS, gpu_facts, load, provenance, save  # noqa: E402
 
-from kernelwright.contracts import read_source  # noqa: E402
+from kernelwright.contracts.registry import read_source  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
@@ -86,7 +86,7 @@ def commands(run: Run) -> dict[str, Any]:
 CLIENT = """
 import sys
 from pathlib import Path
-from kernelwright.contracts import read_source
+from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import Device
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server.client import WarmJudge

@@ -23,10 +23,10 @@ from benchmarks.gpu_run import CUDA  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.contracts.cuda.target import target_of  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool  # noqa: E402
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure  # noqa: E402
+from kernelwright.contracts.model import BuildFailure  # noqa: E402
+from kernelwright.contracts.target import target_of  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
@@ -52,7 +52,7 @@ TASKS = (
 )
 Way = tuple[str, str]
 """A method, and the tile of a block."""
-Built = Future[GpuBuild | GpuBuildFailure]
+Built = Future[GpuBuild | BuildFailure]
 
 
 def main() -> None:
@@ -110,7 +110,7 @@ def _timed(ref: str, built: dict[Way, Built]) -> dict[str, Any]:
     print(f"{ref}: eager {found['eager_us']:.2f} us", flush=True)
     for (method, block), job in built.items():
         made = job.result()
-        if isinstance(made, GpuBuildFailure):
+        if isinstance(made, BuildFailure):
             entry: dict[str, Any] = {"not_built": str(made.lines)}
         else:
             entry = {"us": bench.time(made.built[0]), "errors_of_eager": bench.errors}

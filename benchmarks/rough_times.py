@@ -52,7 +52,7 @@ class Bench:
         self.errors = {}
         buffers = [self._buffer(block.name, block.extent) for block in built.program.blocks]
         addresses = [buffer.data_ptr() for buffer in buffers]
-        kernels = Kernels(self._device, built.program, addresses, [built.cubin], self._stream.cuda_stream)
+        kernels = Kernels(self._device, built.program, addresses, built.modules, self._stream.cuda_stream)
         try:
             kernels.load()
             kernels.check_arguments()

@@ -30,10 +30,10 @@ from benchmarks.gpu_run import CUDA  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.contracts.cuda.target import target_of  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool  # noqa: E402
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure  # noqa: E402
+from kernelwright.contracts.model import BuildFailure  # noqa: E402
+from kernelwright.contracts.target import target_of  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
@@ -119,7 +119,7 @@ def _all_made(refs: list[str], count: int) -> dict[str, list[Made]]:
 
     def compiled(ref: str, genes: Genes, source: str) -> Made:
         made = build_cuda(Candidate("cuda", source, "template"), given[ref], target, pool)
-        return Made(genes, source, str(made.lines) if isinstance(made, GpuBuildFailure) else made.built[0])
+        return Made(genes, source, str(made.lines) if isinstance(made, BuildFailure) else made.built[0])
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         waiting = {ref: [threads.submit(compiled, ref, *one) for one in sources[ref]] for ref in refs}

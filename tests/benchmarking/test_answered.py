@@ -9,7 +9,7 @@ import pytest
 from benchmarks import answered
 from benchmarks.answered import KEPT, NOT_KEPT, Answered, Other
 
-from kernelwright.contracts import read_source
+from kernelwright.contracts.registry import read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.judge import certificate
 from kernelwright.judge.verdict import Outcome, SpeedStatus

@@ -78,13 +78,26 @@ def test_a_source_that_is_no_kernel_by_its_name(tmp_path: Path) -> None:
     script.write_text("import kernelwright\n")
     result = run("judge", "rmsnorm", str(script))
     assert result.returncode == 2
-    assert "opt.py: is neither .cpp nor .cu by its name: say with --contract" in one_line(result)
+    said = one_line(result)
+    assert "opt.py: no contract takes this source: cpp takes a .cpp, .cc" in said and "give --contract NAME" in said
+    assert "cuda takes a .cu file with its plan in a comment, or a folder with kernel.cu and plan.py" in said
+
+
+def test_cuda_source_without_a_plan(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text("__global__ void f() {}\n")
+    said = one_line(run("judge", "rmsnorm", str(source)))
+    assert "k.cu: the source has no plan" in said and "'/* plan.py'" in said
+    assert "`kernelwright contract cuda TASK --skeleton`" in said
+    (tmp_path / "kernel.cu").write_text("__global__ void f() {}\n")
+    said = one_line(run("judge", "rmsnorm", str(tmp_path)))
+    assert "plan.py: no such file: a cuda candidate has kernel.cu and plan.py" in said and "--skeleton" in said
 
 
 def test_cpp_is_not_for_check() -> None:
     result = run("check", "rmsnorm", str(GOOD))
     assert result.returncode == 2
-    assert "is C++, and check takes CUDA: use `kernelwright judge`" in one_line(result)
+    assert "is a cpp candidate, and check takes cuda: use `kernelwright judge`" in one_line(result)
 
 
 def test_an_unknown_contract_and_an_unknown_baseline() -> None:

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from kernelwright.cli import doctor_gpu
 from kernelwright.cli.main import COMMANDS, assembled
+from kernelwright.contracts.cuda import toolkit
 
 app = assembled(COMMANDS)
 
@@ -34,8 +35,8 @@ def test_doctor_for_people() -> None:
 
 def test_doctor_does_not_call_ok_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_gpu.nvidia, "absence", lambda: "no NVIDIA driver")
-    monkeypatch.setattr(doctor_gpu.nvrtc, "available", lambda: "NVRTC is missing")
-    monkeypatch.setattr(doctor_gpu, "has_toolkit", lambda: False)
+    monkeypatch.setattr(toolkit.nvrtc, "available", lambda: "NVRTC is missing")
+    monkeypatch.setattr(toolkit, "has_toolkit", lambda: False)
     lines = [line.split() for line in runner.invoke(app, ["doctor"]).stdout.splitlines()]
     marks = {" ".join(words[1:3]): words[0] for words in lines}
     assert (marks["GPU no"], marks["NVRTC NVRTC"], marks["CUDA headers"]) == ("-", "-", "-")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.contracts import read_source
 from kernelwright.contracts.candidate import MAX_BYTES, CandidateError, read_candidate
+from kernelwright.contracts.registry import read_source
 
 
 def test_a_source_is_read(tmp_path: Path) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.contracts import CONTRACTS, Candidate, CandidateError, contract_named
+from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.brief import brief
 from kernelwright.contracts.host_build import Built, build
+from kernelwright.contracts.registry import contract_named
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature, TensorSpec
 from kernelwright.tasks.resolve import builtin_names, resolve
 
-CPP = CONTRACTS["cpp"]
+CPP = contract_named("cpp")
 
 
 @pytest.mark.parametrize("name", builtin_names())

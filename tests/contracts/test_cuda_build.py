@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.contracts import nvrtc
 from kernelwright.contracts.brief import brief
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda import CUDA
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.target import HOPPER, architecture
-from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.contracts.cuda.toolchain.build import GpuBuild, GpuBuilt, build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes, resources
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.cuda.toolkit import has_toolkit
+from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.target import HOPPER, architecture
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature, TensorSpec
 from kernelwright.tasks.resolve import resolve
@@ -36,13 +36,13 @@ def pool() -> Iterator[BuilderPool]:
     made.close()
 
 
-def built(made: GpuBuild | GpuBuildFailure) -> tuple[GpuBuilt, ...]:
+def built(made: GpuBuild | BuildFailure) -> tuple[GpuBuilt, ...]:
     assert isinstance(made, GpuBuild), made
     return made.built
 
 
-def lines(made: GpuBuild | GpuBuildFailure) -> str:
-    assert isinstance(made, GpuBuildFailure)
+def lines(made: GpuBuild | BuildFailure) -> str:
+    assert isinstance(made, BuildFailure)
     return "\n".join(made.lines)
 
 
@@ -130,7 +130,7 @@ def test_a_compile_bomb_is_ended(pool: BuilderPool, monkeypatch: pytest.MonkeyPa
     bomb = "template <int N> struct B { enum { v = B<N - 1>::v + B<N - 2>::v * 3 }; };\n"
     deep = "#define D(x) x x x x x x x x\n" + "int a = " + "D(" * 12 + "1+" + ")" * 12 + "1;\n"
     made = build_cuda(candidate(bomb + deep + SCALE), (vectors(),), HOPPER, pool)
-    assert isinstance(made, GpuBuildFailure)
+    assert isinstance(made, BuildFailure)
 
 
 @needs_toolkit

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kernelwright.contracts.cuda.plan import MOST_LAUNCHES, Plan
-from kernelwright.contracts.cuda.target import HOPPER
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.target import HOPPER
 from tests.contracts.cuda_samples import PLAN, vectors
 
 
@@ -81,7 +81,7 @@ def test_integers_fit_their_type_or_are_refused(kind: str, value: int) -> None:
             plan_of(arguments=[argument])
 
 
-def evaluated(plan: str) -> tuple[Plan, ...] | GpuBuildFailure:
+def evaluated(plan: str) -> tuple[Plan, ...] | BuildFailure:
     return evaluate_plans(plan, (vectors(100), vectors(7)), HOPPER)
 
 
@@ -142,7 +142,7 @@ HOSTILE = {
 def test_a_hostile_plan_earns_a_line(what: str) -> None:
     body, message = HOSTILE[what]
     failure = evaluated(f"import kw\n\n\ndef plan(x, factor, out):\n    {body}\n")
-    assert isinstance(failure, GpuBuildFailure)
+    assert isinstance(failure, BuildFailure)
     assert re.search(message, "\n".join(failure.lines)), failure.lines
 
 
@@ -151,21 +151,21 @@ def test_a_plan_that_does_not_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(module, "SECONDS", 0.5)
     failure = evaluated("def plan(*_):\n    while True:\n        pass\n")
-    assert isinstance(failure, GpuBuildFailure) and failure.timed_out
+    assert isinstance(failure, BuildFailure) and failure.timed_out
 
 
 def test_a_plan_without_a_function_is_said_so() -> None:
     failure = evaluated("x = 1\n")
-    assert isinstance(failure, GpuBuildFailure) and "no function plan" in failure.lines[-1]
+    assert isinstance(failure, BuildFailure) and "no function plan" in failure.lines[-1]
     failure = evaluated("def plan(:\n")
-    assert isinstance(failure, GpuBuildFailure) and "SyntaxError" in failure.lines[-1]
+    assert isinstance(failure, BuildFailure) and "SyntaxError" in failure.lines[-1]
 
 
 def test_a_plan_with_other_parameters_is_told_those_of_the_task() -> None:
     failure = evaluated("def plan(x, out):\n    return 1\n")
-    assert isinstance(failure, GpuBuildFailure)
+    assert isinstance(failure, BuildFailure)
     assert failure.lines[-1].endswith(
         "takes 2 positional arguments but 3 were given: it is called as plan(x, factor, out)"
     )
     failure = evaluated("def plan(x, factor, out):\n    return len(3)\n")
-    assert isinstance(failure, GpuBuildFailure) and "called as" not in failure.lines[-1]
+    assert isinstance(failure, BuildFailure) and "called as" not in failure.lines[-1]

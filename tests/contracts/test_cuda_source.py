@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts.candidate import CandidateError
-from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate, split
+from kernelwright.contracts.cuda.source import Sources, from_blocks, read_cuda_candidate, split
 from tests.hostile import long, quickly
 
 KERNEL = "__global__ void f() {}\n"
@@ -60,3 +60,17 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
         read_cuda_candidate(folder)
     with pytest.raises(CandidateError, match="would end the comment"):
         read_cuda_candidate(directory(tmp_path / "three", plan="'*/'"))
+
+
+def test_a_file_without_a_plan_says_what_is_missing_and_where_to_see_it(tmp_path: Path) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text(KERNEL)
+    with pytest.raises(
+        CandidateError, match=r"k\.cu: the source has no plan: .* `kernelwright contract cuda TASK --skel"
+    ):
+        read_cuda_candidate(path)
+
+
+def test_blocks_of_an_answer_are_put_together() -> None:
+    assert from_blocks([PLAN, KERNEL]) == Sources(KERNEL, PLAN)
+    assert from_blocks([KERNEL]) is None and from_blocks([Sources(KERNEL, PLAN).joined(), PLAN]) is None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts import nvrtc
 from kernelwright.devices import nvidia
 
 

@@ -18,11 +18,11 @@ import torch
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.target import target_of
 from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.layout import Access, lay_out
+from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.target import target_of
 from kernelwright.devices.nvidia import probe
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import disagreement, empty_call
@@ -148,7 +148,7 @@ class Bench:
         if isinstance(candidate, Path):
             candidate = read_cuda_candidate(candidate)
         made = build_cuda(candidate, tuple(signature(*size) for size in sizes), self.target, self.pool)
-        if isinstance(made, GpuBuildFailure):
+        if isinstance(made, BuildFailure):
             return Outcome("does_not_build", " | ".join(made.lines))
         outcome = Outcome("accepted")
         with self.launcher() as launcher:
@@ -166,7 +166,7 @@ class Bench:
     def _trials(
         self, launcher: LauncherProcess, built: GpuBuilt, oracle: Oracle, trials: int, timings: list[Timing]
     ) -> tuple[str, str] | None:
-        with_descriptors(oracle, lambda fds: launcher.open(built.program, [built.cubin], fds))
+        with_descriptors(oracle, lambda fds: launcher.open(built.program, built.modules, fds))
         for _ in range(trials):
             oracle.load()
             timings.append(launcher.trial(oracle.word, DEADLINE))
@@ -177,18 +177,18 @@ class Bench:
 
     def sanitize(self, candidate: Path, size: tuple[int, int] = (33, 1027)) -> tuple[Inspection, ...]:
         made = build_cuda(read_cuda_candidate(candidate), (signature(*size),), self.target, self.pool)
-        assert not isinstance(made, GpuBuildFailure), made
+        assert not isinstance(made, BuildFailure), made
         oracle = self.oracle(size)
         oracle.load()
         built = made.built[0]
         inspectors = Inspectors(self.helpers, 0, 0, nullcontext)
         return with_descriptors(
-            oracle, lambda fds: inspectors.inspect(tuple(Tool), built.program, [built.cubin], fds, oracle.word, 120.0)
+            oracle, lambda fds: inspectors.inspect(tuple(Tool), built.program, built.modules, fds, oracle.word, 120.0)
         )
 
     def profile(self, candidate: Path, size: tuple[int, int]) -> tuple[Profile, GpuBuilt]:
         made = build_cuda(read_cuda_candidate(candidate), (signature(*size),), self.target, self.pool)
-        assert not isinstance(made, GpuBuildFailure), made
+        assert not isinstance(made, BuildFailure), made
         oracle, built = self.oracle(size), made.built[0]
         oracle.load()
         profiler = Profiler(self.helpers, 0)

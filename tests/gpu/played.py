@@ -100,7 +100,7 @@ class PlayedLauncher:
         assert self._opened
 
     def open(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int]) -> tuple[FunctionUse, ...]:
-        (step,) = program.steps
+        (step,) = program.launches
         self._does = step.function
         if self._does == "unlaunchable":
             raise self._fault(FaultKind.launch_failed, "launch of unlaunchable: CUDA_ERROR_INVALID_VALUE")
@@ -159,7 +159,7 @@ class PlayedInspectors:
     def inspect(
         self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int, _: float
     ) -> tuple[Inspection, ...]:
-        elements, does = program.blocks[0].extent // 4, program.steps[0].function
+        elements, does = program.blocks[0].extent // 4, program.launches[0].function
         self.asked.append((tuple(tools), elements))
         with PlayedLauncher(self._helpers, 0, confine=False) as launcher:
             try:

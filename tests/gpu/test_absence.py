@@ -18,7 +18,7 @@ import kernelwright.contracts.cuda, kernelwright.judge.gpu
 for package in (kernelwright.contracts.cuda, kernelwright.judge.gpu):
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts import nvrtc
 from kernelwright.devices import driver
 print(nvrtc.available())
 try:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.contracts import Candidate, read_source
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import Device
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.sanitize import sanitizer

@@ -49,7 +49,7 @@ def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
     with bench.launcher() as launcher:
         for size, built in zip(sizes, made.built, strict=True):
             oracle = bench.oracle(size)
-            uses = with_descriptors(oracle, partial(launcher.open, built.program, [built.cubin]))
+            uses = with_descriptors(oracle, partial(launcher.open, built.program, built.modules))
             assert [use.registers > 0 and use.occupancy > 0 for use in uses] == [True, True]
             oracle.load()
             launcher.trial(oracle.word, 5.0)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.contracts.layout import BASE, GRANULE, GUARD, SPAN, Access, lay_out, size_of
-from kernelwright.judge.arena import ALIGNMENT
+from kernelwright.contracts.layout import ALIGNMENT, BASE, GRANULE, GUARD, SPAN, Access, lay_out, size_of
 from kernelwright.tasks.model import Signature, TensorSpec
 
 

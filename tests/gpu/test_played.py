@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.contracts import Candidate, CandidateError
-from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts import Candidate, CandidateError, nvrtc
 from kernelwright.judge import certificate
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import workshop

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts import Candidate, nvrtc
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import ncu, profiler
 from kernelwright.judge.gpu.helpers import helper_kernels

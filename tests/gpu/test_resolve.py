@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts.cuda.plan import Plan
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.cuda.toolchain.resolve import resolve
 from kernelwright.contracts.layout import BASE, SPAN
+from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.program import Argument, Program
 from kernelwright.tasks.model import Signature, TensorSpec
 
@@ -21,7 +21,7 @@ X = TensorSpec("x", "float32", (10, 100), (100, 1), "input")
 OUT = TensorSpec("out", "float32", (10, 100), (100, 1), "output")
 
 
-def resolved(arguments: list[dict[str, Any]], **rest: Any) -> Program | GpuBuildFailure:
+def resolved(arguments: list[dict[str, Any]], **rest: Any) -> Program | BuildFailure:
     launch = {"kernel": "f", "grid": [1, 1, 1], "block": [32, 1, 1], "arguments": arguments}
     plan = Plan.model_validate_json(json.dumps({"launches": [launch], **rest}))
     return resolve(plan, Signature((X, OUT)), {"f": "_Z1fv"})
@@ -30,7 +30,7 @@ def resolved(arguments: list[dict[str, Any]], **rest: Any) -> Program | GpuBuild
 def only(arguments: list[dict[str, Any]], **rest: Any) -> Argument:
     program = resolved(arguments, **rest)
     assert isinstance(program, Program)
-    return program.steps[0].arguments[0]
+    return program.launches[0].arguments[0]
 
 
 def test_numbers_are_packed_as_their_type() -> None:
@@ -50,7 +50,7 @@ def test_bfloat16_is_rounded_to_nearest(value: float) -> None:
 def test_what_does_not_fit_is_a_failure() -> None:
     for kind in ("f16", "f32", "bf16"):
         failure = resolved([{"kind": "real", "type": kind, "value": 1e300}])
-        assert isinstance(failure, GpuBuildFailure) and "does not fit" in failure.lines[0]
+        assert isinstance(failure, BuildFailure) and "does not fit" in failure.lines[0]
 
 
 def test_a_structure_is_aligned_as_in_c() -> None:
@@ -104,14 +104,14 @@ def test_a_tensor_map_names_the_drivers_values() -> None:
         "NONE",
         "NAN_REQUEST_ZERO_FMA",
     )
-    assert program.steps[0].arguments[0].size == 128
+    assert program.launches[0].arguments[0].size == 128
 
 
 @pytest.mark.parametrize(
     "argument", [{"kind": "pointer", "name": "nobody"}, {"kind": "pointer", "name": "x", "offset": 4001}]
 )
 def test_a_pointer_points_into_memory_that_is_there(argument: dict[str, Any]) -> None:
-    assert isinstance(resolved([argument]), GpuBuildFailure)
+    assert isinstance(resolved([argument]), BuildFailure)
 
 
 def test_a_program_survives_its_way_to_the_launcher() -> None:
@@ -124,4 +124,4 @@ def test_a_program_survives_its_way_to_the_launcher() -> None:
     assert isinstance(program, Program)
     again = Program.from_json(json.loads(json.dumps(program.to_json())))
     assert again.blocks == program.blocks
-    assert again.steps[0].arguments == program.steps[0].arguments
+    assert again.launches[0].arguments == program.launches[0].arguments

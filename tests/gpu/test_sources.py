@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.contracts import Candidate, read_source
-from kernelwright.contracts.cuda.target import HOPPER
-from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts import Candidate, nvrtc
 from kernelwright.contracts.cuda.toolchain.build import build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.cuda.toolkit import has_toolkit
+from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.registry import read_source
+from kernelwright.contracts.target import HOPPER
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.resolve import resolve
@@ -33,11 +33,11 @@ def pool() -> Iterator[BuilderPool]:
     made.close()
 
 
-def failure(candidate: Candidate, reference: str, pool: BuilderPool) -> GpuBuildFailure | None:
+def failure(candidate: Candidate, reference: str, pool: BuilderPool) -> BuildFailure | None:
     task = resolve(reference, "cuda")
     workloads = (*task.public_workloads(), *hidden_workloads(task, b"k" * 32)[:3])
     made = build_cuda(candidate, tuple(signature(task, one) for one in workloads), HOPPER, pool)
-    return made if isinstance(made, GpuBuildFailure) else None
+    return made if isinstance(made, BuildFailure) else None
 
 
 @pytest.mark.slow

@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.arena import (
-    ALIGNMENT,
-    ITEM_BYTES,
-    PAGE,
-    ArenaLevel,
-    Segment,
-    extent_bytes,
-    layout_text,
-    place,
-)
+from kernelwright.contracts.layout import ALIGNMENT, ITEM_BYTES, extent_bytes
+from kernelwright.judge.arena import PAGE, ArenaLevel, Segment, layout_text, place
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts import host_build as building
-from kernelwright.contracts.host_build import BuildFailure, Built, build
+from kernelwright.contracts.host_build import Built, build
+from kernelwright.contracts.model import BuildFailure
 from kernelwright.tasks.model import Signature, TensorSpec
 
 EMPTY = Signature(())
@@ -77,7 +78,7 @@ def test_an_endless_compilation_is_ended(monkeypatch: pytest.MonkeyPatch) -> Non
 
 BUILD = """
 from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.target import HOPPER
+from kernelwright.contracts.target import HOPPER
 from kernelwright.contracts.host_build import Built, build
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 from kernelwright.tasks.model import Signature

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
-from kernelwright.search.normalise import _tokens, fingerprint, normalised_cpp, normalised_python
+from kernelwright.contracts.normalise import _tokens, normalised_cpp, normalised_python
+from kernelwright.search.normalise import fingerprint
 from tests.hostile import LENGTH, long, quickly
 
 SOURCE = """\

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from kernelwright.cli.optimize import Root
 from kernelwright.cli.output import console, print_json
-from kernelwright.contracts import contract_named
+from kernelwright.contracts.registry import contract_named
 from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.llm.config import read_config

@@ -12,8 +12,8 @@ from rich.markup import escape
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import MAX_LINES
-from kernelwright.contracts import SUFFIXES, Candidate, CandidateError
-from kernelwright.contracts.cuda.source import read_cuda_candidate
+from kernelwright.contracts import Candidate, CandidateError
+from kernelwright.contracts.registry import contract_named, contracts, read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Check, Checker, CheckOutcome, CheckReport
 from kernelwright.judge.verdict import Stage
@@ -52,9 +52,13 @@ def check(
 
 
 def _read(path: Path) -> Candidate:
-    if SUFFIXES.get(path.suffix) == "cpp" and path.is_file():
-        raise CandidateError(f"{path}: is C++, and check takes CUDA: use `kernelwright judge`")
-    return read_cuda_candidate(path)
+    candidate = read_source(path)
+    if not contract_named(candidate.contract).emulated:
+        emulated = ", ".join(contract.name for contract in contracts() if contract.emulated)
+        raise CandidateError(
+            f"{path}: is a {candidate.contract} candidate, and check takes {emulated}: use `kernelwright judge`"
+        )
+    return candidate
 
 
 def _show(out: Console, result: Check) -> None:

@@ -8,8 +8,8 @@ import typer
 from pydantic import BaseModel
 
 from kernelwright.cli.output import print_json, print_text
-from kernelwright.contracts import contract_named
 from kernelwright.contracts.brief import Brief, brief
+from kernelwright.contracts.registry import contract_named
 
 SCHEMA_VERSION = 1
 

@@ -10,7 +10,7 @@ from kernelwright.cli.progress import Progress
 from kernelwright.cli.search_report import show as show_search
 from kernelwright.cli.search_view import view_for
 from kernelwright.cli.verdicts import show
-from kernelwright.contracts.candidate import read_candidate
+from kernelwright.contracts.registry import read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
@@ -60,7 +60,7 @@ def _cheat() -> bool:
     out.print(f"And a kernel for [bold]{CHEATED}[/] that answers from memory once it has seen a buffer:\n")
     with Judge(Settings(baselines=(), public_only=True)) as judge, Progress() as progress:
         progress.start(CHEAT)
-        verdict = judge.judge(CHEATED, read_candidate(EXAMPLES / CHEAT, "cpp"), progress)
+        verdict = judge.judge(CHEATED, read_source(EXAMPLES / CHEAT), progress)
         progress.clear()
     show(out, author_view(verdict))
     return verdict.verdict is Outcome.rejected

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kernelwright.cli.finding import Finding
-from kernelwright.contracts.cuda.target import architecture
-from kernelwright.contracts.cuda.toolchain import nvrtc
-from kernelwright.contracts.cuda.toolkit import has_toolkit, include_directories
+from kernelwright.contracts import nvrtc
+from kernelwright.contracts.registry import gpu_contracts
+from kernelwright.contracts.target import architecture
 from kernelwright.devices import nvidia
-from kernelwright.devices.driver import INSTALL
 from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import cached_peaks
 from kernelwright.errors import CannotDecide
@@ -32,11 +31,12 @@ def examine_gpus() -> tuple[list[Finding], bool]:
     except CannotDecide as error:
         return [Finding(what="GPU", found=str(error), ok=False, fix="see `nvidia-smi`")], False
     building = _building(needed=True)
+    compiles = not nvrtc.available()  # what the judge needs for its own kernels
     findings = [entry for gpu in gpus for entry in (_gpu(gpu), _state(gpu), _peaks(gpu))]
     findings += [*building, _sanitizer()]
-    if building[0].ok:
+    if compiles:
         findings += [entry for gpu in gpus[:1] for entry in (_confinement(gpu), _counters(gpu))]
-    ready = building[0].ok and all(_shares_memory(gpu) for gpu in gpus)
+    ready = compiles and all(_shares_memory(gpu) for gpu in gpus)
     return findings, ready
 
 
@@ -81,24 +81,20 @@ def _peaks(gpu: Gpu) -> Finding:
 
 
 def _building(*, needed: bool) -> list[Finding]:
-    """What compiles `cuda` candidates, which needs no GPU. Of the two only NVRTC is indispensable."""
-    missing = nvrtc.available()
-    version = "" if missing else ".".join(map(str, nvrtc.version()))
-    compiler = Finding(
-        what="NVRTC",
-        found=missing or version,
-        ok=not (missing and needed),
-        fix=INSTALL if missing else "",
-        absent=bool(missing) and not needed,
+    """What the contracts need to build candidates, which needs no GPU. Those that cannot do without come first."""
+    parts = sorted(
+        (part for contract in gpu_contracts() for part in contract.parts()), key=lambda part: not part.needed
     )
-    headers = Finding(
-        what="CUDA headers",
-        found=str(include_directories()[0]) if has_toolkit() else "missing: kernels cannot include cuda_fp16.h",
-        ok=has_toolkit() or not needed,
-        fix="" if has_toolkit() else TOOLKIT,
-        absent=not has_toolkit() and not needed,
-    )
-    return [compiler, headers]
+    return [
+        Finding(
+            what=part.what,
+            found=part.found,
+            ok=not (part.missing and needed),
+            fix=part.fix if part.missing else "",
+            absent=part.missing and not needed,
+        )
+        for part in parts
+    ]
 
 
 def _sanitizer() -> Finding:

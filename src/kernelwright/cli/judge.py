@@ -12,8 +12,8 @@ import typer
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.verdicts import show
-from kernelwright.contracts import contract_named, read_source
 from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from kernelwright.cli.optimize import Root
 from kernelwright.cli.output import print_json, print_text
-from kernelwright.contracts import read_source
+from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.asking import Ground

@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.progress import Progress
+from kernelwright.contracts.registry import contract_named
 from kernelwright.judge.words import SENTENCES, shortened, telling
-from kernelwright.proposers.files import SUFFIXES
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Reviewed, Stopped
 from kernelwright.search.state import State
 from kernelwright.search.summary import money, of_the_bound
@@ -64,7 +64,7 @@ def _named(number: int, state: State) -> str:
     if entry is None or entry.request is None or not entry.proposal.origin.startswith(f"{ANSWERS} "):
         return f"{number:04d}"
     candidate = entry.proposal.candidate
-    suffix = SUFFIXES[candidate.contract] if entry.proposal.answer == candidate.source else ".md"
+    suffix = contract_named(candidate.contract).suffixes[0] if entry.proposal.answer == candidate.source else ".md"
     return f"{number:04d} ({entry.request:04d}.answer{suffix})"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from kernelwright.contracts.model import Contract
 from kernelwright.tasks.model import Task
@@ -24,6 +24,7 @@ class Brief(BaseModel):
     public_workloads: tuple[str, ...]
     size_ranges: dict[str, tuple[int, int]]
     skeleton: str
+    fence: str = Field(default="cpp", exclude=True)  # the language of signature and skeleton in Markdown
 
     def text(self) -> str:
         """As Markdown."""
@@ -33,10 +34,10 @@ class Brief(BaseModel):
         return (
             f"# {self.task} under the {self.contract} contract\n\n{self.doc.strip()}\n\n"
             f"## Reference\n```python\n{self.reference.strip()}\n```\n\n"
-            f"## Signature\n{self.language}.\n```cpp\n{self.signature}\n```\n\n"
+            f"## Signature\n{self.language}.\n```{self.fence}\n{self.signature}\n```\n\n"
             f"## Rules\n{rules}\n\n## Public workloads\n{workloads}\n\n"
             f"## Sizes that may be asked for, beside the public workloads\n{ranges}\n\n"
-            f"## Skeleton\n```cpp\n{self.skeleton}```\n"
+            f"## Skeleton\n```{self.fence}\n{self.skeleton}```\n"
         )
 
 
@@ -56,6 +57,7 @@ def brief(contract: Contract, task: Task) -> Brief:
         public_workloads=tuple(workload.label for workload in workloads),
         size_ranges={name: (low, high) for name, (low, high) in task.hidden.items()},
         skeleton=contract.skeleton(signatures, task.name),
+        fence=contract.brief_fence,
     )
 
 

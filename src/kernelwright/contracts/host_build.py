@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.contracts import HOST_CONTRACTS, BuildPlan, Candidate
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.model import BuildFailure, BuildPlan
+from kernelwright.contracts.registry import host_contract
 from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.errors import CannotDecide
@@ -36,15 +38,9 @@ class Built:
     cached: bool
 
 
-@dataclass(frozen=True)
-class BuildFailure:
-    lines: tuple[str, ...]
-    timed_out: bool = False
-
-
 def build(candidate: Candidate, signature: Signature, *, sanitized: bool = False) -> Built | BuildFailure:
     """The library of a candidate for one signature, from the cache if it was built before."""
-    return build_as(HOST_CONTRACTS[candidate.contract].build_plan(candidate, signature, sanitized=sanitized))
+    return build_as(host_contract(candidate.contract).build_plan(candidate, signature, sanitized=sanitized))
 
 
 def build_as(plan: BuildPlan) -> Built | BuildFailure:
@@ -94,6 +90,7 @@ def _compile(plan: BuildPlan) -> bytes | BuildFailure:
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-build-") as name:
             folder = Path(name)
+            source = sandbox.source_directory(folder)
             _lay_out(folder, plan)
             reply = _run_compiler(folder, plan, log, product)
         if reply.ending is warden.Ending.timeout:
@@ -101,7 +98,7 @@ def _compile(plan: BuildPlan) -> bytes | BuildFailure:
         if (reply.ending, reply.value) == (warden.Ending.exited, NOT_STARTED):
             raise CannotDecide(f"the compiler cannot run confined: {log.text().strip().splitlines()[-1:]}")
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
-            return BuildFailure(_diagnostics(log.text(), reply))
+            return BuildFailure(_diagnostics(log.text().replace(f"{source}/", ""), reply))
         size = os.fstat(product).st_size
         if size > MAX_LIBRARY:
             return BuildFailure((f"the library has {size:,} bytes; at most {MAX_LIBRARY:,} are taken",))

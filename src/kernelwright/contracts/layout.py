@@ -1,8 +1,8 @@
-"""Where tensors, scratch and workspaces lie in the launcher's address space. Pure arithmetic; no CUDA.
+"""How large tensors are, and where tensors, scratch and workspaces lie in a launcher's address space.
 
-Everything lies in one reservation at a fixed address, so that addresses are the same in every process. Each block is
-an allocation of its own between unmapped guards, and what it holds ends as close to the guard behind it as its
-alignment allows.
+Pure arithmetic; no CUDA. Everything lies in one reservation at a fixed address, so that addresses are the same in
+every process. Each block is an allocation of its own between unmapped guards, and what it holds ends as close to the
+guard behind it as its alignment allows.
 """
 
 from __future__ import annotations
@@ -10,9 +10,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kernelwright.judge.arena import ALIGNMENT, WRITABLE_ROLES, extent_bytes
 from kernelwright.tasks.model import Signature, TensorSpec
 
+ALIGNMENT = 256  # of the contents of every tensor, on every device
+ITEM_BYTES = {
+    "float64": 8,
+    "float32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int64": 8,
+    "int32": 4,
+    "int16": 2,
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+}
+WRITABLE_ROLES = ("output", "inout")
 BASE = 0x3000_0000_0000
 SPAN = 1 << 40  # smaller reservations do not get the address they ask for, or get module globals as neighbours
 GRANULE = 2 << 20
@@ -52,6 +65,14 @@ class Layout:
 
     def named(self, name: str) -> Place:
         return next(place for place in (*self.tensors, *self.private) if place.name == name)
+
+
+def extent_bytes(tensor: TensorSpec) -> int:
+    """Bytes from the first to the last element, strides included."""
+    if any(size == 0 for size in tensor.shape):
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))
+    return (last + 1) * ITEM_BYTES[tensor.dtype]
 
 
 def size_of(extent: int) -> tuple[int, int]:

@@ -1,55 +1,239 @@
-"""What every contract offers an author, and what those offer besides that a host compiler builds."""
+"""What a contract owns: everything about candidates of one form. A new contract subclasses one of two classes here.
+
+`HostContract`: a host compiler builds a library for one signature at a time, and a runner calls it.
+`GpuContract`: a toolchain makes programs (contracts/program.py), and the launcher carries them out.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.candidate import Candidate, CandidateError, read_candidate
+from kernelwright.contracts.craft import Craft
+from kernelwright.contracts.program import Program
+from kernelwright.contracts.target import Target
+from kernelwright.contracts.tunable_syntax import TunableSyntax
 from kernelwright.devices.names import Kind
+from kernelwright.errors import KernelwrightError
+from kernelwright.paths import printable
 from kernelwright.tasks.model import Signature
+
+Files = tuple[tuple[str, str], ...]
+"""Names and texts."""
 
 
 @dataclass(frozen=True)
 class BuildPlan:
-    """What the builder does: the files it finds, and the compiler's arguments.
+    """What the host builder does: the files it finds, and the compiler's arguments.
 
     `{source}` in an argument stands for the folder with the files and `{output}` for the file to make.
     """
 
-    files: tuple[tuple[str, str], ...]
+    files: Files
     arguments: tuple[str, ...]
 
 
-class Contract(Protocol):
-    """The form of a candidate, and how its author is told."""
+@dataclass(frozen=True)
+class BuildFailure:
+    """Why a candidate cannot be built; the lines say where the fault is."""
+
+    lines: tuple[str, ...]
+    timed_out: bool = False
+
+
+@dataclass(frozen=True)
+class LaunchedKernel:
+    """The kernel of one launch: the name that its author gave it, and what the assembler reports, where it does."""
+
+    name: str
+    spill_stores: int = 0
+    spill_loads: int = 0
+
+
+@dataclass(frozen=True)
+class GpuBuilt:
+    """A program for one workload and the modules that it loads. `digest` names the modules."""
+
+    program: Program
+    modules: tuple[bytes, ...]
+    digest: str
+    kernels: tuple[LaunchedKernel, ...]  # one for each launch of the program, in order
+    cached: bool
+
+
+@dataclass(frozen=True)
+class GpuBuild:
+    built: tuple[GpuBuilt, ...]  # one for each signature, in order
+    seconds: float
+
+
+class GpuToolchain(Protocol):
+    """Makes programs for one kind of GPU. It may keep processes warm, which `close` ends."""
 
     @property
-    def name(self) -> str: ...
+    def compiler(self) -> str:
+        """What compiles, with its version, as a verdict names it."""
+
+    def build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
+        """A program for every signature. A failure may quote the sizes of any of them."""
+
+    def refill(self) -> None:
+        """Starts what the last build used up, so that the next one need not wait."""
+
+    def close(self) -> None: ...
+
+
+class NotEmulatedError(KernelwrightError):
+    """What a candidate needs and the emulator does not have; in one line."""
+
+
+class Emulation(Protocol):
+    """One GPU candidate as host code, so that it can be checked where there is no GPU."""
+
+    def builds(
+        self, signatures: tuple[Signature, ...], target: Target, *, sanitized: bool
+    ) -> Iterator[BuildPlan | BuildFailure]:
+        """How to build it for each signature, in order. Raises NotEmulatedError."""
+
+    def advice(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """What to add to the compiler's lines for an author who did not write for this compiler."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that a contract needs on this machine, for `doctor`: what was found, or how to get it."""
+
+    what: str
+    found: str
+    missing: bool = False
+    fix: str = ""
+    needed: bool = True  # without it no candidate can be built
+
+
+class Contract(ABC):
+    """The form of a candidate. What has no default below, a contract must give."""
+
+    name: str
+    device: Kind  # the kind of device that candidates run on
+    language: str  # a sentence for an author
+    form: str  # the files it takes, as an error names them: "a .cu file or ..."
+    suffixes: tuple[str, ...]  # of a file with a whole source; the first is the usual one
+    source_name: str  # the file that holds the kernels, among those that `split` gives
+    fence: str = ""  # the language of a source in Markdown
+    emulated: bool = False  # whether `emulation` gives something
+    tunable_syntax: tuple[TunableSyntax, ...] = ()  # none: a source declares no tunables
 
     @property
-    def device(self) -> Kind:
-        """The kind of device that candidates run on."""
+    def brief_fence(self) -> str:
+        """The language of a signature and a skeleton in Markdown."""
+        return self.fence
 
     @property
-    def language(self) -> str: ...
+    def craft(self) -> Craft:
+        """What prompts say of this contract beyond its rules."""
+        return Craft()
 
+    @abstractmethod
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
         """The exact declaration that a candidate must define."""
 
+    @abstractmethod
     def skeleton(self, signatures: tuple[Signature, ...], task_name: str) -> str:
-        """A source that compiles and does nothing yet."""
+        """A source that builds and does nothing yet."""
 
+    @abstractmethod
     def rules(self) -> tuple[str, ...]:
         """What an author has to know, a sentence each."""
 
+    def takes(self, path: Path) -> bool:
+        """Whether a path shows by its form that a candidate of this contract is, or should be, there."""
+        return path.suffix in self.suffixes and not path.is_dir()
+
     def read(self, path: Path) -> Candidate:
-        """The candidate in a file or, where the contract knows such, a directory."""
+        """The candidate at a path. An error names the path and the fix."""
+        candidate = read_candidate(path, self.name)
+        try:
+            self.check_source(candidate.source)
+        except CandidateError as error:
+            raise CandidateError(f"{printable(str(path))}: {error}") from None
+        return candidate
+
+    def check_source(self, source: str) -> None:
+        """Raises CandidateError, one line, for a source that has not this form at all. It costs next to nothing."""
+        self.split(source)
+
+    def split(self, source: str) -> Files:
+        """The files that an author would keep. Raises CandidateError where the source has not this form."""
+        return ((self.source_name, source),)
+
+    def join(self, files: Mapping[str, str]) -> str:
+        """The source of which `split` makes these files; a candidate's identity is this text."""
+        return files[self.source_name]
+
+    def join_blocks(self, blocks: Sequence[str]) -> str | None:
+        """The source in several blocks of code of one answer, or None where the longest of them is the source."""
+        return None
+
+    def normalised(self, source: str) -> str:
+        """The same text for sources that differ in comments and layout alone. Where in doubt, the source itself."""
+        return source.strip()
+
+    def parts(self) -> tuple[Part, ...]:
+        """What building needs on this machine, beside what every judging needs."""
+        return ()
+
+    @abstractmethod
+    def build_failure(
+        self, candidate: Candidate, signatures: tuple[Signature, ...], target: Target
+    ) -> BuildFailure | None:
+        """Builds a candidate, as far as this machine can, to find out whether it would build. A host contract takes
+        no notice of the target."""
+
+    def emulation(self, candidate: Candidate) -> Emulation | None:
+        """The candidate for the emulator. Raises CandidateError, and NotEmulatedError where it can be said already."""
+        return None
 
 
-class HostContract(Contract, Protocol):
+class HostContract(Contract):
     """A contract whose candidates a host compiler builds, for one signature at a time."""
 
+    device: Kind = "cpu"
+
+    @abstractmethod
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
         """How to build the candidate for one signature (dtypes and ranks)."""
+
+    def build_failure(
+        self, candidate: Candidate, signatures: tuple[Signature, ...], target: Target
+    ) -> BuildFailure | None:
+        from kernelwright.contracts.host_build import build_as
+
+        for signature in dict.fromkeys(signatures):
+            built = build_as(self.build_plan(candidate, signature, sanitized=False))
+            if isinstance(built, BuildFailure):
+                return built
+        return None
+
+
+class GpuContract(Contract):
+    """A contract whose candidates become programs for an NVIDIA GPU."""
+
+    device: Kind = "cuda"
+
+    @abstractmethod
+    def toolchain(self, target: Target, spare: int = 0) -> GpuToolchain:
+        """A toolchain that keeps so many spare compilers warm. The judge asks for one when it starts."""
+
+    def build_failure(
+        self, candidate: Candidate, signatures: tuple[Signature, ...], target: Target
+    ) -> BuildFailure | None:
+        toolchain = self.toolchain(target)
+        try:
+            made = toolchain.build(candidate, signatures)
+        finally:
+            toolchain.close()
+        return made if isinstance(made, BuildFailure) else None

@@ -80,8 +80,18 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Memset:
+    """Bytes of a block set to one value, in order with the launches around it and inside the timed window."""
+
+    block: int
+    offset: int
+    bytes: int
+    value: int = 0
+
+
+@dataclass(frozen=True)
 class Step:
-    """One kernel launch."""
+    """One kernel launch. `module` numbers the modules of the program."""
 
     module: int
     function: str
@@ -99,9 +109,13 @@ class Program:
     base: int
     span: int
     blocks: tuple[Block, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step | Memset, ...]
     tensor_maps: tuple[TensorMap, ...] = ()
     modules: int = 0
+
+    @property
+    def launches(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if isinstance(step, Step))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -118,8 +132,13 @@ class Program:
         )
 
 
-def _step(raw: dict[str, Any]) -> Step:
-    return Step(**{**raw, "arguments": tuple(_argument(argument) for argument in raw["arguments"])})
+def _step(raw: dict[str, Any]) -> Step | Memset:
+    if "function" not in raw:
+        return Memset(**raw)
+    sizes = {name: tuple(raw[name]) for name in ("grid", "block")}
+    cluster = None if raw["cluster"] is None else tuple(raw["cluster"])
+    arguments = tuple(_argument(argument) for argument in raw["arguments"])
+    return Step(**{**raw, **sizes, "cluster": cluster, "arguments": arguments})
 
 
 def _argument(raw: dict[str, Any]) -> Argument:

@@ -1,11 +1,11 @@
 """Tunables: parameters that a candidate declares in its own source, with the values worth trying.
 
     // tunable: BLOCK = 32, 64, 128        in C++ and CUDA
-    # tunable: ROWS = 1, 2, 4              in the plan of a cuda candidate
+    # tunable: ROWS = 1, 2, 4              in Python
 
-A declaration stands on a line of its own. Rendered, the same line begins with a definition (`#define BLOCK 64`, or
-`ROWS = 2`), which an author may write there as well; line numbers stay, and what was rendered can be rendered again.
-Without a definition the first value holds.
+A contract says which syntax its sources have (tunable_syntax.py). A declaration stands on a line of its own. Rendered,
+the same line begins with a definition (`#define BLOCK 64`, or `ROWS = 2`), which an author may write there as well;
+line numbers stay, and what was rendered can be rendered again. Without a definition the first value holds.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kernelwright.contracts import Candidate
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.tunable_syntax import TunableSyntax
 from kernelwright.errors import KernelwrightError
 
 MOST_TUNABLES, MOST_VALUES = 8, 32
 _VALUE = r"-?[0-9]+(?:\.[0-9]+)?|[A-Za-z_]\w*"
-_DECLARED = r"tunable:[ \t]*(?P<name>\w+)[ \t]*=[ \t]*(?P<values>[^\n]*)"
-_CPP = re.compile(rf"^[ \t]*(?:\#define[ \t]+(?P<defined>\w+)[ \t]+(?P<now>\S+)[ \t]+)?//[ \t]*{_DECLARED}$", re.M)
-_PYTHON = re.compile(rf"^(?:(?P<defined>\w+)[ \t]*=[ \t]*(?P<now>\S+)[ \t]+)?\#[ \t]*{_DECLARED}$", re.M)
 
 
 class TunableError(KernelwrightError):
@@ -40,8 +39,8 @@ class Tunable:
 def declared(candidate: Candidate) -> tuple[Tunable, ...]:
     """What a source declares, in its order; one line says what is wrong with a declaration."""
     found: dict[str, Tunable] = {}
-    for pattern in _patterns(candidate):
-        for match in pattern.finditer(candidate.source):
+    for syntax in contract_named(candidate.contract).tunable_syntax:
+        for match in syntax.line.finditer(candidate.source):
             tunable = _tunable(match)
             if tunable.name in found:
                 raise TunableError(f"tunable {tunable.name} is declared twice; declare it once")
@@ -58,9 +57,9 @@ def render(candidate: Candidate, values: Mapping[str, str] | None = None) -> Can
         if name not in chosen:
             raise TunableError(f"there is no tunable {name}; declared are {', '.join(chosen) or 'none'}")
         chosen[name] = value
-    source = _CPP.sub(lambda match: _defined(match, chosen, python=False), candidate.source)
-    if _PYTHON in _patterns(candidate):
-        source = _PYTHON.sub(lambda match: _defined(match, chosen, python=True), source)
+    source = candidate.source
+    for syntax in contract_named(candidate.contract).tunable_syntax:
+        source = _defined(source, syntax, chosen)
     return Candidate(candidate.contract, source, candidate.name)
 
 
@@ -90,10 +89,6 @@ def variants(candidate: Candidate, limit: int, seed: int) -> tuple[dict[str, str
     return tuple(found[:limit])
 
 
-def _patterns(candidate: Candidate) -> tuple[re.Pattern[str], ...]:
-    return (_CPP, _PYTHON) if candidate.contract == "cuda" else (_CPP,)
-
-
 def _tunable(match: re.Match[str]) -> Tunable:
     name, written = match["name"], match["values"]
     values = tuple(value.strip() for value in written.split(","))
@@ -111,8 +106,9 @@ def _tunable(match: re.Match[str]) -> Tunable:
     return Tunable(name, values, match["now"] or values[0])
 
 
-def _defined(match: re.Match[str], chosen: Mapping[str, str], *, python: bool) -> str:
-    name = match["name"]
-    if python:
-        return f"{name} = {chosen[name]}  # tunable: {name} = {match['values']}"
-    return f"#define {name} {chosen[name]}  // tunable: {name} = {match['values']}"
+def _defined(source: str, syntax: TunableSyntax, chosen: Mapping[str, str]) -> str:
+    def line(match: re.Match[str]) -> str:
+        name = match["name"]
+        return syntax.rendered.format(name=name, value=chosen[name], values=match["values"])
+
+    return syntax.line.sub(line, source)

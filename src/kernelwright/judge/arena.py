@@ -14,24 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.contracts.layout import ALIGNMENT, WRITABLE_ROLES, extent_bytes
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 PAGE = mmap.PAGESIZE
-ALIGNMENT = 256
-ITEM_BYTES = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-}
 F_SEAL_FUTURE_WRITE = getattr(fcntl, "F_SEAL_FUTURE_WRITE", 0x0010)
-WRITABLE_ROLES = ("output", "inout")
 
 
 class ArenaLevel(StrEnum):
@@ -53,14 +40,6 @@ class Region:
     @property
     def writable(self) -> bool:
         return self.tensor.role in WRITABLE_ROLES
-
-
-def extent_bytes(tensor: TensorSpec) -> int:
-    """Bytes from the first to the last element, strides included."""
-    if any(size == 0 for size in tensor.shape):
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides, strict=True))
-    return (last + 1) * ITEM_BYTES[tensor.dtype]
 
 
 def place(tensor: TensorSpec) -> Region:

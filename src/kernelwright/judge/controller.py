@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from kernelwright.contracts import Candidate, CandidateError, contract_named
+from kernelwright.contracts import Candidate, CandidateError
+from kernelwright.contracts.registry import contract_named
 from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import sandbox

@@ -180,7 +180,7 @@ class Judging:
             evidence=fault.evidence if fault else None,
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
-            conditions=self.workshop.conditions(self.arena, self.inspections.name),
+            conditions=self.workshop.conditions(self.arena, self.inspections.name, self.candidate.contract),
             build_seconds=self.build_seconds,
             artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,

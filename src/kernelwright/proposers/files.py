@@ -18,6 +18,7 @@ from pathlib import Path
 
 from kernelwright.contracts import CandidateError
 from kernelwright.contracts.candidate import read_candidate
+from kernelwright.contracts.registry import contract_named
 from kernelwright.paths import write_whole
 from kernelwright.proposers.llm.answers import Answer, as_candidate, checked_source, note_of, read_answer
 from kernelwright.proposers.llm.asking import Ground, edited_parent, stage_of
@@ -25,7 +26,6 @@ from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.model import Proposal, Refusal, Request, Unanswered
 from kernelwright.proposers.once import Once
 
-SUFFIXES = {"cpp": ".cpp", "cuda": ".cu"}
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = 0.3  # a file that has not changed for so long is finished
 Look = tuple[int, int, int]  # what changes when a file does
@@ -92,7 +92,7 @@ class Files:
         return prompt
 
     def _place(self, number: int) -> str:
-        suffix = SUFFIXES[self.contract]
+        suffix = contract_named(self.contract).suffixes[0]
         return (
             f"\n## Where the answer goes\n\nPut the answer, as it is asked for above, into `{number:04d}.answer.md` "
             f"beside this file, or the whole source alone into `{number:04d}.answer{suffix}`.\n"
@@ -101,7 +101,8 @@ class Files:
     def _wait(self, number: int) -> Path | None:
         """The answer, once two looks at it are the same. One that is there when time is up gets its second look."""
         until = self.clock() + self.limit
-        names = [self.folder / f"{number:04d}.answer{suffix}" for suffix in (SUFFIXES[self.contract], ".md")]
+        suffixes = (contract_named(self.contract).suffixes[0], ".md")
+        names = [self.folder / f"{number:04d}.answer{suffix}" for suffix in suffixes]
         seen: dict[Path, Look] = {}
         while True:
             over = self.clock() >= until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from kernelwright.contracts.program import Argument, FunctionUse, Program, Step, TensorMap
+from kernelwright.contracts.program import Argument, FunctionUse, Memset, Program, Step, TensorMap
 from kernelwright.devices.driver import attribute, check, driver
 from kernelwright.judge.launcher.stage import Arguments
 
@@ -23,8 +23,8 @@ class Kernels:
         self._device, self._program, self._cubins, self._stream = device, program, cubins, stream
         self._addresses = addresses
         self._maps = [_encode(entry, addresses[entry.block] + entry.offset) for entry in program.tensor_maps]
-        self._arguments = [Arguments(*map(self._bytes, step.arguments)) for step in program.steps]
-        self._configurations = [_configuration(step, stream) for step in program.steps]
+        self._arguments = [Arguments(*map(self._bytes, step.arguments)) for step in program.launches]
+        self._configurations = [_configuration(step, stream) for step in program.launches]
         self._modules: list[Any] = []
         self._functions: list[Any] = []
 
@@ -42,16 +42,16 @@ class Kernels:
         cu = driver()
         self._modules = [check(cu.cuModuleLoadData(cubin), "cannot load a module") for cubin in self._cubins]
         known: dict[tuple[int, str], Any] = {}
-        for step in self._program.steps:
+        for step in self._program.launches:
             key = (step.module, step.function)
             if key not in known:
                 known[key] = self._prepared(step)
-        self._functions = [known[step.module, step.function] for step in self._program.steps]
+        self._functions = [known[step.module, step.function] for step in self._program.launches]
 
     def _prepared(self, step: Step) -> Any:
         cu = driver()
         function = check(cu.cuModuleGetFunction(self._modules[step.module], step.function.encode()), step.function)
-        same = [s for s in self._program.steps if (s.module, s.function) == (step.module, step.function)]
+        same = [s for s in self._program.launches if (s.module, s.function) == (step.module, step.function)]
         kinds = cu.CUfunction_attribute
         if most := max(s.shared for s in same):
             which = kinds.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -64,7 +64,7 @@ class Kernels:
     def check_arguments(self) -> None:
         """Holds sizes against the kernel's own. Too few arguments would make the driver read past ours."""
         cu = driver()
-        for step, function in zip(self._program.steps, self._functions, strict=True):
+        for step, function in zip(self._program.launches, self._functions, strict=True):
             given = [argument.size for argument in step.arguments]
             wanted: list[int] = []
             while int((answer := cu.cuFuncGetParamInfo(function, len(wanted)))[0]) == 0:
@@ -76,9 +76,13 @@ class Kernels:
 
     def enqueue(self) -> None:
         cu = driver()
-        for step, function, arguments, configuration in zip(
-            self._program.steps, self._functions, self._arguments, self._configurations, strict=True
-        ):
+        launches = zip(self._functions, self._arguments, self._configurations, strict=True)
+        for step in self._program.steps:
+            if isinstance(step, Memset):
+                at = self._addresses[step.block] + step.offset
+                check(cu.cuMemsetD8Async(at, step.value, step.bytes, self._stream), "cuMemsetD8Async")
+                continue
+            function, arguments, configuration = next(launches)
             if configuration is None:
                 answer = cu.cuLaunchKernel(
                     function, *step.grid, *step.block, step.shared, self._stream, arguments.address, 0
@@ -88,7 +92,9 @@ class Kernels:
             check(answer, f"launch of {step.function}")
 
     def uses(self) -> list[FunctionUse]:
-        return [self._use(step, function) for step, function in zip(self._program.steps, self._functions, strict=True)]
+        return [
+            self._use(step, function) for step, function in zip(self._program.launches, self._functions, strict=True)
+        ]
 
     def _use(self, step: Step, function: Any) -> FunctionUse:
         cu = driver()

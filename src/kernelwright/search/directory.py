@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kernelwright.contracts import Candidate, CandidateError
-from kernelwright.contracts.cuda.source import KERNEL_NAME, PLAN_NAME, split
+from kernelwright.contracts.registry import contract_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.search.events import Abandoned, Answered, Contested, Evaluated, Event, Planned, Proposed, Stopped
 from kernelwright.search.state import Entry, State
@@ -157,13 +157,11 @@ def _one_line(folder: Path) -> Iterator[None]:
 
 def files(candidate: Candidate) -> Iterable[tuple[str, str]]:
     """A candidate's source as its author would keep it."""
-    if candidate.contract == "cuda":
-        try:
-            sources = split(candidate.source)
-        except CandidateError:
-            return [(KERNEL_NAME, candidate.source)]
-        return [(KERNEL_NAME, sources.kernel), (PLAN_NAME, sources.plan)]
-    return [("kernel.cpp", candidate.source)]
+    contract = contract_named(candidate.contract)
+    try:
+        return contract.split(candidate.source)
+    except CandidateError:
+        return [(contract.source_name, candidate.source)]
 
 
 def _write(path: Path, text: str) -> None:

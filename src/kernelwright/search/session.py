@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kernelwright import stopping
-from kernelwright.contracts import Candidate, contract_named
-from kernelwright.contracts.candidate import read_candidate
-from kernelwright.contracts.cuda.source import read_cuda_candidate
+from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.devices.names import device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import baseline_names
@@ -68,7 +66,7 @@ def begin(
     policy_named(wishes.policy)
     baseline_names.chosen(wishes.baselines, kind)
     recorded.check(asks_models=kind_named(wishes.proposer).asks_models)
-    given = [Proposal(_read(path, contract), "start", note="what the search began with") for path in starts]
+    given = [Proposal(read_source(path, contract), "start", note="what the search began with") for path in starts]
     wishes = replace(wishes, task=portable(wishes.task))
     about = subject(wishes.task, str(wishes.device))
     limit = budgets.parse(budget)
@@ -215,10 +213,6 @@ def runs_in(root: Path) -> list[Path]:
 def _by_name(path: Path) -> tuple[str, int]:
     stem, _, number = path.name.rpartition("-")
     return (stem, int(number)) if number.isdigit() else (path.name, 0)
-
-
-def _read(path: Path, contract: str) -> Candidate:
-    return read_cuda_candidate(path) if contract == "cuda" else read_candidate(path, contract)
 
 
 def _bounds(task: Task) -> dict[str, float]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelwright.contracts import contract_named
+from kernelwright.contracts.registry import contract_named, usual_contract
 from kernelwright.devices.names import CPU, Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge import baseline_names
@@ -59,7 +59,7 @@ def placed(contract: str | None, device: str | None) -> tuple[str, Device]:
     """A contract and a device, where one of them or both may be left out: each goes with the other."""
     if contract is None:
         chosen = device_named(device or "cpu")
-        return {"cpu": "cpp", "cuda": "cuda"}[chosen.kind], chosen
+        return usual_contract(chosen.kind), chosen
     return contract, device_named(device or contract_named(contract).device)
 
 

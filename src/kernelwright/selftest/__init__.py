@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kernelwright.contracts.candidate import read_candidate
+from kernelwright.contracts.registry import read_source
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
@@ -52,7 +52,7 @@ def run(progress: Callable[[str], None]) -> Iterator[SelfTest]:
         for path, honest in sources():
             progress(path.stem)
             begin = time.perf_counter()
-            verdict = judge.judge(TASK, read_candidate(path, "cpp"))
+            verdict = judge.judge(TASK, read_source(path))
             yield SelfTest(
                 name=path.stem,
                 honest=honest,

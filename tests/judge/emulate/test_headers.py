@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.contracts import nvrtc
 from kernelwright.contracts.cpp import HERE as CPP_HEADERS
-from kernelwright.contracts.cuda.toolchain import nvrtc
+from kernelwright.contracts.cuda.emulate.headers import BRINGS, constants, included, taken_back
+from kernelwright.contracts.cuda.emulate.translate import HEADERS
 from kernelwright.contracts.cuda.toolchain.builder import fixed_options
 from kernelwright.contracts.cuda.toolkit import has_toolkit
-from kernelwright.judge.emulate.headers import BRINGS, constants, included, taken_back
-from kernelwright.judge.emulate.translate import HEADERS
 
 NAMES = tuple(re.findall(r"#undef (\w+)", taken_back()))
 AT_ONCE = 50  # NVRTC gives up after a hundred errors

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from kernelwright.judge.emulate.refuse import NotEmulatedError, without_comments
-from kernelwright.judge.emulate.translate import host_source
+from kernelwright.contracts.cuda.emulate.refuse import NotEmulatedError, without_comments
+from kernelwright.contracts.cuda.emulate.translate import host_source
 
 LENGTH = 200_000
 SECONDS = 10.0  # what is read over and over takes minutes or hours

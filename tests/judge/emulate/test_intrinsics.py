@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.contracts.cuda.emulate.refuse import NotEmulatedError
+from kernelwright.contracts.cuda.emulate.translate import host_source
 from kernelwright.contracts.cuda.source import read_cuda_candidate, split
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
-from kernelwright.judge.emulate.refuse import NotEmulatedError
-from kernelwright.judge.emulate.translate import host_source
 
 HERE = Path(__file__).parent
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.cuda.emulate.ptx import without_known_ptx
+from kernelwright.contracts.cuda.emulate.refuse import NotEmulatedError, refuse_source
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
-from kernelwright.judge.emulate.ptx import without_known_ptx
-from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source
 from kernelwright.judge.verdict import Reason
 
 # Each warp brings 16 rows of 8 elements to shared memory and multiplies them by twice the identity.

@@ -8,10 +8,10 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.target import HOPPER
+from kernelwright.contracts.target import HOPPER
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
-from kernelwright.proposers.llm.checks import Compiles, CudaBuilds, Emulated, checks_for, first_fault
+from kernelwright.proposers.llm.checks import Builds, Emulated, checks_for, first_fault
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature
 from kernelwright.tasks.resolve import resolve
@@ -26,7 +26,7 @@ def signatures() -> tuple[Signature, ...]:
 
 
 def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(signatures: tuple[Signature, ...]) -> None:
-    checks = (Compiles(signatures),)
+    checks = (Builds(signatures),)
     source = next((KERNELS / "kernels" / "rmsnorm").glob("*.cpp")).read_text()
     assert first_fault(Candidate("cpp", source, "a"), checks) is None
     fault = first_fault(Candidate("cpp", f"{source}\nint wrong = undeclared;\n", "a"), checks)
@@ -37,8 +37,8 @@ def test_a_source_that_does_not_compile_is_told_in_the_compilers_words(signature
 def test_a_tunable_has_its_first_value_when_it_is_checked(signatures: tuple[Signature, ...]) -> None:
     source = next((KERNELS / "kernels" / "rmsnorm").glob("*.cpp")).read_text()
     with_one = f"// tunable: WIDE = 8, 16\n{source}\nconstexpr int used = WIDE;\n"
-    assert first_fault(Candidate("cpp", with_one, "a"), (Compiles(signatures),)) is None
-    fault = first_fault(Candidate("cpp", f"// tunable: WIDE = \n{source}", "a"), (Compiles(signatures),))
+    assert first_fault(Candidate("cpp", with_one, "a"), (Builds(signatures),)) is None
+    fault = first_fault(Candidate("cpp", f"// tunable: WIDE = \n{source}", "a"), (Builds(signatures),))
     assert fault is not None and fault.sentence == "a tunable cannot be understood"
 
 
@@ -46,13 +46,13 @@ def test_an_answer_cannot_read_files_while_it_is_compiled(signatures: tuple[Sign
     secret = tmp_path / "secret.h"
     secret.write_text("int the_secret_number_31337;\n")
     stolen = f'#include "{secret}"\n#include <kernelwright.h>\nvoid kernel() {{ the_secret_number_31337 = 1; }}\n'
-    fault = first_fault(Candidate("cpp", stolen, "a"), (Compiles(signatures),))
+    fault = first_fault(Candidate("cpp", stolen, "a"), (Builds(signatures),))
     assert fault is not None and "int the_secret" not in " ".join(fault.lines)
     assert any("No such file" in line for line in fault.lines)
 
 
 def test_a_plan_is_evaluated_in_its_sandbox(signatures: tuple[Signature, ...], tmp_path: Path) -> None:
-    check = CudaBuilds(signatures, HOPPER)
+    check = Builds(signatures, HOPPER)
     good = read_cuda_candidate(KERNELS / "kernels_cuda" / "rmsnorm_vector")
     assert check(good) is None
     mark = tmp_path / "mark"
@@ -66,7 +66,7 @@ def test_a_plan_is_evaluated_in_its_sandbox(signatures: tuple[Signature, ...], t
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU, which judges itself")
 def test_without_a_gpu_the_emulator_is_asked() -> None:
     checks = checks_for("cuda", "rmsnorm", (), Device("cuda"))
-    assert [type(check) for check in checks] == [CudaBuilds, Emulated]
+    assert [type(check) for check in checks] == [Builds, Emulated]
     good = read_cuda_candidate(KERNELS / "kernels_cuda" / "rmsnorm_vector")
     emulated = Emulated("rmsnorm")
     assert emulated(good) is None

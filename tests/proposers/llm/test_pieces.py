@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.target import HOPPER
-from kernelwright.proposers.llm.checks import CudaBuilds, has_nvrtc
+from kernelwright.contracts import Candidate, nvrtc
+from kernelwright.contracts.target import HOPPER
+from kernelwright.proposers.llm.checks import Builds
 from kernelwright.proposers.llm.prompts import render
 from kernelwright.tasks.model import Signature, TensorSpec
 from tests.proposers.llm import samples
@@ -33,7 +33,7 @@ def test_there_are_functions_and_instructions() -> None:
     assert len(_INSTRUCTION.findall(pieces())) >= 7
 
 
-@pytest.mark.skipif(not has_nvrtc(), reason="NVRTC is not installed")
+@pytest.mark.skipif(bool(nvrtc.available()), reason="NVRTC is not installed")
 def test_they_compile() -> None:
     text = pieces()
     functions = "\n".join(match[0] for match in _FUNCTION.finditer(text))
@@ -59,5 +59,5 @@ __global__ void pieces(const __grid_constant__ CUtensorMap map, float* out) {{
   if (last_to_come(&counter, 2)) out[threadIdx.x] = c[0] + sums[threadIdx.x % 2];
 }}
 """
-    fault = CudaBuilds((SIGNATURE,), HOPPER)(Candidate("cuda", f"{kernel}\n/* plan.py\n{PLAN}*/\n", "pieces"))
+    fault = Builds((SIGNATURE,), HOPPER)(Candidate("cuda", f"{kernel}\n/* plan.py\n{PLAN}*/\n", "pieces"))
     assert fault is None, fault

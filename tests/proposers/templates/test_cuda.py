@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from kernelwright.contracts import Candidate
+from kernelwright.contracts import Candidate, nvrtc
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import split
-from kernelwright.contracts.cuda.target import HOPPER
-from kernelwright.contracts.cuda.toolchain import nvrtc
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 from kernelwright.contracts.cuda.toolkit import include_directories
+from kernelwright.contracts.target import HOPPER
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.proposers.templates import TemplateProposer, make
 from kernelwright.proposers.templates.cuda import stage_plan

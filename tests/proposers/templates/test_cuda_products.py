@@ -8,8 +8,8 @@ import pytest
 
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import split
-from kernelwright.contracts.cuda.target import HOPPER
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.target import HOPPER
 from kernelwright.proposers.templates import make
 from kernelwright.proposers.templates.genes import Value
 from kernelwright.tasks.resolve import resolve

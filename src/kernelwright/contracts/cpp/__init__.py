@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from kernelwright.contracts.candidate import Candidate, read_candidate
-from kernelwright.contracts.model import BuildPlan
-from kernelwright.devices.names import Kind
+from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.craft import Craft, read_craft
+from kernelwright.contracts.model import BuildPlan, HostContract
+from kernelwright.contracts.normalise import normalised_cpp
+from kernelwright.contracts.tunable_syntax import C_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 HERE = Path(__file__).parent
@@ -123,11 +125,18 @@ def _glue(signature: Signature) -> str:
     )
 
 
-@dataclass(frozen=True)
-class CppContract:
-    name: str = "cpp"
-    device: Kind = "cpu"
-    language: str = "C++20 for the CPU, built with g++ -O3 -march=native -fopenmp"
+class CppContract(HostContract):
+    name = "cpp"
+    language = "C++20 for the CPU, built with g++ -O3 -march=native -fopenmp"
+    form = "a .cpp, .cc, .cxx, .c++ or .C file"
+    suffixes = (".cpp", ".cc", ".cxx", ".c++", ".C")
+    source_name = SOURCE_NAME
+    fence = "cpp"
+    tunable_syntax = (C_TUNABLES,)
+
+    @cached_property
+    def craft(self) -> Craft:
+        return read_craft(HERE / "craft.toml")
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
         generic = _varying(signatures)
@@ -167,8 +176,8 @@ class CppContract:
             "Flags are fixed. The standard library and the compiler's intrinsics are available.",
         )
 
-    def read(self, path: Path) -> Candidate:
-        return read_candidate(path, self.name)
+    def normalised(self, source: str) -> str:
+        return normalised_cpp(source)
 
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
         files = (

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
-from kernelwright.contracts.candidate import Candidate
-from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate
-from kernelwright.devices.names import Kind
+from kernelwright.contracts.candidate import Candidate, CandidateError
+from kernelwright.contracts.craft import Craft, read_craft
+from kernelwright.contracts.cuda.source import (
+    KERNEL_NAME,
+    PLAN_NAME,
+    Sources,
+    from_blocks,
+    read_cuda_candidate,
+    split,
+)
+from kernelwright.contracts.model import BuildFailure, Emulation, Files, GpuContract, GpuToolchain, Part
+from kernelwright.contracts.normalise import normalised_cpp, normalised_python
+from kernelwright.contracts.target import Target
+from kernelwright.contracts.tunable_syntax import C_TUNABLES, PYTHON_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 CONFINED = Path(__file__).parent / "confined"
@@ -97,11 +109,20 @@ def _plan_text(signatures: tuple[Signature, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True)
-class CudaContract:
-    name: str = "cuda"
-    device: Kind = "cuda"
-    language: str = "CUDA C++ for NVIDIA GPUs, built with NVRTC, with a plan of its launches in Python"
+class CudaContract(GpuContract):
+    name = "cuda"
+    language = "CUDA C++ for NVIDIA GPUs, built with NVRTC, with a plan of its launches in Python"
+    form = f"a .cu file with its plan in a comment, or a folder with {KERNEL_NAME} and {PLAN_NAME}"
+    suffixes = (".cu",)
+    source_name = KERNEL_NAME
+    fence = "cuda"
+    brief_fence = "cpp"
+    emulated = True
+    tunable_syntax = (C_TUNABLES, PYTHON_TUNABLES)
+
+    @cached_property
+    def craft(self) -> Craft:
+        return read_craft(Path(__file__).parent / "craft.toml")
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
         """What the plan is called with. The kernels' own signatures are the author's choice."""
@@ -139,8 +160,58 @@ class CudaContract:
             "limits.h. No relocatable device code, no device runtime.",
         )
 
+    def takes(self, path: Path) -> bool:
+        if path.is_dir():
+            return (path / KERNEL_NAME).is_file() or (path / PLAN_NAME).is_file()
+        return super().takes(path)
+
     def read(self, path: Path) -> Candidate:
         return read_cuda_candidate(path)
+
+    def split(self, source: str) -> Files:
+        sources = split(source)
+        return ((KERNEL_NAME, sources.kernel), (PLAN_NAME, sources.plan))
+
+    def join(self, files: Mapping[str, str]) -> str:
+        return Sources(files[KERNEL_NAME], files[PLAN_NAME]).joined()
+
+    def join_blocks(self, blocks: Sequence[str]) -> str | None:
+        found = from_blocks(blocks)
+        return found.joined() if found is not None else None
+
+    def normalised(self, source: str) -> str:
+        try:
+            sources = split(source)
+        except CandidateError:
+            return normalised_cpp(source)
+        return f"{normalised_cpp(sources.kernel)}\0{normalised_python(sources.plan)}"
+
+    def parts(self) -> tuple[Part, ...]:
+        from kernelwright.contracts.cuda.toolkit import parts
+
+        return parts()
+
+    def toolchain(self, target: Target, spare: int = 0) -> GpuToolchain:
+        from kernelwright.contracts.cuda.toolchain.build import CudaToolchain
+
+        return CudaToolchain(target, spare)
+
+    def build_failure(
+        self, candidate: Candidate, signatures: tuple[Signature, ...], target: Target
+    ) -> BuildFailure | None:
+        """Without NVRTC at least the plan is evaluated."""
+        from kernelwright.contracts import nvrtc
+        from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+
+        if not nvrtc.available():
+            return super().build_failure(candidate, signatures, target)
+        plans = evaluate_plans(split(candidate.source).plan, signatures, target)
+        return plans if isinstance(plans, BuildFailure) else None
+
+    def emulation(self, candidate: Candidate) -> Emulation:
+        from kernelwright.contracts.cuda.emulate.emulation import CudaEmulation
+
+        return CudaEmulation(split(candidate.source))
 
 
 def _described(argument: TensorSpec | ScalarSpec) -> str:

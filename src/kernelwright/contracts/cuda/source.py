@@ -7,6 +7,7 @@ A candidate is a directory with the two files, or one .cu file in which the plan
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from kernelwright.contracts.candidate import Candidate, CandidateError, read_can
 from kernelwright.paths import printable
 
 KERNEL_NAME, PLAN_NAME = "kernel.cu", "plan.py"
-_OPEN = "/* plan.py\n"
+SHOWN = "`kernelwright contract cuda TASK --skeleton` prints both parts"
+_MARK = "/* plan.py"
+_OPEN = f"{_MARK}\n"
 _CLOSE = "*/"
 _HEAD = re.compile(r"/\*[ \t]*plan\.py[ \t]*\n")
 
@@ -36,7 +39,10 @@ def split(source: str) -> Sources:
     found = _plans(source)
     if len(found) != 1:
         there = "has no plan" if not found else f"has {len(found)} plans"
-        raise CandidateError(f"the source {there}: write the plan once, in a comment that begins with '/* plan.py'")
+        raise CandidateError(
+            f"the source {there}: write the plan once, in a comment that begins with '{_MARK}' on a line of its own; "
+            f"{SHOWN}"
+        )
     (start, plan, end) = found[0]
     blank = "\n" * source.count("\n", start, end)
     return Sources(source[:start] + blank + source[end:], source[plan : end - len(_CLOSE)])
@@ -58,14 +64,38 @@ def _plans(source: str) -> list[tuple[int, int, int]]:
     return found
 
 
+def from_blocks(blocks: Sequence[str]) -> Sources | None:
+    """A kernel and a plan in blocks of their own, as some answer though one block is asked for."""
+    plans = [block for block in blocks if re.search(r"^def plan\(", block, re.M) and _MARK not in block]
+    kernels = [block for block in blocks if "__global__" in block]
+    if not plans or not kernels:
+        return None
+    kernel = max(kernels, key=len)
+    return None if _MARK in kernel else Sources(kernel, max(plans, key=len))
+
+
 def read_cuda_candidate(path: Path) -> Candidate:
     """A directory with kernel.cu and plan.py, or one file that has both."""
+    shown = printable(str(path))
     if not path.is_dir():
-        candidate = read_candidate(path, "cuda")
-        sources = split(candidate.source)
-        return Candidate("cuda", Sources(sources.kernel, sources.plan).joined(), printable(path.name))
+        source = read_candidate(path, "cuda").source
+        try:
+            joined = split(source).joined()
+        except CandidateError as error:
+            raise CandidateError(f"{shown}: {error}") from None
+        return Candidate("cuda", joined, printable(path.name))
+    for name in (KERNEL_NAME, PLAN_NAME):
+        if not (path / name).exists():
+            missing = printable(str(path / name))
+            raise CandidateError(
+                f"{missing}: no such file: a cuda candidate has {KERNEL_NAME} and {PLAN_NAME}; {SHOWN}"
+            )
     kernel = read_candidate(path / KERNEL_NAME, "cuda").source
     if _plans(kernel):
-        raise CandidateError(f"{printable(str(path))}: has {PLAN_NAME} and another plan inside {KERNEL_NAME}: keep one")
+        raise CandidateError(f"{shown}: has {PLAN_NAME} and another plan inside {KERNEL_NAME}: keep one")
     plan = read_candidate(path / PLAN_NAME, "cuda").source
-    return Candidate("cuda", Sources(kernel, plan).joined(), printable(path.name))
+    try:
+        joined = Sources(kernel, plan).joined()
+    except CandidateError as error:
+        raise CandidateError(f"{shown}: {error}") from None
+    return Candidate("cuda", joined, printable(path.name))

@@ -8,9 +8,33 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from kernelwright.contracts import nvrtc
+from kernelwright.contracts.model import Part
+from kernelwright.devices.driver import INSTALL
+
+TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
 OWN_HEADERS = Path(__file__).parent / "include"
 COMMON_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h")
 """What kernels include most, and what takes seconds to read: precompiled in builders that have the time."""
+
+
+def parts() -> tuple[Part, ...]:
+    """What compiles candidates, which needs no GPU. Of the two only NVRTC is indispensable."""
+    missing = nvrtc.available()
+    compiler = Part(
+        what="NVRTC",
+        found=missing or ".".join(map(str, nvrtc.version())),
+        missing=bool(missing),
+        fix=INSTALL if missing else "",
+    )
+    headers = Part(
+        what="CUDA headers",
+        found=str(include_directories()[0]) if has_toolkit() else "missing: kernels cannot include cuda_fp16.h",
+        missing=not has_toolkit(),
+        fix="" if has_toolkit() else TOOLKIT,
+        needed=False,
+    )
+    return compiler, headers
 
 
 @cache

@@ -18,8 +18,9 @@ from typing import Any
 
 import torch
 
+from kernelwright.contracts.layout import WRITABLE_ROLES
 from kernelwright.isolation.channel import Channel, Message
-from kernelwright.judge.arena import WRITABLE_ROLES, place
+from kernelwright.judge.arena import place
 from kernelwright.tasks.model import Task, TensorSpec
 from kernelwright.tasks.resolve import resolve
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kernelwright.contracts import Candidate
-from kernelwright.contracts.host_build import BuildFailure, Built, build_both
+from kernelwright.contracts.host_build import Built, build_both
+from kernelwright.contracts.model import BuildFailure
 from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler_version
 from kernelwright.devices.cpu import probe
@@ -64,7 +65,8 @@ class CpuWorkshop:
     def recover(self) -> None:
         """Whatever a candidate did ended with its process."""
 
-    def conditions(self, arena: str, safety: str) -> Conditions:
+    def conditions(self, arena: str, safety: str, contract: str) -> Conditions:
+        """One compiler builds every contract for the CPU."""
         return Conditions(
             sandbox=sandbox.capabilities().level,
             arena=arena,

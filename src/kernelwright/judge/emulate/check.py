@@ -1,4 +1,4 @@
-"""Takes one `cuda` candidate through the emulator: plans, builds, and calls that the oracle compares.
+"""Takes one GPU candidate through the emulator: builds for the host, and calls that the oracle compares.
 
 The arena, the sandbox, the oracle and the sanitizers are those of the judge's own path for the CPU. Only the clock is
 not: what an emulated kernel takes says nothing about a GPU.
@@ -13,19 +13,14 @@ from types import TracebackType
 from typing import Literal
 
 from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.plan import Plan
-from kernelwright.contracts.cuda.source import Sources, split
-from kernelwright.contracts.cuda.target import HOPPER, Target
-from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
-from kernelwright.contracts.host_build import BuildFailure, Built, build_as
+from kernelwright.contracts.host_build import Built, build_as
+from kernelwright.contracts.model import BuildFailure, NotEmulatedError
+from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.target import HOPPER, Target
 from kernelwright.devices import lock
 from kernelwright.isolation import sandbox
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
-from kernelwright.judge.emulate.headers import needed_headers
-from kernelwright.judge.emulate.refuse import NotEmulatedError, refuse_source, without_comments
-from kernelwright.judge.emulate.translate import build_plan, translate
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Fault
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed, close_all
@@ -58,7 +53,7 @@ class Check(Value):
     candidate: str
     name: str
     task: str
-    contract: Literal["cuda"] = "cuda"
+    contract: str
     checked_on: Literal["emulator"] = "emulator"
     outcome: CheckOutcome
     stage: Stage = Stage.complete
@@ -146,19 +141,19 @@ class _Checking:
         return self._said(CheckOutcome.faulty, fault)
 
     def _all(self, progress: Progress) -> Fault | None:
-        sources = split(self.candidate.source)
-        refuse_source(without_comments(sources.kernel))
+        emulation = contract_named(self.candidate.contract).emulation(self.candidate)
+        if emulation is None:
+            raise NotEmulatedError(f"the emulator does not take {self.candidate.contract} candidates")
         posed = self._workloads()
-        progress("evaluating the plan")
-        plans = evaluate_plans(sources.plan, tuple(one.signature for one in posed), self.target)
-        if isinstance(plans, GpuBuildFailure):
-            return Fault(Stage.build, Reason.does_not_build, BuildEvidence(lines=plans.lines))
-        for one, plan in zip(posed, plans, strict=True):
+        progress("translating for the emulator")
+        signatures = tuple(one.signature for one in posed)
+        plans = emulation.builds(signatures, self.target, sanitized=sanitizers_available())
+        for one, plan in zip(posed, plans, strict=False):  # a plan that fails is the last one
             progress(f"building for {one.workload.label}")
-            built = self._build(sources, plan, one)
+            built = plan if isinstance(plan, BuildFailure) else build_as(plan)
             if isinstance(built, BuildFailure):
                 reason = Reason.build_took_too_long if built.timed_out else Reason.does_not_build
-                return Fault(Stage.build, reason, BuildEvidence(lines=(*needed_headers(built.lines), *built.lines)))
+                return Fault(Stage.build, reason, BuildEvidence(lines=(*emulation.advice(built.lines), *built.lines)))
             progress(f"checking {one.workload.label}")
             fault = self._calls(built, one)
             if fault is not None:
@@ -181,12 +176,6 @@ class _Checking:
             label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS, public=public
         )
 
-    def _build(self, sources: Sources, plan: Plan, posed: Posed) -> Built | BuildFailure:
-        made = translate(sources.kernel, plan, posed.signature, self.target)
-        if isinstance(made, GpuBuildFailure):
-            return BuildFailure(made.lines, made.timed_out)
-        return build_as(build_plan(*made, plan, sanitized=sanitizers_available()))
-
     def _calls(self, built: Built, posed: Posed) -> Fault | None:
         _, descriptors = self.oracle.arena(self.task, posed.workload)
         try:
@@ -208,6 +197,7 @@ class _Checking:
         return Check(
             candidate=self.candidate.id,
             name=self.candidate.name,
+            contract=self.candidate.contract,
             task=self.task.name,
             outcome=outcome,
             stage=fault.stage if fault else Stage.complete,

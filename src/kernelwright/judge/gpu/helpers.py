@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from kernelwright.contracts.cuda.toolchain.nvrtc import CompileError, compile_cuda, version
+from kernelwright.contracts.nvrtc import CompileError, compile_cuda, version
 from kernelwright.errors import CannotDecide
 from kernelwright.paths import cache_dir, write_whole
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.model import BuildFailure, GpuBuilt
 from kernelwright.contracts.program import FunctionUse
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
@@ -58,10 +57,11 @@ class GpuJob:
             if self._launcher is None:
                 self._launcher = shop.launcher()
             signatures = tuple(one.signature for one in posed)
-            made = build_cuda(self._candidate, signatures, shop.target, shop.builders)
-            shop.builders.refill()
+            toolchain = shop.toolchain(self._candidate.contract)
+            made = toolchain.build(self._candidate, signatures)
+            toolchain.refill()
             self._launcher.ready()
-        if isinstance(made, GpuBuildFailure):
+        if isinstance(made, BuildFailure):
             return build_fault(made.lines, timed_out=made.timed_out)
         self._built.update(zip(posed, made.built, strict=True))
         if self.artefact is None:  # of the public workloads; an author sees it
@@ -74,7 +74,7 @@ class GpuJob:
         with shop.working():
             family = shop.oracle.load()
             tools = QUICK_TOOLS if quick else tuple(Tool)
-            found = shop.inspectors.inspect(tools, built.program, [built.cubin], descriptors, fresh_word(), patience)
+            found = shop.inspectors.inspect(tools, built.program, built.modules, descriptors, fresh_word(), patience)
         fault = inspection_fault(found, posed.workload.label)
         if fault is not None:
             return fault
@@ -142,26 +142,20 @@ class GpuJob:
 
 def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelUse, ...]:
     """What the driver and the assembler say of each kernel, under the name that its author gave it."""
-    launches = zip(built.program.steps, built.plan.launches, strict=True)
-    names = {step.function: launch.kernel for step, launch in launches}
-    assembled = {entry.kernel: entry for entry in built.resources}
-    told = []
-    for use in uses:
-        known = assembled.get(use.function)
-        told.append(
-            KernelUse(
-                kernel=names.get(use.function, use.function),
-                registers=use.registers,
-                spill_stores=known.spill_stores if known else 0,
-                spill_loads=known.spill_loads if known else 0,
-                static_shared=use.static_shared,
-                dynamic_shared=use.dynamic_shared,
-                threads=use.threads,
-                blocks_per_sm=use.blocks_per_sm,
-                occupancy=use.occupancy,
-            )
+    return tuple(
+        KernelUse(
+            kernel=kernel.name,
+            registers=use.registers,
+            spill_stores=kernel.spill_stores,
+            spill_loads=kernel.spill_loads,
+            static_shared=use.static_shared,
+            dynamic_shared=use.dynamic_shared,
+            threads=use.threads,
+            blocks_per_sm=use.blocks_per_sm,
+            occupancy=use.occupancy,
         )
-    return tuple(told)
+        for kernel, use in zip(built.kernels, uses, strict=True)
+    )
 
 
 def inspection_fault(found: tuple[Inspection, ...], label: str) -> Fault | None:

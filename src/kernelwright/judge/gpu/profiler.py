@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
+from kernelwright.contracts.model import GpuBuilt
 from kernelwright.judge.gpu.client import END_SECONDS, LauncherProcess
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, command, ncu, parse
 from kernelwright.judge.verdict import Profile
@@ -38,10 +38,10 @@ class Profiler:
         """The arena holds the values. Raises Faulted where the call does not end well."""
 
         def call(launcher: LauncherProcess) -> None:
-            launcher.open(built.program, [built.cubin], descriptors, exact=True)
+            launcher.open(built.program, built.modules, descriptors, exact=True)
             launcher.run(word, SECONDS)
 
-        told = _profiled(self._helpers, self._index, call, [launch.kernel for launch in built.plan.launches])
+        told = _profiled(self._helpers, self._index, call, [kernel.name for kernel in built.kernels])
         if told.missing == NOT_PERMITTED and why_not(self._helpers, self._index) == NOT_PERMITTED:
             self._refused = told  # a kernel of our own has asked, too: no candidate can take it from the next one
         return self.remember(built, told)

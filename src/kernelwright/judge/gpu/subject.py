@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
+from kernelwright.contracts.model import GpuBuilt
 from kernelwright.contracts.program import FunctionUse
 from kernelwright.isolation.warden import Ending, Log, Reply
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess, Timing
@@ -56,7 +56,7 @@ class GpuSubject:
         self.uses: tuple[FunctionUse, ...] = ()
         self.fault: Faulted | None = None
         try:
-            self.uses = launcher.open(built.program, [built.cubin], descriptors)
+            self.uses = launcher.open(built.program, built.modules, descriptors)
         except Faulted as fault:
             self.fault = fault
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from functools import partial
 
-from kernelwright.contracts import Candidate
-from kernelwright.contracts.cuda.target import target_of
-from kernelwright.contracts.cuda.toolchain import nvrtc
-from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
+from kernelwright.contracts import Candidate, nvrtc
+from kernelwright.contracts.model import GpuToolchain
+from kernelwright.contracts.registry import gpu_contracts
+from kernelwright.contracts.target import target_of
 from kernelwright.devices import lock, nvidia
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, require
@@ -57,7 +57,7 @@ class GpuWorkshop:
         self.oracle = OracleClient(key, self.threads, session, device)
         self.baselines = Baselines(partial(GpuBaselineProcess, helpers=self.helpers, index=index))
         spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
-        self.builders = BuilderPool(self.target.architecture, spare)
+        self._toolchains = {one.name: one.toolchain(self.target, spare) for one in gpu_contracts()}
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
         self.inspectors = Inspectors(self.helpers, index, inspectors, self.working)
         self.profiler = Profiler(self.helpers, index)
@@ -75,6 +75,9 @@ class GpuWorkshop:
         if self._confine is None:
             self._confine = can_confine(self.helpers, self.gpu.index)
         return self._confine
+
+    def toolchain(self, contract: str) -> GpuToolchain:
+        return self._toolchains[contract]
 
     def launcher(self) -> LauncherProcess:
         """A fresh one, on its way up."""
@@ -139,7 +142,7 @@ class GpuWorkshop:
         with self.working():
             wait_until_well(self.helpers, self.gpu.index)
 
-    def conditions(self, arena: str, safety: str) -> Conditions:
+    def conditions(self, arena: str, safety: str, contract: str) -> Conditions:
         return Conditions(
             sandbox=sandbox.capabilities().level,
             arena=arena,
@@ -147,7 +150,7 @@ class GpuWorkshop:
             device=f"cuda: {self.gpu.name}",
             threads=self.threads,
             judge_version=__version__,
-            compiler=f"NVRTC {'.'.join(map(str, nvrtc.version()))} for {self.target.architecture}",
+            compiler=self.toolchain(contract).compiler,
             driver=self.gpu.driver,
             runner=None if self._confine is None else "confined" if self._confine else "not confined",
         )
@@ -155,7 +158,8 @@ class GpuWorkshop:
     def close(self) -> None:
         self.baselines.close()
         self.oracle.close()
-        self.builders.close()
+        for toolchain in self._toolchains.values():
+            toolchain.close()
         self.inspectors.close()
 
 

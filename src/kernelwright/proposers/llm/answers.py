@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.candidate import MAX_BYTES
-from kernelwright.contracts.cuda.source import Sources, split
+from kernelwright.contracts.registry import contract_named
 from kernelwright.judge.words import shortened
 from kernelwright.proposers.model import Refusal
 
@@ -150,31 +150,16 @@ def _whole(text: str, contract: str) -> str:
     if not found:
         cut = "its block of code is never closed" if re.search(r"^[ ]{0,3}(`{3,}|~{3,})", text, re.M) else ""
         raise Refusal(cut or "it has no block of code; put the source between lines of ```")
-    if contract == "cuda":
-        joined = _kernel_and_plan(found)
-        if joined is not None:
-            return joined
+    try:
+        joined = contract_named(contract).join_blocks([block.text for block in found])
+    except CandidateError as error:
+        raise Refusal(str(error)) from None
+    if joined is not None:
+        return joined
     source = max((block.text for block in found), key=len)
     if not source.strip():
         raise Refusal("its block of code is empty")
     return source
-
-
-def _kernel_and_plan(found: list[Block]) -> str | None:
-    """A kernel and a plan in blocks of their own, as some answer though one block is asked for."""
-    plans = [
-        block.text for block in found if re.search(r"^def plan\(", block.text, re.M) and "/* plan.py" not in block.text
-    ]
-    kernels = [block.text for block in found if "__global__" in block.text]
-    if not plans or not kernels:
-        return None
-    kernel = max(kernels, key=len)
-    if "/* plan.py" in kernel:
-        return None
-    try:
-        return Sources(kernel, max(plans, key=len)).joined()
-    except CandidateError as error:
-        raise Refusal(str(error)) from None
 
 
 def checked_source(source: str, contract: str) -> None:
@@ -188,11 +173,10 @@ def checked_source(source: str, contract: str) -> None:
         raise Refusal("its source is not text") from None
     if size > MAX_BYTES:
         raise Refusal(f"its source has {size:,} bytes; at most {MAX_BYTES:,} are taken")
-    if contract == "cuda":
-        try:
-            split(source)
-        except CandidateError as error:
-            raise Refusal(str(error)) from None
+    try:
+        contract_named(contract).check_source(source)
+    except CandidateError as error:
+        raise Refusal(str(error)) from None
 
 
 def _outside(text: str) -> list[str]:

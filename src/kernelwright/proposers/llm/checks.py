@@ -1,4 +1,4 @@
-"""Real checks that cost little, before anybody is asked for an opinion: plan, compiler and, without a GPU, emulator.
+"""Real checks that cost little, before a model is asked for an opinion: the compiler and, without a GPU, the emulator.
 
 Everything runs in the judge's own confined builders, and lands in the judge's cache: what is built here is not built
 again for its judging.
@@ -9,14 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 
-from kernelwright.contracts import HOST_CONTRACTS, Candidate, CandidateError
-from kernelwright.contracts.cuda.source import split
-from kernelwright.contracts.cuda.target import HOPPER, Target, target_of
-from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
-from kernelwright.contracts.host_build import BuildFailure, build
+from kernelwright.contracts import Candidate, CandidateError
+from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.target import HOPPER, Target, target_of
 from kernelwright.contracts.tunables import TunableError, render
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
@@ -40,47 +36,20 @@ Check = Callable[[Candidate], Fault | None]
 
 
 @dataclass(frozen=True)
-class Compiles:
-    """For contracts that a host compiler builds, one signature after another."""
+class Builds:
+    """The contract's own toolchain, for every public workload, as far as it is installed here."""
 
     signatures: tuple[Signature, ...]
+    target: Target = HOPPER
 
     def __call__(self, candidate: Candidate) -> Fault | None:
-        for signature in dict.fromkeys(self.signatures):
-            built = build(candidate, signature)
-            if isinstance(built, BuildFailure):
-                return Fault("it does not build", built.lines[:LINES])
-        return None
-
-
-@dataclass(frozen=True)
-class CudaBuilds:
-    """The plan is evaluated for every public workload; NVRTC compiles what it names, where it is installed."""
-
-    signatures: tuple[Signature, ...]
-    target: Target
-
-    def __call__(self, candidate: Candidate) -> Fault | None:
+        contract = contract_named(candidate.contract)
         try:
-            sources = split(candidate.source)
+            contract.check_source(candidate.source)
         except CandidateError as error:
-            return Fault("it is no candidate", (str(error),))
-        failure = self._compiled(candidate) if has_nvrtc() else None
-        if failure is None and not has_nvrtc():
-            plans = evaluate_plans(sources.plan, self.signatures, self.target)
-            failure = plans if isinstance(plans, GpuBuildFailure) else None
+            return Fault("it is not a candidate", (str(error),))
+        failure = contract.build_failure(candidate, self.signatures, self.target)
         return None if failure is None else Fault("it does not build", failure.lines[:LINES])
-
-    def _compiled(self, candidate: Candidate) -> GpuBuildFailure | None:
-        from kernelwright.contracts.cuda.toolchain.build import build_cuda
-        from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
-
-        pool = BuilderPool(self.target.architecture)
-        try:
-            made = build_cuda(candidate, self.signatures, self.target, pool)
-        finally:
-            pool.close()
-        return made if isinstance(made, GpuBuildFailure) else None
 
 
 @dataclass
@@ -101,20 +70,12 @@ class Emulated:
 
 def checks_for(contract: str, task: str, signatures: tuple[Signature, ...], device: Device) -> tuple[Check, ...]:
     """In the order in which they are worth trying."""
-    if contract in HOST_CONTRACTS:
-        return (Compiles(signatures),)
+    chosen = contract_named(contract)
+    if device.kind == "cpu":
+        return (Builds(signatures),)
     if nvidia.absence():
-        return (CudaBuilds(signatures, HOPPER), Emulated(task))
-    gpu = nvidia.probe(device.index)
-    target = target_of(gpu)
-    return (CudaBuilds(signatures, target),)
-
-
-def has_nvrtc() -> bool:
-    try:
-        return find_spec("cuda.bindings.nvrtc") is not None
-    except ModuleNotFoundError:
-        return False
+        return (Builds(signatures), Emulated(task)) if chosen.emulated else (Builds(signatures),)
+    return (Builds(signatures, target_of(nvidia.probe(device.index))),)
 
 
 def first_fault(candidate: Candidate, checks: tuple[Check, ...]) -> Fault | None:

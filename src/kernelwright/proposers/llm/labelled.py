@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.contracts import Candidate, read_source
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Reason
 from kernelwright.proposers.llm.planting import MUTATORS, planted
@@ -54,11 +55,11 @@ def from_pairs(folder: Path) -> list[Labelled]:
         raise KernelwrightError(f"{folder}: has no pairs; each is a folder with exploit.cpp, twin.cpp and about.toml")
     for path in abouts:
         about = tomllib.loads(path.read_text(encoding="utf-8"))
-        exploit = read_source(path.parent / "exploit.cpp", "cpp")
+        exploit = read_source(path.parent / "exploit.cpp")
         own = folder / "small" / f"{about['task']}.py"
         task = about["task"] if about["task"] in builtin_names() or not own.is_file() else str(own)
         found.append(Labelled(task, exploit, _exploit_labels(about), f"exploit {path.parent.name}"))
-        twin = read_source((path.parent / about.get("twin", "twin.cpp")).resolve(), "cpp")
+        twin = read_source((path.parent / about.get("twin", "twin.cpp")).resolve())
         if twin.id not in twins:
             twins.add(twin.id)
             found.append(honest(task, twin, f"twin of {path.parent.name}"))

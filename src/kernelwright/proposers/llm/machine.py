@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelwright.contracts.cuda.target import HOPPER, Target, target_of
+from kernelwright.contracts.target import HOPPER, Target, target_of
 from kernelwright.devices import cpu, nvidia
 from kernelwright.devices.names import Device
 from kernelwright.devices.peaks_cpu import cached_peaks as cached_cpu_peaks

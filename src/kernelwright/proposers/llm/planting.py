@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate, CandidateError
-from kernelwright.contracts.cuda.source import Sources, split
+from kernelwright.contracts.registry import contract_named
 from kernelwright.proposers.llm.view import Stage
 
 Mutate = Callable[[str, random.Random], str | None]
@@ -91,18 +91,15 @@ MUTATORS = (
 
 
 def planted(candidate: Candidate, mutator: Mutator, seed: int) -> Candidate | None:
-    """The candidate with one bug, in its kernels and not in its plan."""
+    """The candidate with one bug, in its kernels and in no other file."""
     draw = random.Random(f"{seed} {mutator.name} {candidate.id}")
-    if candidate.contract == "cuda":
-        try:
-            sources = split(candidate.source)
-        except CandidateError:
-            return None
-        kernel = mutator.mutate(sources.kernel, draw)
-        return None if kernel is None else _changed(candidate, Sources(kernel, sources.plan).joined(), mutator)
-    source = mutator.mutate(candidate.source, draw)
-    return None if source is None or source == candidate.source else _changed(candidate, source, mutator)
-
-
-def _changed(candidate: Candidate, source: str, mutator: Mutator) -> Candidate:
+    contract = contract_named(candidate.contract)
+    try:
+        files = dict(contract.split(candidate.source))
+    except CandidateError:
+        return None
+    kernel = mutator.mutate(files[contract.source_name], draw)
+    if kernel is None or kernel == files[contract.source_name]:
+        return None
+    source = contract.join({**files, contract.source_name: kernel})
     return Candidate(candidate.contract, source, f"{candidate.name}: {mutator.name}")

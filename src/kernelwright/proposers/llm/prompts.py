@@ -1,4 +1,4 @@
-"""Renders prompts: template files in `prompts/`, filled from a `PromptView` and from nothing else.
+"""Renders prompts: template files in `prompts/`, filled from a `PromptView` and its contract's own texts.
 
 Text of others (a task's, a candidate's, a compiler's, a model's) is only ever a value in a template, never a template,
 and stands in a fence that it cannot close, or as one line between backticks.
@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from kernelwright.contracts.registry import contract_named
 from kernelwright.insight.counters import symbol
 from kernelwright.judge.words import byte_count, duration, shortened
 from kernelwright.llm.model import Prompt
@@ -27,7 +28,9 @@ _TICKS = re.compile(r"`{3,}")
 def render(view: PromptView) -> Prompt:
     """What is sent to a model: who it is, and what it is asked."""
     values: dict[str, Any] = {name: getattr(view, name) for name in PromptView.model_fields}
-    values["stage"] = view.stage.value
+    contract = contract_named(view.contract)
+    values |= {"stage": view.stage.value, "craft": contract.craft}
+    values |= {"fence": contract.fence, "brief_fence": contract.brief_fence}
     system = _environment().get_template("system.md.j2").render(values)
     user = _environment().get_template(f"{view.stage}.md.j2").render(values)
     return Prompt(system=_tidy(system), user=_tidy(user))

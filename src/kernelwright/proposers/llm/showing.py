@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from kernelwright.contracts import Candidate, contract_named
+from kernelwright.contracts import Candidate
 from kernelwright.contracts.brief import brief
+from kernelwright.contracts.registry import contract_named
 from kernelwright.insight.bottleneck import Bottleneck, Peaks, bottleneck, profiled
 from kernelwright.insight.counters import MOST_LAUNCHES, lines
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kernelwright.contracts import Candidate
-from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator, Proposal, Request
+from kernelwright.proposers.templates.backends import Renderer, renderer_for
 from kernelwright.proposers.templates.fusion import fused
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
@@ -18,16 +17,6 @@ from kernelwright.proposers.templates.trace import read_graph
 from kernelwright.tasks.model import Signature, Task
 
 TRIES = 64  # draws in a row that give nothing new before the pool counts as used up
-
-
-class Renderer(Protocol):
-    """One contract's way of writing a plan with genes as a candidate: cpp/candidate.py is one."""
-
-    def gene_pool(self, plan: Plan) -> GenePool: ...
-
-    def describe(self, plan: Plan, genes: Genes) -> str: ...
-
-    def render(self, plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -91,19 +80,7 @@ def make(task: Task, contract: str) -> TemplateProposer:
         raise CannotExpressError(f"{task.name}: templates are written for float32, not {', '.join(task.dtypes)}")
     plan = fused(make_plan(read_graph(task)))
     signatures = tuple(signature(task, workload) for workload in task.public_workloads())
-    return TemplateProposer(plan, _renderer(contract), contract, signatures, _pattern(plan))
-
-
-def _renderer(contract: str) -> Renderer:
-    if contract == "cpp":
-        from kernelwright.proposers.templates.cpp import candidate
-
-        return candidate
-    if contract == "cuda":
-        from kernelwright.proposers.templates.cuda import candidate as cuda_candidate
-
-        return cuda_candidate
-    raise KernelwrightError(f"templates cannot write {contract!r} candidates: use the contract cpp or cuda")
+    return TemplateProposer(plan, renderer_for(contract), contract, signatures, _pattern(plan))
 
 
 def _pattern(plan: Plan) -> str:

@@ -25,7 +25,7 @@ def _definitions(pairs: list[list[str]]) -> str:
 
 class Compiler:
     def __init__(self, start: dict[str, Any]) -> None:
-        from kernelwright.contracts.cuda.toolchain.nvrtc import CompileError, compile_cuda
+        from kernelwright.contracts.nvrtc import CompileError, compile_cuda
 
         self._compile, self._error = compile_cuda, CompileError
         self._headers: list[str] = start["headers"]

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from kernelwright.contracts.candidate import Candidate, CandidateError
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import split
-from kernelwright.contracts.cuda.target import Target
 from kernelwright.contracts.cuda.toolchain.builder import (
     Builder,
     BuilderPool,
@@ -19,12 +18,13 @@ from kernelwright.contracts.cuda.toolchain.builder import (
     CompileResult,
     fixed_options,
 )
-from kernelwright.contracts.cuda.toolchain.cubin import Resources, parameter_sizes, resources
+from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes, resources
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
-from kernelwright.contracts.cuda.toolchain.nvrtc import version
 from kernelwright.contracts.cuda.toolchain.resolve import resolve
+from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt, LaunchedKernel
+from kernelwright.contracts.nvrtc import version
 from kernelwright.contracts.program import Program
+from kernelwright.contracts.target import Target
 from kernelwright.errors import CannotDecide
 from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.model import Signature
@@ -32,27 +32,30 @@ from kernelwright.tasks.model import Signature
 PARALLEL = 4
 
 
-@dataclass(frozen=True)
-class GpuBuilt:
-    """A program for one workload. `digest` names the module; `resources` is what the assembler said of its kernels."""
+class CudaToolchain:
+    """NVRTC in confined processes, `spare` of which are kept warm. One that has met a candidate is never reused."""
 
-    plan: Plan
-    program: Program
-    cubin: bytes
-    digest: str
-    resources: tuple[Resources, ...]
-    cached: bool
+    def __init__(self, target: Target, spare: int = 0) -> None:
+        self._target = target
+        self._pool = BuilderPool(target.architecture, spare)
 
+    @property
+    def compiler(self) -> str:
+        return f"NVRTC {'.'.join(map(str, version()))} for {self._target.architecture}"
 
-@dataclass(frozen=True)
-class GpuBuild:
-    built: tuple[GpuBuilt, ...]  # one for each signature, in order
-    seconds: float
+    def build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
+        return build_cuda(candidate, signatures, self._target, self._pool)
+
+    def refill(self) -> None:
+        self._pool.refill()
+
+    def close(self) -> None:
+        self._pool.close()
 
 
 def build_cuda(
     candidate: Candidate, signatures: tuple[Signature, ...], target: Target, pool: BuilderPool
-) -> GpuBuild | GpuBuildFailure:
+) -> GpuBuild | BuildFailure:
     """Evaluates the plan for every signature and compiles what they need, several modules at a time.
 
     A failure may quote sizes of any of the signatures: build public and hidden workloads in calls of their own.
@@ -61,9 +64,9 @@ def build_cuda(
     try:
         sources = split(candidate.source)
     except CandidateError as error:
-        return GpuBuildFailure((str(error),))
+        return BuildFailure((str(error),))
     plans = evaluate_plans(sources.plan, signatures, target)
-    if isinstance(plans, GpuBuildFailure):
+    if isinstance(plans, BuildFailure):
         return plans
     requests = _requests(sources.kernel, plans)
     distinct = list(dict.fromkeys(requests))
@@ -71,17 +74,15 @@ def build_cuda(
     built = []
     for plan, request, signature in zip(plans, requests, signatures, strict=True):
         made = compiled[request]
-        if isinstance(made, GpuBuildFailure):
+        if isinstance(made, BuildFailure):
             return made
         program = resolve(plan, signature, made.result.names)
-        if isinstance(program, GpuBuildFailure):
+        if isinstance(program, BuildFailure):
             return program
         fault = _misfits(program, made.result)
         if fault is not None:
             return fault
-        launched = {step.function for step in program.steps}
-        told = tuple(entry for entry in resources(made.result.log) if entry.kernel in launched)
-        built.append(GpuBuilt(plan, program, made.result.cubin, made.digest, told, made.cached))
+        built.append(GpuBuilt(program, (made.result.cubin,), made.digest, _kernels(plan, made.result), made.cached))
     return GpuBuild(tuple(built), time.perf_counter() - begin)
 
 
@@ -90,6 +91,16 @@ class _Made:
     result: CompileResult
     digest: str
     cached: bool
+
+
+def _kernels(plan: Plan, result: CompileResult) -> tuple[LaunchedKernel, ...]:
+    reported = {entry.kernel: entry for entry in resources(result.log)}
+    found = []
+    for launch in plan.launches:
+        entry = reported.get(result.names[launch.kernel])
+        spills = (entry.spill_stores, entry.spill_loads) if entry else (0, 0)
+        found.append(LaunchedKernel(launch.kernel, *spills))
+    return tuple(found)
 
 
 _Terms = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
@@ -113,9 +124,9 @@ def _terms(plan: Plan) -> _Terms:
     return plan.definitions, tuple(options)
 
 
-def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | GpuBuildFailure]:
+def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | BuildFailure]:
     """From the cache, or by as many compilers as are worth it; all of them for this candidate alone."""
-    found: dict[CompileRequest, _Made | GpuBuildFailure] = {}
+    found: dict[CompileRequest, _Made | BuildFailure] = {}
     for request in requests:
         kept = _cached(request, target)
         if kept is not None:
@@ -132,7 +143,7 @@ def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPo
     return [found[request] for request in requests]
 
 
-def _compile_group(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | GpuBuildFailure]:
+def _compile_group(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | BuildFailure]:
     builder = pool.take()
     try:
         return [_compile(builder, request, target) for request in requests]
@@ -140,9 +151,9 @@ def _compile_group(requests: list[CompileRequest], target: Target, pool: Builder
         pool.retire(builder)
 
 
-def _compile(builder: Builder, request: CompileRequest, target: Target) -> _Made | GpuBuildFailure:
+def _compile(builder: Builder, request: CompileRequest, target: Target) -> _Made | BuildFailure:
     result = builder.compile(request)
-    if isinstance(result, GpuBuildFailure):
+    if isinstance(result, BuildFailure):
         return result
     digest = _digest(request, target)
     head = json.dumps({"names": result.names, "log": result.log}).encode()
@@ -171,15 +182,15 @@ def _digest(request: CompileRequest, target: Target) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
-def _misfits(program: Program, result: CompileResult) -> GpuBuildFailure | None:
+def _misfits(program: Program, result: CompileResult) -> BuildFailure | None:
     """Holds the plan's arguments against the kernels' own, where the cubin can be read; the launcher does so again."""
     expressions = {mangled: name for name, mangled in result.names.items()}
     sizes = parameter_sizes(result.cubin)
-    for step in program.steps:
+    for step in program.launches:
         given = [argument.size for argument in step.arguments]
         wanted = sizes.get(step.function)
         if wanted is not None and given != list(wanted):
-            return GpuBuildFailure(
+            return BuildFailure(
                 (
                     f"plan.py: {expressions[step.function]} takes {_described(wanted)} and the plan gives "
                     f"{_described(given)}",

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kernelwright
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.cuda.toolkit import COMMON_HEADERS, has_toolkit, include_directories
+from kernelwright.contracts.model import BuildFailure
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import sandbox
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
@@ -110,7 +110,7 @@ class Builder:
         """Whether it has warmed up: asked now, it would answer without delay."""
         return self._ready or bool(select.select([self._channel.fd], [], [], 0)[0])
 
-    def compile(self, request: CompileRequest) -> CompileResult | GpuBuildFailure:
+    def compile(self, request: CompileRequest) -> CompileResult | BuildFailure:
         product = os.memfd_create("cubin", os.MFD_CLOEXEC)
         try:
             if not self._ready:
@@ -128,15 +128,15 @@ class Builder:
             answer = self._receive()
             size = os.fstat(product).st_size
             if size > MOST_CUBIN:
-                return GpuBuildFailure((f"the module has {size:,} bytes; at most {MOST_CUBIN:,} are taken",))
+                return BuildFailure((f"the module has {size:,} bytes; at most {MOST_CUBIN:,} are taken",))
             return _checked(answer, request, os.pread(product, size, 0))
         except _Late:
-            return GpuBuildFailure((f"the compiler did not finish within {SECONDS:.0f} s",), timed_out=True)
+            return BuildFailure((f"the compiler did not finish within {SECONDS:.0f} s",), timed_out=True)
         except ChannelClosed:
             said = [line for line in self.log.text().splitlines() if line.strip()]
             if not self._ready:
                 raise CannotDecide(f"the CUDA compiler did not start: {said[-1] if said else 'no message'}") from None
-            return GpuBuildFailure(("the compiler ended without an answer", *said[-3:]))
+            return BuildFailure(("the compiler ended without an answer", *said[-3:]))
         finally:
             os.close(product)
 
@@ -162,10 +162,10 @@ class _Late(Exception):  # noqa: N818 - it names an event
     pass
 
 
-def _checked(answer: Message, request: CompileRequest, cubin: bytes) -> CompileResult | GpuBuildFailure:
+def _checked(answer: Message, request: CompileRequest, cubin: bytes) -> CompileResult | BuildFailure:
     """The process that answers has read hostile text; believe nothing that does not look as it must."""
     if "failure" in answer:
-        return GpuBuildFailure(tidy(str(answer["failure"])) or ("the compiler gave no reason",))
+        return BuildFailure(tidy(str(answer["failure"])) or ("the compiler gave no reason",))
     names = answer.get("names")
     well_formed = (
         isinstance(names, dict)
@@ -173,7 +173,7 @@ def _checked(answer: Message, request: CompileRequest, cubin: bytes) -> CompileR
         and all(isinstance(name, str) and _MANGLED.match(name) for name in names.values())
     )
     if not well_formed or cubin[:4] != b"\x7fELF":
-        return GpuBuildFailure(("the compiler gave an answer that makes no sense",))
+        return BuildFailure(("the compiler gave an answer that makes no sense",))
     assert isinstance(names, dict)
     return CompileResult(cubin, names, str(answer.get("log", "")))
 

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.contracts.cuda import CONFINED
 from kernelwright.contracts.cuda.plan import Plan
-from kernelwright.contracts.cuda.target import Target
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
+from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.target import Target
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import sandbox, warden
 from kernelwright.tasks.model import Signature
@@ -26,7 +26,7 @@ LINES = 20
 _PLANS = TypeAdapter(tuple[Plan, ...])
 
 
-def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target) -> tuple[Plan, ...] | GpuBuildFailure:
+def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target) -> tuple[Plan, ...] | BuildFailure:
     """One plan for each signature, from one confined process."""
     log = warden.Log()
     product = os.memfd_create("plans", os.MFD_CLOEXEC)
@@ -36,10 +36,10 @@ def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target)
             _lay_out(folder, plan, signatures, target)
             reply = _run(folder, log, product)
         if reply.ending is warden.Ending.timeout:
-            return GpuBuildFailure((f"plan.py did not finish within {SECONDS:g} s",), timed_out=True)
+            return BuildFailure((f"plan.py did not finish within {SECONDS:g} s",), timed_out=True)
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
             said = tuple(line for line in log.text().splitlines() if line.strip())[-LINES:]
-            return GpuBuildFailure(said or (f"plan.py {reply.describe()} without a message",))
+            return BuildFailure(said or (f"plan.py {reply.describe()} without a message",))
         content = os.pread(product, MOST_BYTES + 1, 0)
     except OSError as error:
         raise CannotDecide(f"cannot evaluate a plan: {error.strerror}: {error.filename}") from error
@@ -49,16 +49,16 @@ def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target)
     return _checked(content, len(signatures))
 
 
-def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | GpuBuildFailure:
+def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | BuildFailure:
     if len(content) > MOST_BYTES:
-        return GpuBuildFailure((f"the plan has more than {MOST_BYTES:,} bytes",))
+        return BuildFailure((f"the plan has more than {MOST_BYTES:,} bytes",))
     try:
         plans = _PLANS.validate_json(content)
     except ValidationError as error:
         lines = dict.fromkeys(_line(entry["loc"], entry["msg"]) for entry in error.errors())
-        return GpuBuildFailure(tuple(lines)[:LINES])
+        return BuildFailure(tuple(lines)[:LINES])
     if len(plans) != wanted:
-        return GpuBuildFailure((f"plan.py gave {len(plans)} plans for {wanted} workloads",))
+        return BuildFailure((f"plan.py gave {len(plans)} plans for {wanted} workloads",))
     return plans
 
 

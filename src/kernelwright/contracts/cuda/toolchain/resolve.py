@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from kernelwright.contracts import program as made
 from kernelwright.contracts.cuda import plan as given
 from kernelwright.contracts.cuda.plan import Plan
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.layout import BASE, SPAN, Access, Layout, Place, lay_out
+from kernelwright.contracts.model import BuildFailure
 from kernelwright.tasks.model import Signature
 
 _FORMATS = {
@@ -51,17 +51,17 @@ def layout_of(plan: Plan, signature: Signature) -> Layout:
     return lay_out(signature, tuple(private))
 
 
-def resolve(plan: Plan, signature: Signature, names: Mapping[str, str]) -> made.Program | GpuBuildFailure:
+def resolve(plan: Plan, signature: Signature, names: Mapping[str, str]) -> made.Program | BuildFailure:
     """`names` maps name expressions to mangled names, as the compiler gave them for one module."""
     taken = {argument.name for argument in signature.arguments}
     for block in (*plan.scratch, *plan.workspaces):
         assert isinstance(block, given.Scratch | given.Workspace)
         if block.name in taken:
-            return GpuBuildFailure((f"plan.py: {block.name} names an argument of the task: rename the memory",))
+            return BuildFailure((f"plan.py: {block.name} names an argument of the task: rename the memory",))
     try:
         return _Resolver(plan, signature, names).program()
     except (_Unresolved, ValueError) as error:
-        return GpuBuildFailure((f"plan.py: {error}",))
+        return BuildFailure((f"plan.py: {error}",))
 
 
 class _Resolver:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kernelwright.contracts import BuildPlan
 from kernelwright.contracts.cpp import HERE as CPP_HEADERS
 from kernelwright.contracts.cpp import LINK, WARNINGS
-from kernelwright.contracts.cuda.plan import Plan
-from kernelwright.contracts.cuda.source import KERNEL_NAME
-from kernelwright.contracts.cuda.target import Target
-from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
-from kernelwright.contracts.cuda.toolchain.resolve import resolve
-from kernelwright.contracts.program import Argument, Block, Program, Step, Triple
-from kernelwright.judge.emulate.headers import constants, taken_back
-from kernelwright.judge.emulate.ptx import without_known_ptx
-from kernelwright.judge.emulate.refuse import (
+from kernelwright.contracts.cuda.emulate.headers import constants, taken_back
+from kernelwright.contracts.cuda.emulate.ptx import without_known_ptx
+from kernelwright.contracts.cuda.emulate.refuse import (
     refuse_plan,
     refuse_source,
     without_comments,
     without_includes,
 )
+from kernelwright.contracts.cuda.plan import Plan
+from kernelwright.contracts.cuda.source import KERNEL_NAME
+from kernelwright.contracts.cuda.toolchain.resolve import resolve
+from kernelwright.contracts.model import BuildFailure, BuildPlan
+from kernelwright.contracts.program import Argument, Block, Program, Step, Triple
+from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import Signature, TensorSpec
 
 HEADERS = Path(__file__).parent / "include"
@@ -57,12 +56,12 @@ def host_source(kernel: str) -> str:
     return _DYNAMIC.sub(r"\2* const \4 = reinterpret_cast<\2*>(kw::dynamic_shared);", text)
 
 
-def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> tuple[str, str] | GpuBuildFailure:
+def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> tuple[str, str] | BuildFailure:
     """The kernels' text and the glue's. Raises NotEmulatedError for what the emulator does not have."""
     refuse_plan(plan)
     source = host_source(kernel)
     program = resolve(plan, signature, {name: name for name in plan.kernels})
-    if isinstance(program, GpuBuildFailure):
+    if isinstance(program, BuildFailure):
         return program
     return source, _glue(program, plan, signature, target)
 
@@ -89,7 +88,7 @@ def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildP
 def _glue(program: Program, plan: Plan, signature: Signature, target: Target) -> str:
     """The kernels have internal linkage, so that shared variables of templates may lie in a section of their own."""
     definitions = "".join(f"#define {name} {value}\n" for name, value in plan.definitions)
-    steps = "\n".join(_step(step, program, target) for step in program.steps)
+    steps = "\n".join(_step(step, program, target) for step in program.launches)
     return (
         f"#define KW_ARCHITECTURE {_architecture(target)}\n"
         f'#include "abi.h"\n#include "emulator.h"\n{taken_back()}{definitions}'

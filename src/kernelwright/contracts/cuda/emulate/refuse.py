@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from kernelwright.contracts.cuda.emulate.headers import included
+from kernelwright.contracts.cuda.emulate.ptx import without_known_ptx
 from kernelwright.contracts.cuda.plan import Plan, TensorMap
-from kernelwright.errors import KernelwrightError
-from kernelwright.judge.emulate.headers import included
-from kernelwright.judge.emulate.ptx import without_known_ptx
+from kernelwright.contracts.model import NotEmulatedError
 
 KNOWN_HEADERS = frozenset(
     {
@@ -40,10 +40,6 @@ _COMMENT = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"][^\n]*", re.MULTILINE)
-
-
-class NotEmulatedError(KernelwrightError):
-    """The candidate may be right; this emulator cannot tell."""
 
 
 def without_comments(source: str) -> str:
