@@ -15,6 +15,7 @@ from kernelwright.cli.verdicts import MAX_LINES
 from kernelwright.contracts import SUFFIXES, Candidate, CandidateError
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.tunables import render
+from kernelwright.isolation import levels
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker
 from kernelwright.judge.emulate.model import Check, CheckOutcome, CheckReport
 from kernelwright.judge.verdict import Stage
@@ -32,12 +33,15 @@ def check(
     largest: Annotated[
         int, typer.Option(min=1, help="Leave out workloads with more elements than this, inputs and outputs together.")
     ] = MOST_ELEMENTS,
+    isolation: Annotated[
+        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+    ] = levels.Level.full,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
     candidates = [render(_read(path)) for path in sources]
     results = []
-    with Checker(most_elements=largest) as checker, Progress(quiet=json) as progress:
+    with Checker(most_elements=largest, isolation=isolation) as checker, Progress(quiet=json) as progress:
         progress.start(task)
         progress("opening the task")
         checker.open(task)

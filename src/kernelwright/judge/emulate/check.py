@@ -18,7 +18,9 @@ from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 from kernelwright.contracts.cuda.toolchain.failure import GpuBuildFailure
 from kernelwright.contracts.host_build import BuildFailure, Built, build_as
 from kernelwright.devices import lock
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import levels
+from kernelwright.isolation.levels import Level
+from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.emulate.headers import needed_headers
@@ -46,11 +48,12 @@ class Checker:
     target: Target = HOPPER
     most_elements: int = MOST_ELEMENTS
     small: int = SMALL
+    isolation: Level = field(default_factory=levels.accepted)  # the lowest that is accepted
     _tasks: dict[str, OpenTask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sandbox.protect_this_process()
-        sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
+        protect_this_process()
+        levels.demand(self.isolation)
         self._key = judge_key()
         self._oracle = OracleClient(self._key, 1)
 
@@ -168,7 +171,7 @@ class _Checking:
             workloads=tuple(self.done),
             too_large=self.too_large,
             target=f"{self.target.architecture}, {self.target.multiprocessors} multiprocessors",
-            sandbox=sandbox.capabilities().level,
+            sandbox=levels.capabilities().level,
             sanitizers="asan+ubsan" if sanitizers_available() else "none",
         )
 
