@@ -77,9 +77,9 @@ def cuda_files() -> list[str]:
 
 
 def tool_files(tool: str) -> list[str]:
-    """What a tool of the CUDA toolkit needs besides: its own folder, and what tells it of users and processors."""
+    """What a tool of the CUDA toolkit needs besides: the folder it lies in, and where Nsight Compute is installed."""
     own = str(Path(tool).resolve().parent.parent)
-    return [*([] if own == "/" else [own]), "/opt/nvidia", "/sys", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf"]
+    return [*([] if own == "/" else [own]), "/opt/nvidia"]
 
 
 @cache

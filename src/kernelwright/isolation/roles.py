@@ -46,7 +46,6 @@ class Devices(StrEnum):
     null = "/dev/null"
     none = "none"
     own_gpu = "/dev/null, its own GPU"
-    own_gpu_and_random = "/dev/null, /dev/urandom, its own GPU"
 
 
 class Proc(StrEnum):
@@ -136,7 +135,7 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
         Role.tool_launcher: Rules(
             Filter.driver,
             Files.cuda_tools,
-            Devices.own_gpu_and_random,
+            Devices.own_gpu,
             Proc.private,
             processes=4096,
             file_bytes=0,  # its scratch is the limit

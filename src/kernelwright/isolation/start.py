@@ -21,7 +21,7 @@ from pathlib import Path
 from kernelwright.devices.compiler import compiler
 from kernelwright.isolation.gpu_access import GpuAccess, cuda_files, gpu_variables, tool_files
 from kernelwright.isolation.levels import Isolation, Level, capabilities
-from kernelwright.isolation.log import Log
+from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.native import program
 from kernelwright.isolation.roles import ROLES, Devices, Files, Filter, Proc, Role, Rules, Variables
 from kernelwright.isolation.warden import Reply, WardedProcess, run_to_end
@@ -41,11 +41,6 @@ _FILTERS = {
     Filter.builder: ("--builder-filter",),
     Filter.one_process: ("--builder-filter", "--one-process"),
     Filter.driver: ("--driver-filter",),
-}
-_NODES = {
-    Devices.null: ("/dev/null",),
-    Devices.own_gpu: ("/dev/null",),
-    Devices.own_gpu_and_random: ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"),
 }
 
 
@@ -109,7 +104,7 @@ def serving(
     command: Sequence[str],
     grant: Grant,
     channel: int,
-    log: Log | None = None,
+    log: Log | ToolReport | None = None,
     *,
     level: Level | None = None,
     seconds: float = LIFE_SECONDS,
@@ -198,8 +193,6 @@ def _options(role: Role, grant: Grant) -> list[str]:
         options += _FILTERS[rules.filter]
     if rules.scratch:
         options += ["--scratch", scratch_directory(grant.folder), "--scratch-bytes", str(grant.scratch_bytes)]
-    if rules.files is Files.cuda_tools:
-        options.append("--shared-memory")
     return [*options, *_limits(rules, grant)]
 
 
@@ -210,7 +203,7 @@ def _boundaries(rules: Rules, grant: Grant) -> list[str]:
         options.append("--landlock")
     if rules.proc is Proc.private and found.private_proc:
         options.append("--procfs")
-    if "/dev/null" in _NODES.get(rules.devices, ()):
+    if rules.devices is not Devices.none:
         options.append("--dev-null")
     if found.root:
         user = own_user()
@@ -248,8 +241,8 @@ def _visible(rules: Rules, grant: Grant) -> list[str | Path]:
         found += tool_files(grant.tool)
     if grant.folder is not None:
         found.append(f"{grant.folder}\t{SOURCE}")
-    nodes = [node for node in _NODES.get(rules.devices, ()) if node != "/dev/null"]
-    return [*found, *grant.visible, *nodes, *(grant.gpu.nodes if grant.gpu else ())]
+    nodes = grant.gpu.nodes if grant.gpu and rules.devices is Devices.own_gpu else ()
+    return [*found, *grant.visible, *nodes]
 
 
 @cache

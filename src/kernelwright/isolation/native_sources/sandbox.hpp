@@ -37,7 +37,6 @@ struct Policy {
   std::vector<Mount> read_only;
   std::string scratch;  // a directory inside the new root for temporary files; empty for none
   unsigned long scratch_bytes = 0;
-  bool shared_memory = false;  // a file system in memory at /dev/shm, of the same size
   int program = -1;  // the program to execute, which may lie outside of everything else that is visible
   unsigned uid = 0;  // 0: stay who we are
   unsigned long address_space = 0;
@@ -128,7 +127,6 @@ inline void enter_root(Policy& policy) {
   const std::string root = "/tmp";  // exists everywhere; what is there is reached through descriptors opened before
   if (mount("kernelwright", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=755") != 0) die("tmpfs");
   if (!policy.scratch.empty()) mount_memory(root + policy.scratch, policy.scratch_bytes);
-  if (policy.shared_memory) mount_memory(root + "/dev/shm", policy.scratch_bytes);
   // Behind the scratch, which would hide those that lie below it: an environment or a checkout in /tmp.
   for (const Mount& mount_point : policy.read_only) bind_read_only(mount_point, root);
   if (policy.procfs) {

@@ -96,7 +96,6 @@ Options parse(int argc, char** argv) {
     else if (name == "--builder-filter") options.builder_filter = true;
     else if (name == "--driver-filter") options.driver_filter = true;
     else if (name == "--one-process") options.one_process = true;
-    else if (name == "--shared-memory") options.policy.shared_memory = true;
     else if (name == "--read-only") {
       std::string pair = value();
       size_t split = pair.find('\t');

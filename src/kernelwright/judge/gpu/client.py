@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["END_SECONDS", "FaultKind", "Faulted", "LauncherProcess", "Timing", "Tooling"]
 
-REPORT = "{report}"  # stands for the path of the report in a tool's command
+reports_on_stdout: set[str] = set()
+"""Tools, by path, that a canary saw report on standard output only: what a kernel prints is among their lines then."""
 ENV = "/usr/bin/env"  # what the warden executes cannot be a script, and the toolkit's tools are
 
 
 @dataclass(frozen=True)
 class Tooling:
-    """A command that runs another one and watches it: its path, and its arguments with {report} for its report."""
+    """A command that runs another one and watches it. It takes `--log-file` for where to report."""
 
     path: str
     arguments: tuple[str, ...]
@@ -50,15 +51,18 @@ class LauncherProcess(GatedProcess):
     ) -> None:
         """Under a tool where there is `tooling`. `level` none: not confined, as where a canary did not work."""
         self.report = ToolReport() if tooling else None
+        output: ToolReport | None = None
         gpu = gpu_access(index)
         command = [sys.executable, "-m", "kernelwright.judge.launcher.launcher", start.CHANNEL, str(gpu.index)]
         grant = start.Grant(gpu=gpu)
         if tooling is not None and self.report is not None:
-            grant = start.Grant(gpu=gpu, tool=tooling.path, writable=(self.report.fd,))
-            arguments = [part.replace(REPORT, self.report.path) for part in tooling.arguments]
-            command = [ENV, tooling.path, *arguments, *command]
+            stdout = tooling.path in reports_on_stdout
+            grant = start.Grant(gpu=gpu, tool=tooling.path, writable=() if stdout else (self.report.fd,))
+            to_report = () if stdout else ("--log-file", self.report.path)
+            command = [ENV, tooling.path, *tooling.arguments, *to_report, *command]
+            output = self.report if stdout else None
         role = Role.launcher if tooling is None else Role.tool_launcher
-        super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None)
+        super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None, output=output)
         if self.report is not None:
             self.report.started()
 

@@ -23,7 +23,7 @@ from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.levels import Level
-from kernelwright.isolation.log import Log
+from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import signal_name
 from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GO, READY
@@ -97,6 +97,7 @@ class GatedProcess:
     """Starts the process and sends it the gate and the helper kernels; it gets ready while the caller goes on.
 
     `patient` lets it end by itself after a fault, so that a sanitizer around it reports. `level` is what `start` takes.
+    `output` takes its standard output in place of the log.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class GatedProcess:
         *,
         level: Level | None = None,
         patient: bool = False,
+        output: ToolReport | None = None,
     ) -> None:
         self.log = Log()
         self._patient = patient
@@ -117,7 +119,7 @@ class GatedProcess:
         self._gate = mmap.mmap(gate, GATE_BYTES)
         self._channel, theirs = pair()
         with theirs:
-            self._process = start.serving(role, command, grant, theirs.fileno(), self.log, level=level)
+            self._process = start.serving(role, command, grant, theirs.fileno(), output or self.log, level=level)
         content = memory_file(helpers)
         self._ask({"do": "start"}, [gate, content])
         os.close(gate)

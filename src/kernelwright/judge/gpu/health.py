@@ -8,7 +8,7 @@ from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start
 from kernelwright.isolation.levels import Isolation, Level
 from kernelwright.isolation.roles import Role
-from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess, Tooling
+from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess, Tooling, reports_on_stdout
 
 PATIENCE = 30.0  # the driver may need seconds to take down a kernel that does not end
 WELL_SECONDS = 60.0
@@ -34,6 +34,9 @@ def _reached(role: Role, helpers: bytes, index: int, tooling: Tooling | None, su
     if offered.level is Level.none:
         return offered
     why = _complaint(helpers, index, offered.level, tooling, summary)
+    if why and tooling is not None:  # some versions may not take a pipe for their report
+        reports_on_stdout.add(tooling.path)
+        why = _complaint(helpers, index, offered.level, tooling, summary)
     return Isolation(role, Level.none, f"confined, it does not work here: {why}") if why else offered
 
 

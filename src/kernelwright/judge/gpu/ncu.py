@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelwright.judge.gpu.client import REPORT, Tooling
+from kernelwright.judge.gpu.client import Tooling
 from kernelwright.judge.gpu.sanitize import toolkit_program
 from kernelwright.judge.verdict import LaunchProfile, Profile, Stall
 
@@ -74,7 +74,7 @@ def profiling(path: str) -> Tooling:
     arguments = (
         *("--metrics", ",".join(METRICS), "--launch-count", str(MOST_LAUNCHES)),
         *("--clock-control", "none", "--cache-control", "all"),
-        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", REPORT),
+        *("--csv", "--page", "raw", "--print-units", "base"),
     )
     return Tooling(path, arguments)
 

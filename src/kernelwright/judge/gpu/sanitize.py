@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 
 from kernelwright.isolation.log import LONGEST_LINE
-from kernelwright.judge.gpu.client import REPORT, Faulted, Tooling
+from kernelwright.judge.gpu.client import Faulted, Tooling
 
 MOST_FINDINGS = 20
 
@@ -72,7 +72,7 @@ def sanitizer() -> str | None:
 
 def sanitizing(path: str, tool: Tool) -> Tooling:
     """What runs a launcher under a tool."""
-    return Tooling(path, ("--tool", tool, "--log-file", REPORT, "--print-limit", "100", *_EXTRA[tool]))
+    return Tooling(path, ("--tool", tool, "--print-limit", "100", *_EXTRA[tool]))
 
 
 _HEADS = (
@@ -98,8 +98,7 @@ _SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 
 def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
     """The faults of a report, each once, in order. Kernels of the judge's own are not looked at."""
-    report = (line[:LONGEST_LINE] for line in text.splitlines() if line.startswith("========="))
-    lines = [line.removeprefix("=========").strip() for line in report]
+    lines = _lines(text)
     found: dict[Finding, None] = {}
     for number, line in enumerate(lines):
         head = next((match for pattern in _HEADS if (match := pattern.search(line))), None)
@@ -117,12 +116,18 @@ def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
     return tuple(found)[:MOST_FINDINGS]
 
 
-SUMMARY = "SUMMARY:"
+MARK, SUMMARY = "=========", "SUMMARY:"
 
 
 def complete(text: str) -> bool:
     """Whether a report has its last line: one that was cut off says nothing of the rest."""
-    return any(_SUMMARY.search(line.removeprefix("=========").strip()) for line in text.splitlines())
+    return any(_SUMMARY.search(line) for line in _lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    """The tool's own lines. Where it reports on standard output, a kernel may have printed something before one."""
+    marked = (line.partition(MARK) for line in text.splitlines())
+    return [rest[:LONGEST_LINE].strip() for _, mark, rest in marked if mark]
 
 
 def _told(what: str, following: Sequence[str]) -> str:
