@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import secrets
 import select
 import signal
@@ -67,6 +68,7 @@ class Timing:
     answer: float
 
 
+_ENDING = re.compile(r"(exited|killed) \d+")
 _KINDS = {
     "BAD_ARGUMENTS": FaultKind.bad_arguments,
     "CUDA_ERROR_ILLEGAL_ADDRESS": FaultKind.illegal_access,
@@ -195,8 +197,10 @@ class GatedProcess:
     def _gone(self) -> Faulted:
         code = self._process.wait()
         how = signal_name(-code) if code < 0 else f"exit code {code}"
-        said = self.log.text().strip().splitlines()
-        return self._fault(FaultKind.gone, f"the process ended ({how}) {said[-1] if said else ''}".strip())
+        lines = self.log.text().strip().splitlines()
+        if lines and _ENDING.fullmatch(lines[-1]):  # the warden's word on the process that it started
+            how = lines.pop().replace("exited", "exit code")
+        return self._fault(FaultKind.gone, f"the process ended ({how}) {lines[-1] if lines else ''}".strip())
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         if self._patient and kind is not FaultKind.timed_out:
