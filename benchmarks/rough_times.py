@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
 from kernelwright.devices.driver import CudaFailure, use_device
-from kernelwright.runtime.kernels import BadArguments, Kernels
+from kernelwright.runtime.launch import BadArguments, LoadedProgram
 from kernelwright.tasks.drawing import draw_inputs, run_reference
 from kernelwright.tasks.draws import Family
 from kernelwright.tasks.resolve import resolve
@@ -52,16 +52,19 @@ class Bench:
         self.errors = {}
         buffers = [self._buffer(block.name, block.extent) for block in built.program.blocks]
         addresses = [buffer.data_ptr() for buffer in buffers]
-        kernels = Kernels(self._device, built.program, addresses, built.modules, self._stream.cuda_stream)
         try:
-            kernels.load()
+            kernels = LoadedProgram(built.program, built.modules)
+        except CudaFailure:
+            return None
+        try:
             kernels.check_arguments()
+            kernels.bind(addresses, self._stream.cuda_stream)
             zeroed = [b for b, block in zip(buffers, built.program.blocks, strict=True) if block.fill == "zero"]
 
             def call() -> None:
                 for buffer in zeroed:
                     buffer.zero_()
-                kernels.enqueue()
+                kernels.enqueue(zero=False)
 
             torch.cuda.synchronize()
             with torch.cuda.stream(self._stream):

@@ -23,6 +23,13 @@ settings.load_profile("untimed")
 _HOME = Path(tempfile.mkdtemp(prefix="kernelwright-tests-"))
 os.environ["KERNELWRIGHT_HOME"] = str(_HOME)
 os.environ["KERNELWRIGHT_OWN_ORACLE"] = "1"  # but for the tests of the warm one
+os.environ["KERNELWRIGHT_ISOLATION"] = "none"  # the tests take the best level there is; those of the demand say so
+
+
+def pytest_report_header() -> str:
+    from kernelwright.isolation.levels import capabilities
+
+    return f"isolation level: {capabilities().level}"
 
 
 @pytest.fixture(scope="session")

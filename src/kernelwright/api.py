@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation import levels
 from kernelwright.judge.settings import quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
@@ -20,6 +21,7 @@ from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded
 from kernelwright.search.directory import BEST, files
 from kernelwright.search.events import Event
+from kernelwright.search.judging import Terms
 from kernelwright.search.proof import proof_of
 from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, carry_on, find, limit_of
 from kernelwright.search.state import State
@@ -100,6 +102,7 @@ def optimize(
     replay: str | Path | None = None,
     runs: str | Path = DEFAULT_ROOT,
     own_oracle: bool = False,
+    isolation: str | None = None,
     tell: Callable[[str], None] = quiet,
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
@@ -111,10 +114,13 @@ def optimize(
     Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
 
     `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
-    `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
+    `kernelwright optimize`. `isolation` is the lowest level that is accepted, by default "full". Where the command
+    takes an option several times, one value needs no list here.
     """
     given = dict(locals())
     root, recorded = Path(runs), Recorded(_path(record), _path(replay))
+    accepted = levels.accepted() if isolation is None else levels.level_named(isolation)
+    levels.demand(accepted)
     if budget is not None:
         budgets.parse(budget)
     if resume is not None:
@@ -144,7 +150,9 @@ def optimize(
             )
             folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
     limit = limit_of(folder, budget)
-    state = carry_on(folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded)
+    state = carry_on(
+        folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded, terms=Terms().accepting(accepted)
+    )
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
         raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(folder)!r})")
     return _optimized(state, folder)

@@ -157,12 +157,8 @@ def test_no_compiler_means_no_verdict(tmp_path: Path) -> None:
     assert "g++" in one_line(result)
 
 
-def test_a_sandbox_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    from kernelwright.isolation import sandbox
-
-    assert sandbox.Level.none.at_least(sandbox.Level.none)
-    assert not sandbox.Level.landlock.at_least(sandbox.Level.full)
-    result = run("judge", "rmsnorm", str(GOOD), "--require-sandbox", "perfect")
+def test_an_isolation_level_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    result = run("judge", "rmsnorm", str(GOOD), "--isolation", "perfect")
     assert result.returncode == 2
 
 

@@ -24,7 +24,7 @@ def test_doctor_says_what_the_machine_offers() -> None:
     report = json.loads(result.stdout)
     assert result.exit_code == 0 and report["can_judge"]
     assert report["schema_version"] == 1
-    assert {"CPU", "PyTorch", "C++ compiler", "sandbox", "arena"} <= {f["what"] for f in report["findings"]}
+    assert {"CPU", "PyTorch", "C++ compiler", "isolation", "arena"} <= {f["what"] for f in report["findings"]}
     assert report["sandbox"] in ("none", "seccomp", "landlock", "full")
 
 

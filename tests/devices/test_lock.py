@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from kernelwright.devices import lock
+from kernelwright.errors import CannotDecide, KernelwrightError
 
 HOLD = """
 from kernelwright.devices import lock
@@ -107,3 +109,32 @@ def test_who_takes_it_again_and_again_starves_nobody(tmp_path: Path) -> None:
         finally:
             process.kill()
     lock.lock_path("test-turns").unlink()
+
+
+@pytest.mark.parametrize(("held", "wanted"), [("measuring", "working"), ("working", "measuring")])
+def test_a_waiter_gives_up_and_names_the_owner(held: str, wanted: str) -> None:
+    device = f"test-late-{held}"
+    with hold(held, device) as process:
+        begin = time.monotonic()
+        with (
+            pytest.raises(
+                CannotDecide, match=rf"waited 0\.2 s for the lock of {device}, .*process {process.pid} \(.*python"
+            ),
+            getattr(lock, wanted)(device, 0.2),
+        ):
+            pass
+        assert 0.2 <= time.monotonic() - begin < LONG_ENOUGH
+        process.communicate()
+    with getattr(lock, wanted)(device, LONG_ENOUGH):  # nothing of the attempt is left behind
+        pass
+    lock.lock_path(device).unlink()
+
+
+def test_how_long_a_waiter_waits_is_configurable(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lock.wait_seconds() == lock.WAIT_SECONDS == 900.0
+    monkeypatch.setenv(lock.WAIT_VARIABLE, "2.5")
+    assert lock.wait_seconds() == 2.5
+    for bad in ("soon", "-1", "nan"):
+        monkeypatch.setenv(lock.WAIT_VARIABLE, bad)
+        with pytest.raises(KernelwrightError, match=bad):
+            lock.wait_seconds()

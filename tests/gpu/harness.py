@@ -25,8 +25,8 @@ from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.target import target_of
 from kernelwright.devices.nvidia import probe
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing
-from kernelwright.judge.gpu.clocks import disagreement, empty_call
-from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.clocks import NullCall, NullLauncher, disagreement
+from kernelwright.judge.gpu.health import launcher_isolation
 from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.profiler import Profiler
@@ -127,12 +127,17 @@ class Bench:
         self.helpers = helper_kernels(self.target.architecture)
         self.pool = BuilderPool(self.target.architecture)
         self._oracles: dict[tuple[int, int], Oracle] = {}
-        self.confine = can_confine(self.helpers)
-        with self.launcher() as launcher:
-            self.empty = empty_call(launcher, 1)
+        self.isolation = launcher_isolation(self.helpers)
+        self._null = NullLauncher(self.launcher(), 1)
+
+    @property
+    def empty(self) -> NullCall:
+        """Of just now: what else the machine does counts for all launchers alike."""
+        self._null.again()
+        return self._null.call
 
     def launcher(self) -> LauncherProcess:
-        return LauncherProcess(self.helpers, confine=self.confine)
+        return LauncherProcess(self.helpers, level=self.isolation.level)
 
     def oracle(self, size: tuple[int, int]) -> Oracle:
         if size not in self._oracles:
@@ -197,6 +202,7 @@ class Bench:
         return told, built
 
     def close(self) -> None:
+        self._null.close()
         self.pool.close()
 
 

@@ -18,10 +18,13 @@ from kernelwright.devices.names import Device
 from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.isolation.channel import Message
-from kernelwright.isolation.warden import Log
+from kernelwright.isolation.levels import Isolation, Level
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.roles import Role
 from kernelwright.judge.baseline_processes.cpu import _map_tensor
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
+from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.tasks.model import TensorSpec
@@ -47,7 +50,7 @@ GPU = Gpu(
     exports_descriptors=True,
 )
 PEAKS = GpuPeaks("Played GPU", "580.1", 4e12, 4.2e12, 6e13, 5e13, 4e14, 7e14, 8e14, None, 2.75e-6)
-EMPTY = Timing(3e-6, 9e-6)
+EMPTY = NullCall(3e-6, 9e-6, 60e-6)
 BASELINE_SECONDS = 60e-6
 KERNEL_SECONDS = 30e-6
 
@@ -91,7 +94,7 @@ class PlayedLauncher:
 
     up = 0
 
-    def __init__(self, helpers: bytes, index: int, *, confine: bool) -> None:
+    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full) -> None:
         self.log = Log()
         self._opened = True
         PlayedLauncher.up += 1
@@ -123,9 +126,10 @@ class PlayedLauncher:
         else:
             self._out.copy_(self._x * (3 if self._does == "wrong" else 2))
         if self._does == "instant":
-            return Timing(1e-9, EMPTY.outside - EMPTY.device)
+            return Timing(1e-9, EMPTY.outside - EMPTY.device, EMPTY.answer - EMPTY.device)
         outside = 3 * KERNEL_SECONDS if self._does == "liar" else KERNEL_SECONDS
-        return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside)
+        answer = 3 * KERNEL_SECONDS if self._does in ("liar", "early") else KERNEL_SECONDS
+        return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside, EMPTY.answer + answer)
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         self.close()
@@ -142,6 +146,21 @@ class PlayedLauncher:
     def __exit__(self, *_: object) -> None:
         self.close()
         self.log.close()
+
+
+class PlayedNullLauncher:
+    """What an empty call takes is known."""
+
+    call = EMPTY
+
+    def __init__(self, launcher: PlayedLauncher, word: int) -> None:
+        launcher.close()
+
+    def again(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 PUBLIC_ELEMENTS = (20000, 3000)  # of the task that they judge
@@ -161,7 +180,7 @@ class PlayedInspectors:
     ) -> tuple[Inspection, ...]:
         elements, does = program.blocks[0].extent // 4, program.launches[0].function
         self.asked.append((tuple(tools), elements))
-        with PlayedLauncher(self._helpers, 0, confine=False) as launcher:
+        with PlayedLauncher(self._helpers, 0) as launcher:
             try:
                 launcher.open(program, modules, descriptors)
                 launcher.trial(word, 1.0)
@@ -192,8 +211,9 @@ def play(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "OracleClient": PlayedOracle,
         "GpuBaselineProcess": PlayedBaseline,
         "LauncherProcess": PlayedLauncher,
-        "can_confine": lambda *_: True,
-        "empty_call": lambda *_: EMPTY,
+        "launcher_isolation": lambda *_: Isolation(Role.launcher, Level.full),
+        "tool_isolation": lambda *_: Isolation(Role.tool_launcher, Level.full),
+        "NullLauncher": PlayedNullLauncher,
         "sanitizer": lambda: "compute-sanitizer",
         "Inspectors": PlayedInspectors,
         "wait_until_well": well,

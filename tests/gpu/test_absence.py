@@ -14,8 +14,9 @@ class Absent:
             raise ImportError(f"No module named {name!r}")
 
 sys.meta_path.insert(0, Absent())
-import kernelwright.contracts.cuda, kernelwright.judge.gpu
-for package in (kernelwright.contracts.cuda, kernelwright.judge.gpu):
+import kernelwright.contracts.cuda, kernelwright.judge.gpu, kernelwright.judge.launcher, kernelwright.runtime
+parts = kernelwright.contracts.cuda, kernelwright.judge.gpu, kernelwright.judge.launcher, kernelwright.runtime
+for package in parts:
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 from kernelwright.contracts import nvrtc
@@ -36,9 +37,10 @@ def test_everything_imports_and_the_extra_is_named() -> None:
     assert bindings.startswith("CannotDecide the CUDA bindings are missing")
 
 
-def test_the_launcher_brings_neither_torch_nor_pydantic() -> None:
+def test_the_launcher_brings_neither_torch_nor_numpy_nor_pydantic() -> None:
     program = (
-        "import sys, kernelwright.judge.launcher.launcher; print(sorted({'torch', 'pydantic'} & set(sys.modules)))"
+        "import sys, kernelwright.judge.launcher.launcher\n"
+        "print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     )
     made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert made.stdout.strip() == "[]", made.stderr

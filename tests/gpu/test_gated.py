@@ -9,13 +9,14 @@ import time
 import pytest
 
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation.sandbox import trusted_environment
-from kernelwright.judge.gpu.gated import CHANNEL, Faulted, FaultKind, GatedProcess
+from kernelwright.isolation import start
+from kernelwright.isolation.roles import Role
+from kernelwright.judge.gpu.gated import Faulted, FaultKind, GatedProcess, Timing
 
 STAND_IN = """
 import mmap, os, socket, sys, time
 from kernelwright.isolation.channel import Channel, ChannelClosed
-from kernelwright.judge.launcher.stage import DONE, GATE_BYTES, GO, READY
+from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GO, READY
 
 channel = Channel(socket.socket(fileno=int(sys.argv[1])))
 _, descriptors = channel.receive()
@@ -44,6 +45,9 @@ try:
         if how == "hang":
             time.sleep(60)
         words[DONE // 8] = message["done"]
+        if how == "early":
+            time.sleep(0.1)
+        channel.send({"ok": {"over": True}})
         channel.send({"ok": {"seconds": 0.02}})
 except ChannelClosed:
     pass
@@ -52,11 +56,14 @@ except ChannelClosed:
 
 class Played(GatedProcess):
     def __init__(self) -> None:
-        command = [sys.executable, "-c", textwrap.dedent(STAND_IN), CHANNEL]
-        super().__init__(command, trusted_environment(), b"helpers")
+        command = [sys.executable, "-c", textwrap.dedent(STAND_IN), start.CHANNEL]
+        super().__init__(Role.baseline, command, start.NOTHING_MORE, b"helpers")
+
+    def timing(self, how: str, deadline: float = 5.0) -> Timing:
+        return self._gated({"how": how}, deadline)[1]
 
     def call(self, how: str, deadline: float = 5.0) -> float:
-        return self._gated({"how": how}, deadline)[1]
+        return self.timing(how, deadline).outside
 
 
 def test_a_call_is_timed_from_the_opened_gate_to_the_word_done() -> None:
@@ -91,3 +98,11 @@ def test_a_fault_of_the_machine_is_not_the_candidates() -> None:
         with pytest.raises(CannotDecide, match="not the candidate"):
             process.call("broken")
         assert not process.alive
+
+
+def test_a_word_that_is_written_early_does_not_bring_the_answer_forward() -> None:
+    with Played() as process:
+        honest = min((process.timing("right") for _ in range(5)), key=lambda one: one.answer)
+        early = process.timing("early")
+    assert honest.outside <= honest.answer < 0.1
+    assert early.outside < 0.1 <= early.answer

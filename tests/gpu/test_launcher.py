@@ -7,9 +7,11 @@ from functools import partial
 import pytest
 
 from kernelwright.devices.nvidia import probe, state
-from kernelwright.isolation import gpu as confinement
+from kernelwright.isolation.levels import Level
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.start import level_of
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.gpu.clocks import disagreement, empty_call
+from kernelwright.judge.gpu.clocks import disagreement, null_call
 from kernelwright.judge.gpu.health import device_is_well
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
 from kernelwright.judge.gpu.subject import GpuSubject
@@ -31,10 +33,11 @@ def test_both_clocks_read_the_same_on_an_empty_call(bench: Bench) -> None:
     with bench.launcher() as launcher:
         assert launcher.well()
         timings = [launcher.trial(7, 5.0, empty=True) for _ in range(40)]
-        again = empty_call(launcher, 7)
-    assert disagreement(timings, bench.empty) is None
-    assert abs(again.device - bench.empty.device) < 0.3e-6
+    again, empty = null_call(timings[5:]), bench.empty
+    assert disagreement(timings[5:], empty) is None
+    assert abs(again.device - empty.device) < 0.3e-6
     assert 1e-6 < again.device < again.outside < 50e-6
+    assert again.outside < again.answer < 5e-3
 
 
 @pytest.mark.gpu
@@ -95,9 +98,9 @@ def test_times_repeat_in_a_fresh_process(bench: Bench) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not confinement.possible(), reason="this machine offers no namespaces")
+@pytest.mark.skipif(level_of(Role.launcher) is Level.none, reason="this machine offers no namespaces")
 def test_cuda_works_inside_the_sandbox(bench: Bench) -> None:
-    assert bench.confine
+    assert bench.isolation.level is Level.full, bench.isolation.missing
 
 
 @pytest.mark.gpu

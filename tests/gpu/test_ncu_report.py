@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.gpu.ncu import METRICS, MOST_LAUNCHES, NOT_PERMITTED, command, parse
+from kernelwright.judge.gpu.ncu import METRICS, MOST_LAUNCHES, NOT_PERMITTED, parse, profiling
 from tests.gpu.ncu_played import COLUMNS, DENIED, VALUES, line, table
 
 HOSTILE = (
@@ -103,7 +103,7 @@ def test_garbage_is_no_profile_and_no_error(text: str, kernels: list[str]) -> No
 
 
 def test_the_command_leaves_clocks_alone_and_names_each_metric_once() -> None:
-    words = command("/usr/bin/ncu", "/tmp/report")
+    words = list(profiling("/usr/bin/ncu").arguments)
     assert words[words.index("--clock-control") + 1] == "none"
     assert len(set(METRICS)) == len(METRICS) and set(VALUES) <= set(METRICS)
     assert all(name.isascii() and " " not in name and "," not in name for name in METRICS)

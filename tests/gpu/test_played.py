@@ -203,7 +203,12 @@ def test_on_public_workloads_alone_no_hidden_one_is_looked_at(
 
 
 @pytest.mark.parametrize(
-    ("name", "status"), [("liar", SpeedStatus.clocks_disagree), ("instant", SpeedStatus.investigate)]
+    ("name", "status"),
+    [
+        ("liar", SpeedStatus.clocks_disagree),
+        ("early", SpeedStatus.clocks_disagree),
+        ("instant", SpeedStatus.investigate),
+    ],
 )
 def test_a_time_that_cannot_be_is_no_speed(bench: Bench, name: str, status: SpeedStatus) -> None:
     verdict = bench.verdict(kernel(name))

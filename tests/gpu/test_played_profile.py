@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kernelwright.contracts import Candidate, nvrtc
+from kernelwright.isolation.gpu_access import GpuAccess
+from kernelwright.isolation.levels import Level
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.gpu import ncu, profiler
+from kernelwright.judge.gpu import client, ncu, profiler
 from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
@@ -48,6 +51,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     def installed(report: str = "", mode: str = "") -> PlayedNcu:
         played = PlayedNcu(tmp_path, report, mode)
+        monkeypatch.setattr(client, "gpu_access", lambda _: GpuAccess((), "GPU-played"))
+        # It writes its calls into a file of ours, which a confined process could not.
+        monkeypatch.setattr(profiler, "LauncherProcess", partial(client.LauncherProcess, level=Level.none))
         monkeypatch.setattr(profiler, "ncu", lambda: str(played.path))
         return played
 
@@ -111,6 +117,7 @@ def test_a_profiler_that_is_not_there_is_said(bench: Bench, monkeypatch: pytest.
     monkeypatch.setattr(profiler, "ncu", lambda: None)
     assert told(bench.verdict(kernel("nothing"))).missing == ncu.NOT_INSTALLED
     monkeypatch.setattr(profiler, "ncu", lambda: "/nonexistent/ncu")
+    monkeypatch.setattr(client, "gpu_access", lambda _: GpuAccess((), "GPU-played"))
     assert "exit code 127" in told(bench.verdict(kernel("nowhere"))).missing
 
 

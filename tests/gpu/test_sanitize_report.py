@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.judge.gpu.sanitize import Finding, Tool, parse
+from kernelwright.judge.gpu.sanitize import Finding, Tool, complete, parse
 
 RACE = """\
 ========= COMPUTE-SANITIZER
@@ -65,3 +65,14 @@ def test_a_report_in_unknown_words_is_not_taken_for_clean() -> None:
 
 def test_what_a_kernel_prints_is_no_report() -> None:
     assert parse(Tool.memcheck, "Invalid __global__ write of size 4 bytes\n at f+0x10 in kernel.cu:3\n" + CLEAN) == ()
+
+
+def test_what_a_kernel_prints_does_not_hide_a_line() -> None:
+    """Where a tool reports on standard output, a print without an end stands before the tool's line."""
+    hidden = WRITE.replace("========= Invalid", "printed========= Invalid")
+    assert parse(Tool.memcheck, hidden) == parse(Tool.memcheck, WRITE)
+
+
+def test_a_report_without_its_summary_is_not_complete() -> None:
+    assert complete(CLEAN) and complete(RACE) and complete(WRITE)
+    assert not complete("") and not complete(CLEAN.splitlines()[0])

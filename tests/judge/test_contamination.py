@@ -8,8 +8,9 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build
-from kernelwright.isolation import sandbox
-from kernelwright.isolation.warden import Ending, Subject
+from kernelwright.isolation.levels import capabilities
+from kernelwright.isolation.start import runtime_libraries
+from kernelwright.isolation.warden import Ending, WardedProcess
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
 
@@ -40,15 +41,13 @@ void kernel() {
 """
 
 
-def _start(source: str) -> Subject:
+def _start(source: str) -> WardedProcess:
     built = build(Candidate("cpp", source, "kernel.cpp"), NOTHING)
     assert isinstance(built, Built), built
     return start_runner(built.library, NOTHING, [], 2, ())
 
 
-@pytest.mark.skipif(
-    not (sandbox.capabilities().root or sandbox.capabilities().namespaces), reason="threads are not limited here"
-)
+@pytest.mark.skipif(not capabilities().own_user, reason="threads are not limited here")
 def test_a_crowd_of_threads_in_one_runner_leaves_room_in_another() -> None:
     with _start(CROWD) as crowd, _start(TEAM) as team:
         assert crowd.ready().ending is Ending.ok
@@ -57,7 +56,7 @@ def test_a_crowd_of_threads_in_one_runner_leaves_room_in_another() -> None:
 
 
 def test_a_runner_sees_the_languages_run_time_and_no_other_library() -> None:
-    names = {Path(path).name.split(".")[0] for path in sandbox.runtime_libraries(sanitized=False)}
+    names = {Path(path).name.split(".")[0] for path in runtime_libraries(sanitized=False)}
     assert {"libc", "libstdc++", "libgomp", "libm"} <= names
     allowed = {"libc", "libstdc++", "libgomp", "libm", "libmvec", "libgcc_s", "libdl", "libpthread", "librt", "ld"}
     assert {name for name in names if not name.startswith("ld-")} <= allowed

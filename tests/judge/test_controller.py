@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.isolation.warden import Reply, Subject
+from kernelwright.isolation import start
+from kernelwright.isolation.warden import Reply, WardedProcess
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.cpu import runner
 from kernelwright.judge.cpu import workshop as cpu_workshop
 from kernelwright.judge.verdict import (
     BuildEvidence,
@@ -181,7 +181,7 @@ def test_a_runner_that_was_killed_from_outside_leaves_no_verdict(
 ) -> None:
     """An honest kernel was once rejected because another process had used up the machine's memory."""
 
-    class Killed(Subject):
+    class Killed(WardedProcess):
         calls = 0
 
         def trial(self, op: str, deadline: float) -> Reply:
@@ -191,7 +191,7 @@ def test_a_runner_that_was_killed_from_outside_leaves_no_verdict(
                 os.kill(int(Path(f"/proc/{warden}/task/{warden}/children").read_text()), signal.SIGKILL)
             return super().trial(op, deadline)
 
-    monkeypatch.setattr(runner, "Subject", Killed)
+    monkeypatch.setattr(start, "WardedProcess", Killed)
     verdict = doubled(judge, tasks, HONEST)
     assert (verdict.verdict, verdict.reason) == (Outcome.undecided, Reason.judge_failed)
     assert isinstance(verdict.evidence, JudgeEvidence) and "memory ended" in verdict.evidence.message

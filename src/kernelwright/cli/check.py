@@ -15,6 +15,7 @@ from kernelwright.cli.verdicts import MAX_LINES
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named, contracts, read_source
 from kernelwright.contracts.tunables import render
+from kernelwright.isolation import levels
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Check, Checker, CheckOutcome, CheckReport
 from kernelwright.judge.verdict import Stage
 from kernelwright.judge.words import SENTENCES, counted, evidence_lines
@@ -31,12 +32,15 @@ def check(
     largest: Annotated[
         int, typer.Option(min=1, help="Leave out workloads with more elements than this, inputs and outputs together.")
     ] = MOST_ELEMENTS,
+    isolation: Annotated[
+        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+    ] = levels.Level.full,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
     candidates = [render(_read(path)) for path in sources]
     results = []
-    with Checker(most_elements=largest) as checker, Progress(quiet=json) as progress:
+    with Checker(most_elements=largest, isolation=isolation) as checker, Progress(quiet=json) as progress:
         progress.start(task)
         progress("opening the task")
         checker.open(task)

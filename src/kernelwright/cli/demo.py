@@ -12,6 +12,7 @@ from kernelwright.cli.search_view import view_for
 from kernelwright.cli.verdicts import show
 from kernelwright.contracts.registry import read_source
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation import levels
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
@@ -46,7 +47,8 @@ def _search() -> None:
         "on this machine's CPU.\nNo model is asked: templates write the candidates, the judge decides.\n",
         soft_wrap=True,
     )
-    terms = Terms()
+    out.print(f"Isolation level of the candidates' processes here: {levels.capabilities().level}.\n")
+    terms = Terms().accepting(levels.Level.none)
     short = replace(terms, final=replace(terms.final, effort=Effort(least=12, most=150, step=12, seconds=20.0)))
     run = begin(Wishes(task=str(OPERATION)), (), DEFAULT_ROOT)
     with view_for(out, quiet=False) as view:
@@ -58,7 +60,7 @@ def _search() -> None:
 def _cheat() -> bool:
     out = console()
     out.print(f"And a kernel for [bold]{CHEATED}[/] that answers from memory once it has seen a buffer:\n")
-    with Judge(Settings(baselines=(), public_only=True)) as judge, Progress() as progress:
+    with Judge(Settings(baselines=(), public_only=True, isolation=levels.Level.none)) as judge, Progress() as progress:
         progress.start(CHEAT)
         verdict = judge.judge(CHEATED, read_source(EXAMPLES / CHEAT), progress)
         progress.clear()

@@ -19,7 +19,7 @@ from kernelwright.cli.progress import Progress
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import levels
 from kernelwright.judge.arena import Segment, place
 from kernelwright.judge.cpu.safety import sanitizers_available
 from kernelwright.judge.words import duration
@@ -45,8 +45,8 @@ class DoctorReport(BaseModel):
 
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
-    require_sandbox: Annotated[
-        sandbox.Level | None, typer.Option(help="Fail where the sandbox is weaker than this.")
+    isolation: Annotated[
+        levels.Level | None, typer.Option(help="Fail where the machine offers a lower isolation level than this.")
     ] = None,
     self_test: Annotated[
         bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in under a minute.")
@@ -56,8 +56,8 @@ def doctor(
     report = examine()
     if not json:
         _show(report)
-    if require_sandbox is not None:
-        sandbox.require(require_sandbox)
+    if isolation is not None:
+        levels.demand(isolation)
     if self_test and report.can_judge:
         report.self_test = _self_test(quiet=json)
     if json:
@@ -93,9 +93,9 @@ def _self_test(*, quiet: bool) -> list[selftest.SelfTest]:
 
 def examine() -> DoctorReport:
     findings = [_cpu(), _memory(), _disk(), _python(), _torch(), _compiler()]
-    level, arena = sandbox.Level.none, "none"
+    level, arena = levels.Level.none, "none"
     if findings[-1].ok:
-        level = sandbox.capabilities().level
+        level = levels.capabilities().level
         arena = _arena_level()
         findings += [_sanitizers(), _sandbox(level), _arena(arena)]
     gpus, can_judge_gpu = examine_gpus()
@@ -151,13 +151,13 @@ def _sanitizers() -> Finding:
     return Finding(what="sanitizers", found="missing", ok=False, fix=fix)
 
 
-def _sandbox(level: sandbox.Level) -> Finding:
-    found = sandbox.capabilities()
+def _sandbox(level: levels.Level) -> Finding:
+    found = levels.capabilities()
     user = "another user" if found.root else "a user namespace" if found.namespaces else "the same user"
     parts = f"seccomp {'yes' if found.seccomp else 'no'}, Landlock {found.landlock or 'no'}, namespaces "
     parts += f"{'yes' if found.namespaces else 'no'}, candidates run as {user}"
     advice = "; ".join(found.missing())
-    return Finding(what="sandbox", found=f"{level} ({parts})", ok=level is sandbox.Level.full, fix=advice)
+    return Finding(what="isolation", found=f"{level} ({parts})", ok=level is levels.Level.full, fix=advice)
 
 
 def _arena_level() -> str:

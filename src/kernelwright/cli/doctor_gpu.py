@@ -10,12 +10,13 @@ from kernelwright.devices import nvidia
 from kernelwright.devices.nvidia import Gpu
 from kernelwright.devices.peaks_nvidia import cached_peaks
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.levels import Level
 from kernelwright.judge.gpu.client import Faulted
-from kernelwright.judge.gpu.health import can_confine
+from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation
 from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, ncu
 from kernelwright.judge.gpu.profiler import why_not
-from kernelwright.judge.gpu.sanitize import sanitizer
+from kernelwright.judge.gpu.sanitize import SUMMARY, Tool, sanitizer, sanitizing
 
 TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
 
@@ -104,14 +105,13 @@ def _sanitizer() -> Finding:
 
 
 def _confinement(gpu: Gpu) -> Finding:
-    try:
-        confined = can_confine(helper_kernels(architecture(gpu.capability)), gpu.index)
-    except CannotDecide as error:
-        return Finding(what="GPU sandbox", found=str(error), ok=False)
-    if confined:
-        return Finding(what="GPU sandbox", found="launchers are confined", ok=True)
-    fix = "CUDA does not work in the sandbox here; device code alone runs beside our launcher, and verdicts say so"
-    return Finding(what="GPU sandbox", found="launchers are not confined", ok=False, fix=fix)
+    helpers, path = helper_kernels(architecture(gpu.capability)), sanitizer()
+    reached = [launcher_isolation(helpers, gpu.index)]
+    if path is not None:
+        reached.append(tool_isolation(helpers, gpu.index, sanitizing(path, Tool.memcheck), SUMMARY))
+    found = ", ".join(f"{one.role} {one.level}" for one in reached)
+    missing = "; ".join(one.missing for one in reached if one.level is not Level.full)
+    return Finding(what="GPU isolation", found=found, ok=not missing, fix=missing)
 
 
 def _counters(gpu: Gpu) -> Finding:

@@ -17,7 +17,7 @@ from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server.client import WarmJudge
@@ -59,9 +59,13 @@ def judge(
     profile: Annotated[
         bool, typer.Option("--profile", help="On a GPU: profile accepted candidates with Nsight Compute (ncu).")
     ] = False,
-    require_sandbox: Annotated[
-        sandbox.Level | None, typer.Option(help="Refuse to run where the sandbox is weaker than this.")
-    ] = None,
+    isolation: Annotated[
+        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+    ] = levels.Level.full,
+    refuse_pageable: Annotated[
+        bool,
+        typer.Option("--refuse-pageable", help="Refuse a GPU whose kernels can reach their process's host memory."),
+    ] = False,
     own_oracle: Annotated[
         bool,
         typer.Option(
@@ -74,8 +78,7 @@ def judge(
     candidates = [render(read_source(path, contract)) for path in sources]
     where = _device(candidates, device)
     _require(where, at_a_glance=not own_oracle)
-    if require_sandbox is not None:
-        sandbox.require(require_sandbox)
+    levels.demand(isolation)
     settings = Settings(
         baselines=baseline_names.chosen(baseline or (), where.kind),
         threads=threads,
@@ -85,8 +88,10 @@ def judge(
         profile=profile,
         certify=True,
         device=where,
+        isolation=isolation,
+        refuse_pageable=refuse_pageable,
     )
-    verdicts = _judge_all(_judge(settings, require_sandbox, own=own_oracle), task, candidates, quiet=json, view=view)
+    verdicts = _judge_all(_judge(settings, own=own_oracle), task, candidates, quiet=json, view=view)
     if json:
         shown = tuple(v if view is View.auditor else author_view(v) for v in verdicts)
         print_json(Report(task=task, results=shown))
@@ -101,9 +106,9 @@ class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
     def judge(self, task: str, candidate: Candidate, progress: Progress) -> Verdict: ...
 
 
-def _judge(settings: Settings, level: sandbox.Level | None, *, own: bool) -> AnyJudge:
+def _judge(settings: Settings, *, own: bool) -> AnyJudge:
     if not own:
-        return WarmJudge(settings, level)
+        return WarmJudge(settings)
     from kernelwright.judge.controller import Judge  # all that judges: not needed to ask somebody who does
 
     return Judge(settings)

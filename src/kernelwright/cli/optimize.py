@@ -12,11 +12,13 @@ from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import how_to_resume, report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
 from kernelwright.search.actions import StopReason
 from kernelwright.search.asking import Recorded
+from kernelwright.search.judging import Terms
 from kernelwright.search.proposing import PROPOSERS
 from kernelwright.search.session import (
     DEFAULT_BUDGET,
@@ -75,6 +77,9 @@ def optimize(
     record: Annotated[Path | None, typer.Option(help="Keep every call of a model in this directory.")] = None,
     replay: Annotated[Path | None, typer.Option(help="Answer from such a directory; nobody is asked.")] = None,
     runs: Root = DEFAULT_ROOT,
+    isolation: Annotated[
+        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+    ] = levels.Level.full,
     own_oracle: Annotated[
         bool,
         typer.Option(
@@ -86,6 +91,7 @@ def optimize(
     """Search for a faster kernel. Exit code 0: there is a best; 1: there is none; 3: interrupted."""
     if budget is not None:
         budgets.parse(budget)
+    levels.demand(isolation)
     recorded = Recorded(record, replay)
     if resume is not None:
         _refuse_others(context)
@@ -117,7 +123,9 @@ def optimize(
         if cost is not None:
             out.print(escape(f"estimate: {cost}"), soft_wrap=True)
     with view_for(out, quiet=json) as view:
-        state = carry_on(folder, limit, view, own_oracle=own_oracle, recorded=recorded)
+        state = carry_on(
+            folder, limit, view, own_oracle=own_oracle, recorded=recorded, terms=Terms().accepting(isolation)
+        )
     _end(state, folder, json=json)
 
 

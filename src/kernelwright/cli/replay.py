@@ -12,6 +12,7 @@ from kernelwright.cli.output import console, print_json
 from kernelwright.cli.progress import Progress
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation import levels
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import Certificate
 from kernelwright.judge.keys import judge_key
@@ -35,17 +36,21 @@ def replay(
     device: Annotated[
         str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
     ] = None,
+    isolation: Annotated[
+        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+    ] = levels.Level.full,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable."""
     issued = certificate.read(certificate.find(given))
     where = _device(issued, device)
+    levels.demand(isolation)
     signed_here = issued.judge == certificate.public_key(judge_key())
     if not json:
         _introduce(issued, signed_here=signed_here)
     with Progress(quiet=json) as progress:
         progress.start(issued.candidate.name)
-        outcome = repeat(issued, task, progress, where)
+        outcome = repeat(issued, task, progress, where, isolation)
     if json:
         print_json(ReplayReport(certificate=given, signed_here=signed_here, replay=outcome))
     else:

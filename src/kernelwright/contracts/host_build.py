@@ -17,8 +17,9 @@ from kernelwright.contracts.registry import host_contract
 from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox, warden
-from kernelwright.isolation.said import lines_said
+from kernelwright.isolation import start, warden
+from kernelwright.isolation.log import Log, shown_lines
+from kernelwright.isolation.roles import Role
 from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.model import Signature
 
@@ -85,13 +86,13 @@ def _machine() -> str:
 
 
 def _compile(plan: BuildPlan) -> bytes | BuildFailure:
-    log = warden.Log(1 << 18)
+    log = Log(1 << 18)
     product = os.memfd_create("library", os.MFD_CLOEXEC)
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-build-") as name:
             folder = Path(name)
-            source = sandbox.source_directory(folder)
-            _lay_out(folder, plan)
+            source = start.source_directory(folder)
+            start.make_folder(folder, dict(plan.files))
             reply = _run_compiler(folder, plan, log, product)
         if reply.ending is warden.Ending.timeout:
             return BuildFailure((f"the compiler did not finish within {SECONDS:.0f} s",), timed_out=True)
@@ -110,26 +111,14 @@ def _compile(plan: BuildPlan) -> bytes | BuildFailure:
         log.close()
 
 
-def _lay_out(folder: Path, plan: BuildPlan) -> None:
-    folder.chmod(0o755)  # the compiler runs as another user
-    for file, text in plan.files:
-        path = folder / file
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o644)
-    if not sandbox.capabilities().namespaces:
-        scratch = folder / "scratch"
-        scratch.mkdir()
-        scratch.chmod(0o777)
-
-
-def _run_compiler(folder: Path, plan: BuildPlan, log: warden.Log, product: int) -> warden.Reply:
-    source, scratch = sandbox.source_directory(folder), sandbox.scratch_directory(folder)
+def _run_compiler(folder: Path, plan: BuildPlan, log: Log, product: int) -> warden.Reply:
+    source, scratch = start.source_directory(folder), start.scratch_directory(folder)
     output = f"{scratch}/library.so"
     arguments = [part.replace("{source}", source).replace("{output}", output) for part in plan.arguments]
-    return warden.run(
+    return start.run(
+        Role.builder,
         [str(Path(compiler()).resolve()), *arguments],
-        sandbox.builder_options(folder, SCRATCH, ADDRESS_SPACE),
-        sandbox.clean_environment(TMPDIR=scratch),
+        start.Grant(folder=folder, scratch_bytes=SCRATCH, address_space=ADDRESS_SPACE),
         SECONDS,
         log,
         (product, output),
@@ -138,7 +127,7 @@ def _run_compiler(folder: Path, plan: BuildPlan, log: warden.Log, product: int) 
 
 def _diagnostics(text: str, reply: warden.Reply) -> tuple[str, ...]:
     """The compiler's own lines about the candidate, errors first, with paths of the sandbox taken off."""
-    lines = lines_said(text)
+    lines = shown_lines(text)
     if not lines:
         return (f"the compiler {reply.describe()} without a message",)
     errors = [i for i, line in enumerate(lines) if "error:" in line or "undefined reference" in line]

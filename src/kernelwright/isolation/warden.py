@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import select
 import signal
 import subprocess
@@ -13,9 +11,8 @@ from enum import StrEnum
 from types import TracebackType
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.log import Log
 from kernelwright.isolation.native import program
-
-LOG_BYTES = 1 << 16
 
 
 class Ending(StrEnum):
@@ -68,27 +65,7 @@ def _parse(line: str) -> Reply:
     return Reply(Ending(word), *map(int, numbers))
 
 
-class Log:
-    """Where a hostile process writes its output: of fixed size, so that it can fill nothing."""
-
-    def __init__(self, capacity: int = LOG_BYTES) -> None:
-        self.fd = os.memfd_create("log", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, capacity)
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
-        self._capacity = capacity
-
-    def text(self) -> str:
-        """What was written, with control characters taken out: it may be shown on a terminal."""
-        raw = os.pread(self.fd, self._capacity, 0).rstrip(b"\0")
-        return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in raw.decode("utf-8", "replace"))
-
-    def close(self) -> None:
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-
-
-class Subject:
+class WardedProcess:
     """A process under the warden: stopped except while a trial of it is under way."""
 
     def __init__(
@@ -157,7 +134,7 @@ class Subject:
             self._process.stdout.close()
         self.alive = False
 
-    def __enter__(self) -> Subject:
+    def __enter__(self) -> WardedProcess:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -165,7 +142,7 @@ class Subject:
         self.log.close()
 
 
-def run(
+def run_to_end(
     command: list[str],
     options: Iterable[str],
     environment: Mapping[str, str],

@@ -10,9 +10,10 @@ from dataclasses import asdict
 from typing import Protocol
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, pair
-from kernelwright.isolation.sandbox import trusted_environment
-from kernelwright.isolation.warden import Ending, Reply, Subject
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge import statistics
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 
@@ -54,42 +55,45 @@ class BaselineProcess:
         self._channel, theirs = pair()
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
-            self._subject = Subject(
+            variables = {
+                "OMP_NUM_THREADS": str(threads),
+                "GLIBC_TUNABLES": _MALLOC,
+                "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            }
+            self._process = start.timed(
+                Role.baseline,
                 [
                     *(sys.executable, "-m", "kernelwright.judge.baseline_processes.cpu"),
                     *("{go}", "{done}", str(theirs.fileno()), name, str(threads)),
                 ],
-                ["--cpus", ",".join(map(str, cpus))],
+                start.Grant(cpus=cpus, variables=variables),
                 [theirs.fileno()],
-                trusted_environment(
-                    OMP_NUM_THREADS=str(threads), GLIBC_TUNABLES=_MALLOC, TORCHINDUCTOR_COMPILE_THREADS="1"
-                ),
                 START_SECONDS,
             )
         self._ready = False
 
     @property
     def alive(self) -> bool:
-        return self._subject.alive
+        return self._process.alive
 
     def open(self, task: OpenTask, posed: Posed, descriptors: list[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
         if not self._ready:
-            self._expect_ok(self._subject.ready(), "start")
+            self._expect_ok(self._process.ready(), "start")
             self._ready = True
         signature = [asdict(argument) for argument in posed.signature.arguments]
         try:
             self._channel.send({"task": task.reference, "signature": signature}, descriptors)
         except ChannelClosed:
             raise CannotDecide(f"the {self.name} baseline is gone: {self._last_words() or 'it left no word'}") from None
-        self._expect_ok(self._subject.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
+        self._expect_ok(self._process.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
-        self._expect_ok(self._subject.trial("w", RUN_SECONDS), "write its results")
+        self._expect_ok(self._process.trial("w", RUN_SECONDS), "write its results")
 
     def time(self) -> float:
-        reply = self._subject.trial("r", RUN_SECONDS)
+        reply = self._process.trial("r", RUN_SECONDS)
         self._expect_ok(reply, "run")
         return reply.seconds
 
@@ -98,13 +102,13 @@ class BaselineProcess:
             raise CannotDecide(f"the {self.name} baseline could not {what} ({reply.describe()}) {self._last_words()}")
 
     def _last_words(self) -> str:
-        lines = self._subject.log.text().strip().splitlines()
+        lines = self._process.log.text().strip().splitlines()
         return lines[-1] if lines else ""
 
     def close(self) -> None:
         self._channel.close()
-        self._subject.close()
-        self._subject.log.close()
+        self._process.close()
+        self._process.log.close()
 
 
 class Baselines:

@@ -11,7 +11,8 @@ from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named
 from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import levels
+from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge.judging import Judging
 from kernelwright.judge.keys import candidate_key, judge_key
@@ -38,9 +39,9 @@ class Judge:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        sandbox.protect_this_process()
+        protect_this_process()
+        levels.demand(self.settings.isolation)  # before anything is started
         self._key = self.settings.key or judge_key()
-        sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
         self._tasks: dict[str, OpenTask] = {}
         self._shop = self._start()
         self._shop.baselines.prepare(self.settings.baselines)
@@ -66,6 +67,11 @@ class Judge:
         self._shop = self._start()
         self.restarts += 1
 
+    def demand(self, settings: Settings) -> None:
+        """Refuses where a process of some role reaches less than is demanded; on a GPU our own processes try it out."""
+        levels.demand(settings.isolation, self._shop.isolation())
+        self._shop.demand_memory(refuse_pageable=settings.refuse_pageable)
+
     @property
     def tasks(self) -> tuple[str, ...]:
         return tuple(self._tasks)
@@ -88,6 +94,7 @@ class Judge:
     ) -> Verdict:
         """The verdict on one candidate. Raises only for what is the user's or the machine's fault."""
         chosen = settings or self.settings
+        self.demand(chosen)
         try:
             judging, verdict = self._judge(task, candidate, progress, chosen)
         except OracleLost:

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from kernelwright.devices.names import Kind
 from kernelwright.isolation.channel import Message
-from kernelwright.isolation.warden import Ending, Log, Reply
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge import statistics
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.nothing import Overhead

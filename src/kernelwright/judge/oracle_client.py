@@ -12,8 +12,9 @@ from typing import Any
 
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
-from kernelwright.isolation.sandbox import trusted_environment
+from kernelwright.isolation.roles import Role
 from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
 from kernelwright.tasks.sources import Sources
@@ -159,13 +160,13 @@ def _checked(answer: Message) -> Message:
 
 
 def _start(theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "kernelwright.judge.oracle.server", str(theirs.fileno())],
-        pass_fds=[theirs.fileno()],
-        stdin=subprocess.DEVNULL,
-        # By default the threads of a parallel region spin for a while after it, on the cores where the next trial runs.
-        env=trusted_environment(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="passive", KMP_BLOCKTIME="0"),
-        start_new_session=True,  # Ctrl-C is the controller's business
+    # By default the threads of a parallel region spin for a while after it, on the cores where the next trial runs.
+    variables = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+    return start.serving(
+        Role.oracle,
+        [sys.executable, "-m", "kernelwright.judge.oracle.server", start.CHANNEL],
+        start.Grant(variables=variables),
+        theirs.fileno(),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge import statistics
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
@@ -51,7 +52,11 @@ class _Speeds:
 
 
 def replay(
-    issued: Certificate, task: str | None = None, progress: Progress = quiet, device: Device | None = None
+    issued: Certificate,
+    task: str | None = None,
+    progress: Progress = quiet,
+    device: Device | None = None,
+    isolation: Level | None = None,
 ) -> Replay:
     """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind."""
     subkey = bytes.fromhex(issued.subkey)
@@ -64,6 +69,7 @@ def replay(
         safety=issued.terms.safety,
         key=derive(subkey, "replay"),
         device=device or device_named(issued.terms.device),
+        isolation=isolation or accepted(),
         retrial=Retrial(
             subkey,
             issued.hidden_workloads,

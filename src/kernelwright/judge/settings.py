@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.devices.names import CPU, Device
+from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle_client import Witness
@@ -34,7 +35,9 @@ class Retrial:
 class Settings:
     """How to judge. The defaults are what a claim needs.
 
-    `device`, `threads` and `key` belong to a judge and stay with it; the rest may differ from candidate to candidate.
+    `isolation` is the lowest level that is accepted. With `refuse_pageable` a GPU whose kernels can reach the host
+    memory of their own process is refused. `device`, `threads` and `key` belong to a judge and stay with it; the rest
+    may differ from candidate to candidate.
     """
 
     baselines: tuple[str, ...] = usual("cpu")
@@ -48,3 +51,5 @@ class Settings:
     key: bytes | None = None
     retrial: Retrial | None = None
     device: Device = CPU
+    isolation: Level = field(default_factory=accepted)
+    refuse_pageable: bool = False

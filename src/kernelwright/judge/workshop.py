@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
+from kernelwright.isolation.levels import Isolation
 from kernelwright.judge.baselines import Baselines
 from kernelwright.judge.measure import Clock, Fault, Runner
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
@@ -120,6 +121,12 @@ class Workshop(Protocol):
 
     def recover(self) -> None:
         """Returns when the device is well again after a candidate was rejected."""
+
+    def isolation(self) -> tuple[Isolation, ...]:
+        """What the processes that meet a candidate really get here."""
+
+    def demand_memory(self, *, refuse_pageable: bool) -> None:
+        """Refuses a device whose kernels reach the host memory of their own process, where that is not wanted."""
 
     def conditions(self, arena: str, safety: str, contract: str) -> Conditions: ...
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
+from kernelwright.isolation.levels import Level
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
@@ -43,6 +44,11 @@ class Terms:
             replace(settings, threads=threads, baselines=baselines, device=device, profile=profile)
             for settings in (self.quick, self.final)
         )
+        return replace(self, quick=quick, final=final)
+
+    def accepting(self, isolation: Level) -> Terms:
+        """Where a process reaches less than this isolation level, nothing is judged."""
+        quick, final = (replace(settings, isolation=isolation) for settings in (self.quick, self.final))
         return replace(self, quick=quick, final=final)
 
     def within(self, seconds: float, workloads: int) -> Terms:

@@ -20,7 +20,7 @@ from kernelwright.search.proposing import PROPOSERS, kind_named
 from kernelwright.search.subject import Subject
 
 DEFAULT_PLATEAU = 80
-RESUMED = ("budget", "runs", "record", "replay", "own_oracle")  # what a run that goes on may be told anew
+RESUMED = ("budget", "runs", "record", "replay", "own_oracle", "isolation")  # what a run that goes on may be told anew
 
 
 @dataclass(frozen=True, kw_only=True)

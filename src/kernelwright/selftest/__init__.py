@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kernelwright.contracts.registry import read_source
+from kernelwright.isolation.levels import Level
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
@@ -48,7 +49,7 @@ def sources() -> list[tuple[Path, bool]]:
 
 
 def run(progress: Callable[[str], None]) -> Iterator[SelfTest]:
-    with Judge(Settings(baselines=(), effort=EFFORT)) as judge:
+    with Judge(Settings(baselines=(), effort=EFFORT, isolation=Level.none)) as judge:
         for path, honest in sources():
             progress(path.stem)
             begin = time.perf_counter()

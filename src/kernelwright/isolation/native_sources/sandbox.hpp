@@ -114,18 +114,19 @@ inline void open_sources(Policy& policy) {
   policy.read_only = present;
 }
 
+inline void mount_memory(const std::string& target, unsigned long bytes) {
+  make_parents(target);
+  mkdir(target.c_str(), 0777);
+  std::string options = "mode=1777,size=" + std::to_string(bytes);
+  if (mount("scratch", target.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0) die("scratch");
+}
+
 inline void enter_root(Policy& policy) {
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) die("private mounts");
   open_sources(policy);
   const std::string root = "/tmp";  // exists everywhere; what is there is reached through descriptors opened before
   if (mount("kernelwright", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "size=4m,mode=755") != 0) die("tmpfs");
-  if (!policy.scratch.empty()) {
-    std::string target = root + policy.scratch;
-    make_parents(target);
-    mkdir(target.c_str(), 0777);
-    std::string options = "mode=1777,size=" + std::to_string(policy.scratch_bytes);
-    if (mount("scratch", target.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options.c_str()) != 0) die("scratch");
-  }
+  if (!policy.scratch.empty()) mount_memory(root + policy.scratch, policy.scratch_bytes);
   // Behind the scratch, which would hide those that lie below it: an environment or a checkout in /tmp.
   for (const Mount& mount_point : policy.read_only) bind_read_only(mount_point, root);
   if (policy.procfs) {

@@ -167,7 +167,21 @@ inline bool confine_builder() {
   return filter.install(SECCOMP_RET_ALLOW);
 }
 
-// On top of it, for a program that needs no other process. Limits of memory hold for each process, and files in memory
+// For a process with a GPU, under a tool or not: the driver needs sockets and a tool looks into the process that it
+// watches, so this denies only what none of them needs. Both are alone in their namespaces.
+inline bool confine_driver() {
+  Filter filter;
+  for (long call : {SYS_io_uring_setup, SYS_bpf, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_mount, SYS_umount2,
+                    SYS_pivot_root, SYS_unshare, SYS_setns, SYS_kexec_load, SYS_init_module, SYS_finit_module,
+                    SYS_open_by_handle_at, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_move_mount,
+                    SYS_open_tree, kMountSetattr, kOpenTreeAttr})
+    filter.fail(call, EPERM);
+  filter.allow_bits(SYS_clone, 0, 0, kNewNamespaces);
+  filter.fail(SYS_clone3, ENOSYS);  // as for a runner
+  return filter.install(SECCOMP_RET_ALLOW);
+}
+
+// On top of the builder's, for a program that needs no other process. Limits of memory hold for each process, and files in memory
 // are outside of them.
 inline bool confine_to_one_process() {
   Filter filter;

@@ -44,6 +44,7 @@ struct Options {
   long resident = 0;       // trial: bytes of memory that the process may have at most; 0 for no limit
   int64_t modest = 0;      // bytes of memory up to which the process is not to blame where the machine has none left
   bool builder_filter = false;
+  bool driver_filter = false;
   bool one_process = false;  // run: the program may start no other, and no thread
 };
 
@@ -93,6 +94,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--procfs") options.policy.procfs = true;
     else if (name == "--dev-null") options.policy.dev_null = true;
     else if (name == "--builder-filter") options.builder_filter = true;
+    else if (name == "--driver-filter") options.driver_filter = true;
     else if (name == "--one-process") options.one_process = true;
     else if (name == "--read-only") {
       std::string pair = value();
@@ -236,6 +238,7 @@ void copy_output(const Options& options) {
 // The first process of the sandbox: starts the program, collects orphans, copies what the program made.
 void builder_body(Options& options, int program) {
   if (options.builder_filter && !kw::confine_builder()) die("seccomp");
+  if (options.driver_filter && !kw::confine_driver()) die("seccomp");
   pid_t pid = fork();
   if (pid == 0) {
     if (options.one_process && !kw::confine_to_one_process()) die("seccomp");
@@ -282,7 +285,7 @@ int run(Options options) {
 
 // --- trial ---------------------------------------------------------------------------------------------------------
 
-struct Subject {
+struct Warded {
   pid_t pid;
   int go, done;
   clockid_t cpu;
@@ -347,7 +350,7 @@ Core all_cores(pid_t pid) {
 }
 
 // A thread that was ending when the others stopped is not stopped: it goes on ending, and is waited for.
-int64_t settled_cpu_time(const Subject& subject) {
+int64_t settled_cpu_time(const Warded& subject) {
   int64_t before = subject.cpu_time();
   for (int round = 0; round < 10000; ++round) {
     Core cores = all_cores(subject.pid);
@@ -365,7 +368,7 @@ enum class Wait { kDone, kGone, kTimeout, kTooLarge };
 
 constexpr int64_t kLook = 20000000;  // how often memory is looked at where it is limited
 
-Wait wait_for_done(const Subject& subject, int64_t until) {
+Wait wait_for_done(const Warded& subject, int64_t until) {
   pollfd watch[2] = {{subject.done, POLLIN, 0}, {0, 0, 0}};
   for (;;) {
     int64_t left = until - now();
@@ -408,7 +411,7 @@ bool halt(pid_t pid, int signal, siginfo_t& info) {
 }
 
 // Stops the process and says how long the trial took since `begin`. False if it is gone.
-bool conclude(Subject& subject, Wait outcome, int64_t begin, int64_t cpu_begin) {
+bool conclude(Warded& subject, Wait outcome, int64_t begin, int64_t cpu_begin) {
   bool too_much = outcome == Wait::kTimeout || outcome == Wait::kTooLarge;
   siginfo_t info;
   if (!halt(subject.pid, too_much ? SIGKILL : SIGSTOP, info)) {
@@ -430,14 +433,14 @@ bool conclude(Subject& subject, Wait outcome, int64_t begin, int64_t cpu_begin) 
 
 // The process is not as it was left. A stopped process runs nothing, so one that was killed since was killed by
 // somebody else, perhaps a moment ago: it is neither stopped nor gone while it dies. Any other one went on.
-void say_restless(const Subject& subject) {
+void say_restless(const Warded& subject) {
   siginfo_t info;
   bool killed = halt(subject.pid, SIGSTOP, info) && killed_outright(info);
   if (killed) say_killed_outright(subject.pid, info, subject.modest);
   else say("ran-while-stopped 0");
 }
 
-bool one_trial(Subject& subject, char op, int64_t microseconds) {
+bool one_trial(Warded& subject, char op, int64_t microseconds) {
   siginfo_t info;
   if (!await(subject.pid, info, WSTOPPED | WEXITED | WNOHANG | WNOWAIT) || info.si_code != CLD_STOPPED) {
     say_restless(subject);
@@ -480,7 +483,7 @@ int trial(Options options) {
   struct sigaction action {};
   action.sa_handler = on_alarm;  // without SA_RESTART, so that it interrupts a wait
   sigaction(SIGALRM, &action, nullptr);
-  Subject subject{pid, go[1], done[0], 0, options.resident, options.modest};
+  Warded subject{pid, go[1], done[0], 0, options.resident, options.modest};
   if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
   if (!conclude(subject, wait_for_done(subject, begin + options.milliseconds * 1000000ll), begin, 0)) finish(pid);
   char line[128];

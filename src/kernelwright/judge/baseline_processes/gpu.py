@@ -22,7 +22,7 @@ from kernelwright.devices.driver import CudaFailure, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.baseline_processes.cpu import with_code_of_its_own
-from kernelwright.judge.launcher.stage import Stage
+from kernelwright.judge.launcher.timed_queue import TimedQueue
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.gpu_bench import DeviceBytes
 from kernelwright.paths import cache_dir
@@ -48,10 +48,10 @@ class Baseline:
     def __init__(self, kind: str, index: int, gate: int, helpers: bytes) -> None:
         self._kind, self._index = kind, index
         torch.cuda.set_device(index)
-        torch.zeros((), device="cuda")  # torch makes the context, which the stage then shares
-        self._stage = Stage(use_device(index), helpers, gate)
+        torch.zeros((), device="cuda")  # torch makes the context, which the queue then shares
+        self._queue = TimedQueue(use_device(index), helpers, gate)
         streams: Any = torch.cuda
-        self._stream = streams.ExternalStream(int(self._stage.stream), device=index)
+        self._stream = streams.ExternalStream(int(self._queue.stream), device=index)
         self._tasks: dict[str, Task] = {}
         self._made: dict[str, Way] = {}
         self._memory: list[Memory] = []
@@ -117,7 +117,7 @@ class Baseline:
         with cuda.stream(self._stream):
             for _ in range(LOOKS):
                 call = self._prepared()
-                self._stage.clean(0)
+                self._queue.clean(0)
                 start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
                 cuda._sleep(HOLD_CYCLES)
                 start.record()
@@ -174,11 +174,11 @@ class Baseline:
         """One timed call. Says `armed` when the queue waits for the word from outside."""
         with torch.cuda.stream(self._stream):
             call = self._prepared()
-            self._stage.clean(message["word"])
-            self._stage.arm(message["go"], message["done"], call)
+            self._queue.clean(message["word"])
+            self._queue.arm(message["go"], message["done"], call)
         channel.send({"ok": {"armed": True}})
-        seconds = self._stage.finish()
-        if self._stage.gave_up(message["go"]):
+        seconds = self._queue.finish(channel)
+        if self._queue.gave_up(message["go"]):
             raise CudaFailure("the gate", "the baseline waits for the GPU while its queue is being filled")
         return {"seconds": seconds}
 

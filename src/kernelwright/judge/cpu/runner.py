@@ -6,9 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import start
+from kernelwright.isolation.levels import capabilities
 from kernelwright.isolation.native import program
-from kernelwright.isolation.warden import Subject
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.warden import WardedProcess
 from kernelwright.judge.arena import layout_text, place
 from kernelwright.tasks.model import Signature
 
@@ -28,7 +30,7 @@ def start_runner(
     cpus: tuple[int, ...],
     *,
     sanitized: bool = False,
-) -> Subject:
+) -> WardedProcess:
     """A fresh process, stopped as soon as it has loaded the candidate. Answers `ready` first."""
     tensors = sum(place(tensor).bytes for tensor in signature.tensors)
     space = tensors + GUARDS * len(signature.tensors) + HEADROOM
@@ -37,18 +39,27 @@ def start_runner(
     try:
         os.write(layout, layout_text(signature, descriptors).encode())
         os.lseek(layout, 0, os.SEEK_SET)
-        found = sandbox.capabilities()
+        role = Role.sanitized_runner if sanitized else Role.runner
+        own_root = capabilities().namespaces
         # Without a root of its own, the runner may not be allowed to walk to the cache; it is handed the file instead.
-        path = str(library) if found.namespaces else f"/proc/self/fd/{opened}"
-        filter_name = "none" if not found.seccomp else "sanitizer" if sanitized else "runner"
-        return Subject(
+        path = str(library) if own_root else f"/proc/self/fd/{opened}"
+        grant = start.Grant(
+            visible=(library,),
+            # The sanitizers reserve terabytes of address space; what is used of it is watched instead.
+            address_space=0 if sanitized else space,
+            resident=space if sanitized else 0,
+            tensors=tensors,
+            cpus=cpus,
+            variables=_variables(threads, sanitized=sanitized),
+        )
+        return start.timed(
+            role,
             [
                 str(program("runner-sanitized" if sanitized else "runner")),
-                *("{go}", "{done}", str(layout), path, filter_name),
+                *("{go}", "{done}", str(layout), path, start.own_filter(role)),
             ],
-            sandbox.runner_options(library, tensors, space, cpus, sanitized=sanitized),
-            [*descriptors, layout, *([] if found.namespaces else [opened])],
-            _environment(threads, sanitized=sanitized),
+            grant,
+            [*descriptors, layout, *([] if own_root else [opened])],
             START_SECONDS,
         )
     finally:
@@ -56,8 +67,8 @@ def start_runner(
         os.close(opened)
 
 
-def _environment(threads: int, *, sanitized: bool) -> dict[str, str]:
+def _variables(threads: int, *, sanitized: bool) -> dict[str, str]:
     extra = {"ASAN_OPTIONS": _ASAN, "UBSAN_OPTIONS": _UBSAN} if sanitized else {}
     if sanitized:  # more threads than cores interrupt each other anywhere, and a race that hides otherwise shows
         threads = 2 * threads + 1
-    return sandbox.clean_environment(OMP_NUM_THREADS=str(threads), OMP_DYNAMIC="false", **extra)
+    return {"OMP_NUM_THREADS": str(threads), "OMP_DYNAMIC": "false", **extra}

@@ -7,9 +7,9 @@ import re
 from functools import cache
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.log import shown_lines
 from kernelwright.isolation.native import program
-from kernelwright.isolation.said import lines_said
-from kernelwright.isolation.warden import Ending, Reply, Subject
+from kernelwright.isolation.warden import Ending, Reply, WardedProcess
 from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
 from kernelwright.judge.measure import DEADLINE, Clock, Fault, Measurement, Rejected
@@ -33,7 +33,7 @@ def sanitizers_available() -> bool:
 
 
 def inspect(
-    runner: Subject,
+    runner: WardedProcess,
     posed: Posed,
     oracle: OracleClient,
     *,
@@ -63,7 +63,7 @@ def inspect(
     return None
 
 
-def _fault(runner: Subject, posed: Posed, reply: Reply, stage: Stage) -> Fault:
+def _fault(runner: WardedProcess, posed: Posed, reply: Reply, stage: Stage) -> Fault:
     if _report(runner) or (reply.ending, reply.value) == (Ending.exited, SANITIZER_EXIT):
         return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
     reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
@@ -72,12 +72,12 @@ def _fault(runner: Subject, posed: Posed, reply: Reply, stage: Stage) -> Fault:
     return Fault(stage, reason, evidence)
 
 
-def _report(runner: Subject) -> bool:
+def _report(runner: WardedProcess) -> bool:
     return bool(_REPORT.search(runner.log.text()))
 
 
-def _evidence(runner: Subject, posed: Posed) -> SanitizerEvidence:
+def _evidence(runner: WardedProcess, posed: Posed) -> SanitizerEvidence:
     """The report's own lines that name the fault and the candidate's code."""
-    lines = lines_said(runner.log.text())
+    lines = shown_lines(runner.log.text())
     telling = [line for line in lines if _REPORT.search(line) or _SOURCE.search(line) or "SUMMARY" in line]
     return SanitizerEvidence(workload=posed.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

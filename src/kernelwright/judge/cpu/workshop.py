@@ -12,8 +12,10 @@ from kernelwright.contracts.model import BuildFailure
 from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler_version
 from kernelwright.devices.cpu import probe
-from kernelwright.isolation import sandbox
-from kernelwright.isolation.warden import Subject
+from kernelwright.isolation.levels import Isolation, weakest
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.start import isolation_of
+from kernelwright.isolation.warden import WardedProcess
 from kernelwright.judge.baselines import BaselineProcess, Baselines
 from kernelwright.judge.cpu.nothing import empty_trial
 from kernelwright.judge.cpu.runner import start_runner
@@ -65,10 +67,16 @@ class CpuWorkshop:
     def recover(self) -> None:
         """Whatever a candidate did ended with its process."""
 
+    def isolation(self) -> tuple[Isolation, ...]:
+        return isolation_of(Role.builder, Role.runner, Role.sanitized_runner)
+
+    def demand_memory(self, *, refuse_pageable: bool) -> None:
+        """A kernel on a CPU is a process of its own, and its memory is what is confined."""
+
     def conditions(self, arena: str, safety: str, contract: str) -> Conditions:
         """One compiler builds every contract for the CPU."""
         return Conditions(
-            sandbox=sandbox.capabilities().level,
+            sandbox=weakest(one.level for one in self.isolation()),
             arena=arena,
             safety=safety,
             device=f"cpu: {probe().model}",
@@ -127,10 +135,10 @@ class CpuJob:
             raise LateError(self.shop.safety or NO_SAFETY, posed, patience)
         return fault
 
-    def start(self, posed: Posed, descriptors: list[int]) -> Subject:
+    def start(self, posed: Posed, descriptors: list[int]) -> WardedProcess:
         return self._run(self._plain[_types(posed)], posed, descriptors)
 
-    def _run(self, built: Built, posed: Posed, descriptors: list[int], *, sanitized: bool = False) -> Subject:
+    def _run(self, built: Built, posed: Posed, descriptors: list[int], *, sanitized: bool = False) -> WardedProcess:
         threads, cpus = self.shop.threads, self.shop.cpus
         return start_runner(built.library, posed.signature, descriptors, threads, cpus, sanitized=sanitized)
 

@@ -18,7 +18,9 @@ from kernelwright.contracts.model import BuildFailure, NotEmulatedError
 from kernelwright.contracts.registry import contract_named
 from kernelwright.contracts.target import HOPPER, Target
 from kernelwright.devices import lock
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import levels
+from kernelwright.isolation.levels import Level
+from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
@@ -90,11 +92,12 @@ class Checker:
     target: Target = HOPPER
     most_elements: int = MOST_ELEMENTS
     small: int = SMALL
+    isolation: Level = field(default_factory=levels.accepted)  # the lowest that is accepted
     _tasks: dict[str, OpenTask] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        sandbox.protect_this_process()
-        sandbox.capabilities()  # compiles the warden, or says why not, before anything is started
+        protect_this_process()
+        levels.demand(self.isolation)
         self._key = judge_key()
         self._oracle = OracleClient(self._key, 1)
 
@@ -207,7 +210,7 @@ class _Checking:
             workloads=tuple(self.done),
             too_large=self.too_large,
             target=f"{self.target.architecture}, {self.target.multiprocessors} multiprocessors",
-            sandbox=sandbox.capabilities().level,
+            sandbox=levels.capabilities().level,
             sanitizers="asan+ubsan" if sanitizers_available() else "none",
         )
 

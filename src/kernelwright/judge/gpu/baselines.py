@@ -1,4 +1,4 @@
-"""The controller's hand on GPU baselines: clean trusted processes, timed through the same gate as a candidate.
+"""The controller's side of GPU baselines: clean trusted processes, timed through the same gate as a candidate.
 
 The same questions as `judge.baselines.BaselineProcess` answers on a CPU.
 """
@@ -12,8 +12,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation.sandbox import trusted_environment
-from kernelwright.judge.gpu.gated import CHANNEL, Faulted, GatedProcess, Timing
+from kernelwright.isolation import start
+from kernelwright.isolation.roles import Role
+from kernelwright.judge.gpu.gated import Faulted, GatedProcess, Timing
 
 if TYPE_CHECKING:
     from kernelwright.judge.oracle_client import OpenTask, Posed
@@ -28,9 +29,9 @@ class GpuBaselineProcess(GatedProcess):
     def __init__(self, name: str, helpers: bytes, index: int = 0) -> None:
         self.name = name
         self.timings: list[Timing] = []  # of the workload that is open
-        command = [sys.executable, "-m", "kernelwright.judge.baseline_processes.gpu", CHANNEL, str(index), name]
+        command = [sys.executable, "-m", "kernelwright.judge.baseline_processes.gpu", start.CHANNEL, str(index), name]
         path = ":".join(entry for entry in sys.path if entry)
-        super().__init__(command, trusted_environment(PYTHONPATH=path), helpers)
+        super().__init__(Role.baseline, command, start.Grant(variables={"PYTHONPATH": path}), helpers)
 
     def close(self) -> None:
         super().close()
@@ -50,11 +51,11 @@ class GpuBaselineProcess(GatedProcess):
     def time(self) -> float:
         """The device's time of one call; the other clock's is kept beside it."""
         try:
-            answer, outside = self._gated({"do": "trial", "word": secrets.randbits(31)}, RUN_SECONDS)
+            _, timing = self._gated({"do": "trial", "word": secrets.randbits(31)}, RUN_SECONDS)
         except Faulted as fault:
             raise self._undecided("run", fault) from fault
-        self.timings.append(Timing(answer["seconds"], outside))
-        return self.timings[-1].device
+        self.timings.append(timing)
+        return timing.device
 
     def _do(self, what: str, arguments: dict[str, object], descriptors: Sequence[int], patience: float) -> None:
         try:

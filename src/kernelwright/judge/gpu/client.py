@@ -1,19 +1,22 @@
-"""The controller's hand on a launcher: start it, send it a program, have its calls timed, end it."""
+"""The controller's side of a launcher: start it, send it a program, have its calls timed, end it."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kernelwright.contracts.program import FunctionUse, Program
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation import start
 from kernelwright.isolation.channel import Message
-from kernelwright.isolation.gpu import confined, environment
-from kernelwright.isolation.warden import Log
+from kernelwright.isolation.gpu_access import gpu_access
+from kernelwright.isolation.log import ToolReport
+from kernelwright.isolation.roles import Role
 from kernelwright.judge.gpu.gated import (
     ANSWER_SECONDS,
-    CHANNEL,
     END_SECONDS,
     Faulted,
     FaultKind,
@@ -22,19 +25,46 @@ from kernelwright.judge.gpu.gated import (
     memory_file,
 )
 
-__all__ = ["END_SECONDS", "FaultKind", "Faulted", "LauncherProcess", "Timing"]
+if TYPE_CHECKING:
+    from kernelwright.isolation.levels import Level
+
+__all__ = ["END_SECONDS", "FaultKind", "Faulted", "LauncherProcess", "Timing", "Tooling"]
+
+reports_on_stdout: set[str] = set()
+"""Tools, by path, that a canary saw report on standard output only: what a kernel prints is among their lines then."""
+ENV = "/usr/bin/env"  # what the warden executes cannot be a script, and the toolkit's tools are
+
+
+@dataclass(frozen=True)
+class Tooling:
+    """A command that runs another one and watches it. It takes `--log-file` for where to report."""
+
+    path: str
+    arguments: tuple[str, ...]
 
 
 class LauncherProcess(GatedProcess):
     """A fresh process for one candidate. Between trials it has nothing to run."""
 
-    def __init__(self, helpers: bytes, index: int = 0, *, confine: bool = False, prefix: Sequence[str] = ()) -> None:
-        """`prefix` is a command that runs another one: a sanitizer. `confine` puts the process into the sandbox."""
-        log = Log()
-        command = [sys.executable, "-m", "kernelwright.judge.launcher.launcher", CHANNEL, str(index)]
-        if confine:
-            command = confined(command, CHANNEL, log.fd)
-        super().__init__([*prefix, *command], environment(), helpers, patient=bool(prefix), log=log)
+    def __init__(
+        self, helpers: bytes, index: int = 0, *, level: Level | None = None, tooling: Tooling | None = None
+    ) -> None:
+        """Under a tool where there is `tooling`. `level` none: not confined, as where a canary did not work."""
+        self.report = ToolReport() if tooling else None
+        output: ToolReport | None = None
+        gpu = gpu_access(index)
+        command = [sys.executable, "-m", "kernelwright.judge.launcher.launcher", start.CHANNEL, str(gpu.index)]
+        grant = start.Grant(gpu=gpu)
+        if tooling is not None and self.report is not None:
+            stdout = tooling.path in reports_on_stdout
+            grant = start.Grant(gpu=gpu, tool=tooling.path, writable=() if stdout else (self.report.fd,))
+            to_report = () if stdout else ("--log-file", self.report.path)
+            command = [ENV, tooling.path, *tooling.arguments, *to_report, *command]
+            output = self.report if stdout else None
+        role = Role.launcher if tooling is None else Role.tool_launcher
+        super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None, output=output)
+        if self.report is not None:
+            self.report.started()
 
     def open(
         self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], *, exact: bool = False
@@ -62,9 +92,9 @@ class LauncherProcess(GatedProcess):
 
     def trial(self, word: int, deadline: float, *, empty: bool = False) -> Timing:
         """One timed call. `word` is a fresh pattern for everything that is poisoned."""
-        answer, outside = self._gated({"do": "trial", "word": word, "empty": empty}, deadline)
-        self._look_at_workspaces(answer)
-        return Timing(answer["seconds"], outside)
+        message, timing = self._gated({"do": "trial", "word": word, "empty": empty}, deadline)
+        self._look_at_workspaces(message)
+        return timing
 
     def run(self, word: int, deadline: float) -> None:
         """One call without clocks."""
@@ -77,6 +107,10 @@ class LauncherProcess(GatedProcess):
         self._start()
         self._ask({"do": "well"})
         return bool(self._answer(deadline)["well"])
+
+    def reported(self) -> str:
+        """What the tool reported, once the process has ended."""
+        return self.report.text() if self.report else ""
 
     def _look_at_workspaces(self, answer: Message) -> None:
         if answer["dirty"]:

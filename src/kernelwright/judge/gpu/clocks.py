@@ -1,12 +1,14 @@
-"""Holds the device's clock against the clock outside.
+"""Holds the device's clock against two clocks outside.
 
-Events are kept by the driver in memory that device code might reach, so a time counts only where a process outside
-saw the same. Both clocks are read on the same calls, and what an empty call costs on each comes from a launcher of
-our own that never met a candidate.
+Events are kept by the driver in memory that device code might reach, and so is the word in the gate that says done. So
+a time counts only where two clocks of this process saw the same: to the word in the gate, which is fine, and to the
+launcher's word on its channel, which is coarse and which no device code can bring forward. What an empty call costs on
+each comes from a launcher of our own that never met a candidate, measured again and again.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,38 +18,91 @@ from kernelwright.judge.statistics import median
 BLOCK_SECONDS = 2e-3
 AGREEMENT = 0.05
 RESOLUTION = 2e-6  # between processes the way through the gate differs by about a microsecond
+ANSWER_RESOLUTION = 20e-6  # a call, of the way over the channel
+ANSWER_CALLS = 8  # at least, in a block of answers: an interrupt is told from a lie by the other calls
+INTERRUPTED = 0.25  # of the calls of a block may be, and are left out; a median over calls gains nothing by so few
 EMPTY_TRIALS = 40
+EMPTY_AGAIN = 10
 WARM_UP = 5
+MOST_EMPTY = 200
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A block whose calls took longer outside than the device said. Seconds are net of an empty call."""
+    """A block whose calls took longer outside than the device said. Seconds are of a call, net of an empty one."""
 
     calls: int
     device: float
     outside: float
+    by: str = "the clock outside"
 
     def describe(self) -> str:
         return (
-            f"{self.calls} calls took {self.outside * 1e6:.2f} us each by the clock outside "
+            f"{self.calls} calls took {self.outside * 1e6:.2f} us each by {self.by} "
             f"and {self.device * 1e6:.2f} us by the device's events"
         )
 
 
-def empty_call(launcher: LauncherProcess, word: int, trials: int = EMPTY_TRIALS) -> Timing:
-    """What a call that does nothing takes on both clocks, in a launcher without a candidate."""
-    timings = [launcher.trial(word, 5.0, empty=True) for _ in range(WARM_UP + trials)][WARM_UP:]
-    return Timing(median([t.device for t in timings]), median([t.outside for t in timings]))
+@dataclass(frozen=True)
+class NullCall:
+    """What an empty call takes on each clock. `delay` is by how much answers are late on average, beyond their median:
+    under load it grows for all launchers alike."""
+
+    device: float
+    outside: float
+    answer: float
+    delay: float = 0.0
 
 
-def disagreement(timings: Sequence[Timing], empty: Timing) -> Disagreement | None:
-    """The first block in which the clocks differ by more than 5% and more than what the outer one resolves.
+def null_call(empty: Sequence[Timing]) -> NullCall:
+    answers = [timing.answer for timing in empty]
+    usual = median(answers)
+    return NullCall(
+        median([timing.device for timing in empty]),
+        median([timing.outside for timing in empty]),
+        usual,
+        max(0.0, sum(answers) / len(answers) - usual),
+    )
+
+
+class NullLauncher:
+    """A launcher without a candidate, whose calls do nothing: the latest ones tell what the machine does meanwhile."""
+
+    def __init__(self, launcher: LauncherProcess, word: int) -> None:
+        self._launcher, self._word = launcher, word
+        self._timings: deque[Timing] = deque(maxlen=MOST_EMPTY)
+        self._measure(WARM_UP)
+        self._timings.clear()
+        self._measure(EMPTY_TRIALS)
+
+    def again(self) -> None:
+        """Some more; the caller holds the device's lock."""
+        self._measure(EMPTY_AGAIN)
+
+    def _measure(self, trials: int) -> None:
+        self._timings.extend(self._launcher.trial(self._word, 5.0, empty=True) for _ in range(trials))
+
+    @property
+    def call(self) -> NullCall:
+        return null_call(self._timings)
+
+    def close(self) -> None:
+        self._launcher.close()
+        self._launcher.log.close()
+
+
+def disagreement(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
+    """The first block in which a clock outside saw something else than the device's."""
+    return _by_gate(timings, empty) or _by_answers(timings, empty)
+
+
+def _by_gate(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
+    """By more than 5% and more than what the gate resolves.
 
     A block has at least 2 ms of work or, of short calls, all there are. Within one, medians are compared, so that an
     interrupt of the host does not reject an honest kernel. Calls below 40 us are held to 2 us instead of 5%.
     """
-    for block in _blocks(timings):
+    for block in _blocks(timings, empty, 1):
         device = median([t.device for t in block]) - empty.device
         outside = median([t.outside for t in block]) - empty.outside
         if abs(outside - device) > max(AGREEMENT * max(device, outside), RESOLUTION):
@@ -55,15 +110,33 @@ def disagreement(timings: Sequence[Timing], empty: Timing) -> Disagreement | Non
     return None
 
 
-def _blocks(timings: Sequence[Timing]) -> list[list[Timing]]:
+def _by_answers(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
+    """By more than 5% and 20 us a call, summed over a block of at least 2 ms and at least eight calls.
+
+    The quarter of a block's calls whose answers were latest is left out. A candidate that works on behind the word
+    done in fewer calls than that gains nothing, since a speed is a median over calls.
+    """
+    for block in _blocks(timings, empty, ANSWER_CALLS):
+        late = sorted(block, key=lambda t: t.answer - t.device)
+        kept = late[: len(late) - int(INTERRUPTED * len(late))]
+        device = sum(t.device - empty.device for t in kept)
+        answer = sum(t.answer - empty.answer for t in kept)
+        allowed = AGREEMENT * max(device, answer) + (ANSWER_RESOLUTION + empty.delay) * len(kept)
+        if abs(answer - device) > allowed:
+            return Disagreement(len(kept), device / len(kept), answer / len(kept), "the launcher's answers")
+    return None
+
+
+def _blocks(timings: Sequence[Timing], empty: NullCall, calls: int) -> list[list[Timing]]:
+    """Of at least so many calls, and at least 2 ms of work by the clock that saw most of it."""
     blocks: list[list[Timing]] = [[]]
     seconds = 0.0
     for timing in timings:
-        if seconds >= BLOCK_SECONDS:
+        if seconds >= BLOCK_SECONDS and len(blocks[-1]) >= calls:
             blocks.append([])
             seconds = 0.0
         blocks[-1].append(timing)
-        seconds += timing.device
-    if seconds < BLOCK_SECONDS and len(blocks) > 1:
+        seconds += max(timing.device, timing.outside - empty.outside, timing.answer - empty.answer)
+    if (seconds < BLOCK_SECONDS or len(blocks[-1]) < calls) and len(blocks) > 1:
         blocks[-2].extend(blocks.pop())
     return [block for block in blocks if block]

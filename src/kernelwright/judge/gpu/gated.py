@@ -1,18 +1,19 @@
 """A process whose calls on the GPU are timed from here: it fills its queue behind a gate, we open the gate and watch.
 
-Launchers and baselines are both timed this way, by the same code on both sides (see stage.py).
+Launchers and baselines are both timed this way, by the same code on both sides (see judge/launcher/timed_queue.py).
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import re
 import secrets
 import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,15 +21,19 @@ from types import TracebackType
 from typing import Self
 
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
-from kernelwright.isolation.warden import Log, signal_name
-from kernelwright.judge.launcher.stage import DONE, GATE_BYTES, GO, READY
+from kernelwright.isolation.levels import Level
+from kernelwright.isolation.log import Log, ToolReport
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.warden import signal_name
+from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GO, READY
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
 END_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
 LOOK_SECONDS = 0.005  # how often a wait for the gate looks whether the process has something else to say
-CHANNEL = "{channel}"  # stands for the number of the channel's descriptor in a command
 
 
 class FaultKind(StrEnum):
@@ -55,12 +60,15 @@ class Faulted(Exception):  # noqa: N818 - it names an outcome
 
 @dataclass(frozen=True)
 class Timing:
-    """One call by two clocks: the device's own events, and this process's from the opened gate to the word done."""
+    """One call by three clocks. `device`: the driver's events. `outside`: this process's, from the opened gate to the
+    word done in shared memory. `answer`: this process's, from the opened gate to the launcher's word on its channel."""
 
     device: float
     outside: float
+    answer: float
 
 
+_ENDING = re.compile(r"(exited|killed) \d+")
 _KINDS = {
     "BAD_ARGUMENTS": FaultKind.bad_arguments,
     "CUDA_ERROR_ILLEGAL_ADDRESS": FaultKind.illegal_access,
@@ -90,34 +98,30 @@ _MACHINES = frozenset(
 class GatedProcess:
     """Starts the process and sends it the gate and the helper kernels; it gets ready while the caller goes on.
 
-    `patient` lets it end by itself after a fault, so that a sanitizer around it reports.
+    `patient` lets it end by itself after a fault, so that a sanitizer around it reports. `level` is what `start` takes.
+    `output` takes its standard output in place of the log.
     """
 
     def __init__(
         self,
+        role: Role,
         command: Sequence[str],
-        environment: Mapping[str, str],
+        grant: start.Grant,
         helpers: bytes,
         *,
+        level: Level | None = None,
         patient: bool = False,
-        log: Log | None = None,
+        output: ToolReport | None = None,
     ) -> None:
-        self.log = log or Log()
+        self.log = Log()
         self._patient = patient
+        self._warded = (level or start.level_of(role)) is not Level.none
         gate = os.memfd_create("gate", os.MFD_CLOEXEC)
         os.ftruncate(gate, GATE_BYTES)
         self._gate = mmap.mmap(gate, GATE_BYTES)
         self._channel, theirs = pair()
         with theirs:
-            self._process = subprocess.Popen(
-                [part.replace(CHANNEL, str(theirs.fileno())) for part in command],
-                pass_fds=[theirs.fileno(), self.log.fd],
-                stdin=subprocess.PIPE,  # a warden takes its closing for the end of its caller
-                stdout=self.log.fd,
-                stderr=self.log.fd,
-                env=dict(environment),
-                start_new_session=True,
-            )
+            self._process = start.serving(role, command, grant, theirs.fileno(), output or self.log, level=level)
         content = memory_file(helpers)
         self._ask({"do": "start"}, [gate, content])
         os.close(gate)
@@ -130,23 +134,27 @@ class GatedProcess:
             self._answer(START_SECONDS)
             self._started = True
 
-    def _gated(self, request: Message, deadline: float) -> tuple[Message, float]:
-        """Has one call armed, opens the gate and times it. The answer is what the process says of it."""
+    def _gated(self, request: Message, deadline: float) -> tuple[Message, Timing]:
+        """Has one call armed, opens the gate and times it. The message is what the process says of it."""
         self._start()
         go, done = secrets.randbits(64) | 1, secrets.randbits(64) | 1
         self._ask({**request, "go": go, "done": done})
         self._answer(ANSWER_SECONDS)
-        outside = self._pass_gate(go, done, deadline)
-        return self._answer(deadline), outside
+        begin, outside = self._pass_gate(go, done, deadline)
+        self._answer(deadline)  # that the whole queue is over
+        answered = time.perf_counter() - begin
+        message = self._answer(deadline)
+        return message, Timing(float(message["seconds"]), outside, answered)
 
-    def _pass_gate(self, go: int, done: int, deadline: float) -> float:
-        """Waits until the queue stands at the gate, opens it, and waits until the call behind it is done."""
+    def _pass_gate(self, go: int, done: int, deadline: float) -> tuple[float, float]:
+        """Waits until the queue stands at the gate, opens it, and waits until the call behind it is done. When it was
+        opened, and how long the call took."""
         words = memoryview(self._gate).cast("Q")
         self._spin(words, READY, go, ANSWER_SECONDS)
         begin = time.perf_counter()
         words[GO // 8] = go
         self._spin(words, DONE, done, deadline)
-        return time.perf_counter() - begin
+        return begin, time.perf_counter() - begin
 
     def _spin(self, words: memoryview, offset: int, wanted: int, deadline: float) -> None:
         """Returns when the word is there, or the process has a fault to tell. Never sleeps: microseconds count."""
@@ -189,8 +197,10 @@ class GatedProcess:
     def _gone(self) -> Faulted:
         code = self._process.wait()
         how = signal_name(-code) if code < 0 else f"exit code {code}"
-        said = self.log.text().strip().splitlines()
-        return self._fault(FaultKind.gone, f"the process ended ({how}) {said[-1] if said else ''}".strip())
+        lines = self.log.text().strip().splitlines()
+        if lines and _ENDING.fullmatch(lines[-1]):  # the warden's word on the process that it started
+            how = lines.pop().replace("exited", "exit code")
+        return self._fault(FaultKind.gone, f"the process ended ({how}) {lines[-1] if lines else ''}".strip())
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         if self._patient and kind is not FaultKind.timed_out:
@@ -213,13 +223,15 @@ class GatedProcess:
 
     def close(self) -> None:
         """Ends the process; the driver takes a running kernel down with it. Returns when it is gone."""
-        if self._process.poll() is None:
+        self._channel.close()
+        if self._process.stdin:
+            self._process.stdin.close()  # a warden ends all of its process when its caller is gone
+        try:
+            self._process.wait(CLOSE_SECONDS if self._warded else 0)
+        except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # a sanitizer has the launcher for a child
-        self._process.wait()
-        if self._process.stdin:
-            self._process.stdin.close()
-        self._channel.close()
+            self._process.wait()
 
     def __enter__(self) -> Self:
         return self

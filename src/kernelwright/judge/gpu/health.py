@@ -1,28 +1,60 @@
-"""Whether a device is well: asked before the first candidate, and after one that hung or broke its context."""
+"""Whether a device is well, and whether CUDA and its tools work confined here: processes of our own try it."""
 
 from __future__ import annotations
 
 import time
 
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import gpu as confinement
-from kernelwright.judge.gpu.client import Faulted, LauncherProcess
+from kernelwright.isolation import start
+from kernelwright.isolation.levels import Isolation, Level
+from kernelwright.isolation.roles import Role
+from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess, Tooling, reports_on_stdout
 
 PATIENCE = 30.0  # the driver may need seconds to take down a kernel that does not end
+WELL_SECONDS = 60.0
 
 
-def device_is_well(helpers: bytes, index: int = 0, *, confine: bool = False) -> bool:
+def device_is_well(helpers: bytes, index: int = 0, *, level: Level = Level.none) -> bool:
     """A process of our own computes something on every multiprocessor."""
+    return not _complaint(helpers, index, level, None)
+
+
+def launcher_isolation(helpers: bytes, index: int = 0) -> Isolation:
+    """What a launcher reaches on this machine. To be asked once: a canary inside the sandbox has to compute."""
+    return _reached(Role.launcher, helpers, index, None)
+
+
+def tool_isolation(helpers: bytes, index: int, tooling: Tooling, summary: str) -> Isolation:
+    """What a launcher under a tool reaches; its report has to arrive whole, up to the words in `summary`."""
+    return _reached(Role.tool_launcher, helpers, index, tooling, summary)
+
+
+def _reached(role: Role, helpers: bytes, index: int, tooling: Tooling | None, summary: str = "") -> Isolation:
+    (offered,) = start.isolation_of(role)
+    if offered.level is Level.none:
+        return offered
+    why = _complaint(helpers, index, offered.level, tooling, summary)
+    if why and tooling is not None:  # some versions may not take a pipe for their report
+        reports_on_stdout.add(tooling.path)
+        why = _complaint(helpers, index, offered.level, tooling, summary)
+    return Isolation(role, Level.none, f"confined, it does not work here: {why}") if why else offered
+
+
+def _complaint(helpers: bytes, index: int, level: Level, tooling: Tooling | None, summary: str = "") -> str:
+    """Empty if a canary computed and, under a tool, its report arrived."""
     try:
-        with LauncherProcess(helpers, index, confine=confine) as canary:
-            return canary.well()
-    except (Faulted, CannotDecide):
-        return False
-
-
-def can_confine(helpers: bytes, index: int = 0) -> bool:
-    """Whether CUDA works inside the launcher's sandbox on this machine. To be asked once."""
-    return confinement.possible() and device_is_well(helpers, index, confine=True)
+        with LauncherProcess(helpers, index, level=level, tooling=tooling) as canary:
+            if not canary.well(WELL_SECONDS):
+                return "a canary kernel gave a wrong result"
+            if tooling is None:
+                return ""
+            canary.end(END_SECONDS)
+            if summary in canary.reported():
+                return ""
+            last = canary.log.text().strip().splitlines()[-1:] or ["it said nothing"]
+            return f"no report came from {tooling.path}: {last[0]}"
+    except (Faulted, CannotDecide) as error:
+        return str(error)
 
 
 def wait_until_well(helpers: bytes, index: int = 0, patience: float = PATIENCE) -> None:

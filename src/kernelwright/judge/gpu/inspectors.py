@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 from kernelwright.contracts.program import Program
 from kernelwright.errors import CannotDecide
+from kernelwright.isolation.levels import Level
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.start import level_of
 from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
-from kernelwright.judge.gpu.sanitize import Inspection, Tool, parse, sanitizer
-
-MOST_REPORT = 1 << 20
-_EXTRA = {
-    Tool.memcheck: ["--leak-check", "no", "--report-api-errors", "no"],  # the launcher reports those itself
-    Tool.racecheck: ["--racecheck-report", "analysis"],
-    Tool.initcheck: [],
-}
+from kernelwright.judge.gpu.sanitize import Inspection, Tool, complete, parse, sanitizer, sanitizing
 
 
 class Inspector:
     """One launcher under one tool, for one call of one candidate."""
 
-    def __init__(self, path: str, tool: Tool, helpers: bytes, index: int) -> None:
+    def __init__(self, path: str, tool: Tool, helpers: bytes, index: int, level: Level) -> None:
         self.tool = tool
-        self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-sanitizer-"))
-        prefix = [path, "--tool", tool, "--log-file", str(self._report), "--print-limit", "100", *_EXTRA[tool]]
-        self._launcher = LauncherProcess(helpers, index, prefix=prefix)
-
-    @property
-    def _report(self) -> Path:
-        return self._folder / "report"
+        self._launcher = LauncherProcess(helpers, index, level=level, tooling=sanitizing(path, tool))
 
     def ready(self) -> None:
         """Returns when it is up."""
@@ -55,35 +42,34 @@ class Inspector:
         except Faulted as faulted:
             fault = faulted
         self._launcher.end(END_SECONDS)
-        text = self._read()
+        text = self._launcher.reported()
         findings = parse(self.tool, text)
-        if not text and fault is None:
-            return Inspection(self.tool, failed=f"{self.tool} wrote no report")
+        if not findings and fault is None and not complete(text):
+            return Inspection(self.tool, failed=f"{self.tool} did not finish its report")
         return Inspection(self.tool, findings, None if findings else fault)
-
-    def _read(self) -> str:
-        try:
-            with self._report.open("rb") as file:
-                return file.read(MOST_REPORT).decode("utf-8", "replace")
-        except OSError:
-            return ""
 
     def close(self) -> None:
         self._launcher.close()
         self._launcher.log.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Inspectors:
-    """Keeps `spare` launchers under each tool up. They have met nobody, and each meets one candidate.
+    """Keeps `spare` launchers under each tool up. They have met no candidate, and each meets one.
 
     They come up under `working`, so that no measurement goes on meanwhile.
     """
 
     def __init__(
-        self, helpers: bytes, index: int, spare: int, working: Callable[[], AbstractContextManager[None]]
+        self,
+        helpers: bytes,
+        index: int,
+        spare: int,
+        working: Callable[[], AbstractContextManager[None]],
+        level: Callable[[], Level] = lambda: level_of(Role.tool_launcher),
     ) -> None:
+        """`level` says how far they are confined, and is asked when the first one is started."""
         self._helpers, self._index, self._spare, self._working = helpers, index, spare, working
+        self._level = level
         self._waiting: dict[Tool, list[Inspector]] = {tool: [] for tool in Tool}
         self._lock = threading.Lock()
         self._filling: threading.Thread | None = None
@@ -122,7 +108,7 @@ class Inspectors:
             if inspector.alive:
                 return inspector
             inspector.close()
-        return Inspector(path, tool, self._helpers, self._index)
+        return Inspector(path, tool, self._helpers, self._index, self._level())
 
     def refill(self) -> None:
         """Behind the caller's back."""
@@ -139,7 +125,7 @@ class Inspectors:
         with self._working():
             with self._lock:
                 missing = [tool for tool in Tool for _ in range(self._spare - len(self._waiting[tool]))]
-            started = [Inspector(path, tool, self._helpers, self._index) for tool in missing]
+            started = [Inspector(path, tool, self._helpers, self._index, self._level()) for tool in missing]
             for inspector in started:
                 self._keep(inspector)
 

@@ -14,6 +14,7 @@ from kernelwright.contracts.program import FunctionUse
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
+from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
@@ -97,21 +98,21 @@ class GpuJob:
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         assert self._running is not None
         subject, built, allowed = self._running
-        empty = self._shop.empty
+        empty = self._shop.empty_again()
         outside = median([timing.outside for timing in subject.timings]) - empty.outside
         told: dict[str, object] = {
             "prepare_seconds": None,  # the contract has no such step
             "outside_seconds": max(outside, 0.0),
             "kernels": kernel_uses(built, subject.uses),
         }
-        speed = self._speed(subject, result, allowed)
+        speed = self._speed(subject, result, allowed, empty)
         if result.seconds is not None:
             fastest = result.fastest_baseline if speed not in UNBELIEVED else None
             told["bound"] = allowed.value(result.seconds, fastest.seconds if fastest else None)
         return result.model_copy(update={**told, "speed": speed})
 
-    def _speed(self, subject: GpuSubject, result: WorkloadResult, allowed: Limits) -> SpeedStatus:
-        if subject.disagreement(self._shop.empty) is not None:
+    def _speed(self, subject: GpuSubject, result: WorkloadResult, allowed: Limits, empty: NullCall) -> SpeedStatus:
+        if subject.disagreement(empty) is not None:
             return SpeedStatus.clocks_disagree
         if result.seconds is not None and result.seconds < allowed.impossible_below:
             return SpeedStatus.investigate

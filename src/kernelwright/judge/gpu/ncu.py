@@ -12,15 +12,16 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelwright.judge.gpu.tools import tool
+from kernelwright.judge.gpu.client import Tooling
+from kernelwright.judge.gpu.sanitize import toolkit_program
 from kernelwright.judge.verdict import LaunchProfile, Profile, Stall
 
 MOST_LAUNCHES = 16  # of a call are profiled
 MOST_STALLS = 3
 NOT_INSTALLED = "ncu is not installed; it is part of the CUDA toolkit"
 NOT_PERMITTED = (
-    "this user may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root (in a container with --cap-add "
-    "SYS_ADMIN), or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+    "the profiler runs without privileges and may not read the GPU's counters (ERR_NVGPUCTRPERM): "
+    "load the driver with NVreg_RestrictProfilingToAdminUsers=0"
 )
 _PERMISSION = "ERR_NVGPUCTRPERM"
 
@@ -65,16 +66,17 @@ _WORDS = 200
 
 def ncu() -> str | None:
     """The path of Nsight Compute's command."""
-    return tool("ncu")
+    return toolkit_program("ncu")
 
 
-def command(path: str, report: str) -> list[str]:
-    """What runs another command under the profiler. Clocks stay as they are, as for all that is timed here."""
-    return [
-        *(path, "--metrics", ",".join(METRICS), "--launch-count", str(MOST_LAUNCHES)),
+def profiling(path: str) -> Tooling:
+    """What runs a launcher under the profiler. Clocks stay as they are, as for all that is timed here."""
+    arguments = (
+        *("--metrics", ",".join(METRICS), "--launch-count", str(MOST_LAUNCHES)),
         *("--clock-control", "none", "--cache-control", "all"),
-        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", report),
-    ]
+        *("--csv", "--page", "raw", "--print-units", "base"),
+    )
+    return Tooling(path, arguments)
 
 
 def parse(text: str, kernels: Sequence[str]) -> Profile:

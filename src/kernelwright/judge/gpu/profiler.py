@@ -6,17 +6,14 @@ Nothing else is launched between opening and ending, so that every launch in the
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from kernelwright.contracts.model import GpuBuilt
 from kernelwright.judge.gpu.client import END_SECONDS, LauncherProcess
-from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, command, ncu, parse
+from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, ncu, parse, profiling
 from kernelwright.judge.verdict import Profile
 
 SECONDS = 60.0  # every launch is repeated for each group of counters
-MOST_REPORT = 4 << 20
 MOST_KNOWN = 1024
 
 
@@ -67,22 +64,10 @@ def _profiled(helpers: bytes, index: int, call: Callable[[LauncherProcess], None
     path = ncu()
     if path is None:
         return Profile(missing=NOT_INSTALLED)
-    with tempfile.TemporaryDirectory(prefix="kernelwright-profiler-", ignore_cleanup_errors=True) as folder:
-        report = Path(folder) / "report"
-        # ncu keeps a lock and files of its own in these, and must find them writable.
-        own = ["/usr/bin/env", f"HOME={folder}", f"TMPDIR={folder}"]
-        with LauncherProcess(helpers, index, prefix=[*own, *command(path, str(report))]) as launcher:
-            call(launcher)
-            launcher.end(END_SECONDS)
-        return parse(_read(report), kernels)
-
-
-def _read(report: Path) -> str:
-    try:
-        with report.open("rb") as file:
-            return file.read(MOST_REPORT).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    with LauncherProcess(helpers, index, tooling=profiling(path)) as launcher:
+        call(launcher)
+        launcher.end(END_SECONDS)
+        return parse(launcher.reported(), kernels)
 
 
 def _name(built: GpuBuilt) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
-from kernelwright.isolation.said import LINE
-from kernelwright.judge.gpu.client import Faulted
-from kernelwright.judge.gpu.tools import tool
+from kernelwright.isolation.log import LONGEST_LINE
+from kernelwright.judge.gpu.client import Faulted, Tooling
 
 MOST_FINDINGS = 20
 
@@ -22,6 +24,13 @@ class Tool(StrEnum):
 
 QUICK_TOOLS = (Tool.memcheck, Tool.initcheck)
 """Those that a heavy workload is looked at with; races are looked for on a lighter one."""
+
+
+_EXTRA: dict[Tool, tuple[str, ...]] = {
+    Tool.memcheck: ("--leak-check", "no", "--report-api-errors", "no"),  # the launcher reports those itself
+    Tool.racecheck: ("--racecheck-report", "analysis"),
+    Tool.initcheck: (),
+}
 
 
 @dataclass(frozen=True)
@@ -48,9 +57,22 @@ class Inspection:
     failed: str = ""
 
 
+@cache
+def toolkit_program(name: str) -> str | None:
+    """The path of a program that comes with the CUDA toolkit."""
+    homes = [os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH")]
+    folders = [f"{home}/bin" for home in homes if home]
+    return shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *folders, "/usr/local/cuda/bin"]))
+
+
 def sanitizer() -> str | None:
     """The path of compute-sanitizer."""
-    return tool("compute-sanitizer")
+    return toolkit_program("compute-sanitizer")
+
+
+def sanitizing(path: str, tool: Tool) -> Tooling:
+    """What runs a launcher under a tool."""
+    return Tooling(path, ("--tool", tool, "--print-limit", "100", *_EXTRA[tool]))
 
 
 _HEADS = (
@@ -76,8 +98,7 @@ _SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 
 def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
     """The faults of a report, each once, in order. Kernels of the judge's own are not looked at."""
-    report = (line[:LINE] for line in text.splitlines() if line.startswith("========="))
-    lines = [line.removeprefix("=========").strip() for line in report]
+    lines = _lines(text)
     found: dict[Finding, None] = {}
     for number, line in enumerate(lines):
         head = next((match for pattern in _HEADS if (match := pattern.search(line))), None)
@@ -93,6 +114,20 @@ def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
     if counted and not found:
         found[Finding(tool, f"{counted} faults that its report does not place", None, "")] = None
     return tuple(found)[:MOST_FINDINGS]
+
+
+MARK, SUMMARY = "=========", "SUMMARY:"
+
+
+def complete(text: str) -> bool:
+    """Whether a report has its last line: one that was cut off says nothing of the rest."""
+    return any(_SUMMARY.search(line) for line in _lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    """The tool's own lines. Where it reports on standard output, a kernel may have printed something before one."""
+    marked = (line.partition(MARK) for line in text.splitlines())
+    return [rest[:LONGEST_LINE].strip() for _, mark, rest in marked if mark]
 
 
 def _told(what: str, following: Sequence[str]) -> str:

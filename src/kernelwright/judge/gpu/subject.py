@@ -1,6 +1,7 @@
 """A candidate on a GPU as the measurement knows runners: it gets ready, it is asked for trials, each has an ending.
 
-What `judge.runner.start_runner` and `judge.warden.Subject` are on a CPU, with the device's time as the time of a trial.
+What `judge.cpu.runner.start_runner` and `isolation.warden.WardedProcess` are on a CPU, with the device's time as the
+time of a trial.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from types import TracebackType
 
 from kernelwright.contracts.model import GpuBuilt
 from kernelwright.contracts.program import FunctionUse
-from kernelwright.isolation.warden import Ending, Log, Reply
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess, Timing
-from kernelwright.judge.gpu.clocks import Disagreement, disagreement
+from kernelwright.judge.gpu.clocks import Disagreement, NullCall, disagreement
 from kernelwright.judge.verdict import Reason
 
 PREPARE = "p"
@@ -43,7 +45,7 @@ class GpuReply(Reply):
 
 
 class GpuSubject:
-    """One workload of a candidate in a launcher. Launchers may be started ahead: they have met nobody yet.
+    """One workload of a candidate in a launcher. Launchers may be started ahead: they have met no candidate yet.
 
     With `keep` the launcher stays up, for other workloads of the same candidate.
     """
@@ -84,7 +86,7 @@ class GpuSubject:
         self.timings.append(timing)
         return GpuReply(Ending.ok, round(timing.device * 1e9))
 
-    def disagreement(self, empty: Timing) -> Disagreement | None:
+    def disagreement(self, empty: NullCall) -> Disagreement | None:
         """Whether the clock outside saw something else than the device's: then no time of this process counts."""
         return disagreement(self.timings, empty)
 

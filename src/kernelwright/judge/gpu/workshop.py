@@ -14,19 +14,21 @@ from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, require
 from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox
+from kernelwright.isolation.levels import Isolation, Level, weakest
+from kernelwright.isolation.roles import Role
+from kernelwright.isolation.start import isolation_of, level_of
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.cpu.nothing import Overhead
+from kernelwright.judge.cpu import nothing
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
-from kernelwright.judge.gpu.client import LauncherProcess, Timing
-from kernelwright.judge.gpu.clocks import empty_call
-from kernelwright.judge.gpu.health import can_confine, wait_until_well
+from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
+from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation, wait_until_well
 from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.profiler import Profiler
-from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool, sanitizer
+from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, SUMMARY, Tool, sanitizer, sanitizing
 from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
@@ -41,7 +43,7 @@ INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are
 USUALLY_RACECHECKED, MOST_RACECHECKED = 4e9, 40e9
 PATIENCE = Patience(least=120.0, slowdown=100_000.0, most=600.0)
 ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
-NOTHING_OFF = Overhead(0.0, 0.0)  # everybody's time is the device's own, and nothing is taken off it
+NOTHING_OFF = nothing.Overhead(0.0, 0.0)  # every time is the device's own, and nothing is taken off it
 
 
 class GpuWorkshop:
@@ -59,29 +61,57 @@ class GpuWorkshop:
         spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
         self._toolchains = {one.name: one.toolchain(self.target, spare) for one in gpu_contracts()}
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
-        self.inspectors = Inspectors(self.helpers, index, inspectors, self.working)
+        self.inspectors = Inspectors(self.helpers, index, inspectors, self.working, self._tool_level)
         self.profiler = Profiler(self.helpers, index)
-        self._confine: bool | None = None
-        self._known: tuple[Timing, GpuPeaks] | None = None
+        self._isolation: dict[Role, Isolation] = {}
+        self._peaks: GpuPeaks | None = None
+        self._null: NullLauncher | None = None
         self._limits: dict[tuple[str, str, bool], Limits] = {}
 
     @property
     def safety(self) -> str | None:
         return "+".join(Tool) if sanitizer() else None
 
-    @property
-    def confined(self) -> bool:
-        """Whether launchers run in a sandbox here: a process of our own has tried, once."""
-        if self._confine is None:
-            self._confine = can_confine(self.helpers, self.gpu.index)
-        return self._confine
+    def isolation(self) -> tuple[Isolation, ...]:
+        """Of every role that meets a candidate here; what launchers reach, processes of our own have tried, once."""
+        path = sanitizer()
+        tools = (self._tried(Role.tool_launcher, path),) if path else ()
+        return (*isolation_of(Role.plan_evaluator, Role.builder), self._tried(Role.launcher), *tools)
+
+    def _tried(self, role: Role, path: str | None = None) -> Isolation:
+        if role not in self._isolation:
+            with self.working():
+                if path is None:
+                    found = launcher_isolation(self.helpers, self.gpu.index)
+                else:
+                    tooling = sanitizing(path, Tool.memcheck)
+                    found = tool_isolation(self.helpers, self.gpu.index, tooling, SUMMARY)
+            self._isolation[role] = found
+        return self._isolation[role]
+
+    def _tool_level(self) -> Level:
+        found = self._isolation.get(Role.tool_launcher)
+        return found.level if found else level_of(Role.tool_launcher)
+
+    def demand_memory(self, *, refuse_pageable: bool) -> None:
+        """With pageable access a kernel reaches the host memory of its launcher. That process is confined and holds no
+        answer and no key; what it says of time is held against the clock outside."""
+        if refuse_pageable and self.gpu.pageable_memory_access:
+            raise CannotDecide(
+                f"{self.gpu.name}: its kernels can reach the host memory of their process (pageable memory access), "
+                "which --refuse-pageable does not accept; leave it out, or load nvidia-uvm with uvm_disable_hmm=1"
+            )
 
     def toolchain(self, contract: str) -> GpuToolchain:
         return self._toolchains[contract]
 
     def launcher(self) -> LauncherProcess:
         """A fresh one, on its way up."""
-        return LauncherProcess(self.helpers, self.gpu.index, confine=self.confined)
+        return LauncherProcess(self.helpers, self.gpu.index, level=self._launcher_level())
+
+    def _launcher_level(self) -> Level:
+        found = self._isolation.get(Role.launcher)
+        return found.level if found else level_of(Role.launcher)
 
     def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
         heavy = tuple(one for one in usual if self._weight(task, one) > USUALLY_RACECHECKED)
@@ -105,31 +135,33 @@ class GpuWorkshop:
         return GpuJob(self, candidate, task)
 
     def clock(self) -> Clock:
-        self._measured()
+        self.peaks()
+        if self._null is None:
+            launcher = self.launcher()
+            with self.working():
+                launcher.ready()
+            with self.measuring():
+                self._null = NullLauncher(launcher, fresh_word())
         return Clock("cuda", NOTHING_OFF)
 
-    @property
-    def empty(self) -> Timing:
-        """What a call that does nothing takes on both clocks."""
-        return self._measured()[0]
+    def empty_again(self) -> NullCall:
+        """What a call that does nothing takes on every clock, by calls of just now too. The caller measures."""
+        assert self._null is not None, "the clock comes first"
+        self._null.again()
+        return self._null.call
 
-    def _measured(self) -> tuple[Timing, GpuPeaks]:
-        """Once for a workshop, while no lock is held: the oracle takes the device's lock to measure peaks."""
-        if self._known is None:
-            peaks = GpuPeaks(**self.oracle.peaks())
-            with self.launcher() as launcher:
-                with self.working():
-                    launcher.ready()
-                with self.measuring():
-                    self._known = empty_call(launcher, fresh_word()), peaks
-        return self._known
+    def peaks(self) -> GpuPeaks:
+        """Once for a workshop, while no lock is held: the oracle takes the device's lock to measure them."""
+        if self._peaks is None:
+            self._peaks = GpuPeaks(**self.oracle.peaks())
+        return self._peaks
 
     def limits(self, task: OpenTask, posed: Posed) -> Limits:
         workload = posed.workload
         key = (task.reference, workload.label, workload.hidden)
         if key not in self._limits:
             cost = self.oracle.cost(task, workload)
-            self._limits[key] = limits(cost, workload.dtype, self.gpu, self._measured()[1])
+            self._limits[key] = limits(cost, workload.dtype, self.gpu, self.peaks())
         return self._limits[key]
 
     def working(self) -> AbstractContextManager[None]:
@@ -144,7 +176,7 @@ class GpuWorkshop:
 
     def conditions(self, arena: str, safety: str, contract: str) -> Conditions:
         return Conditions(
-            sandbox=sandbox.capabilities().level,
+            sandbox=weakest(one.level for one in self.isolation()),
             arena=arena,
             safety=safety,
             device=f"cuda: {self.gpu.name}",
@@ -152,10 +184,12 @@ class GpuWorkshop:
             judge_version=__version__,
             compiler=self.toolchain(contract).compiler,
             driver=self.gpu.driver,
-            runner=None if self._confine is None else "confined" if self._confine else "not confined",
+            runner="not confined" if self._launcher_level() is Level.none else "confined",
         )
 
     def close(self) -> None:
+        if self._null is not None:
+            self._null.close()
         self.baselines.close()
         self.oracle.close()
         for toolchain in self._toolchains.values():

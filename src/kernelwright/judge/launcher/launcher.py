@@ -19,8 +19,8 @@ from typing import Any
 from kernelwright.contracts.program import Block, Program
 from kernelwright.devices.driver import CudaFailure, check, driver, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
-from kernelwright.judge.launcher.stage import Stage
-from kernelwright.runtime.kernels import BadArguments, Kernels
+from kernelwright.judge.launcher.timed_queue import TimedQueue
+from kernelwright.runtime.launch import BadArguments, LoadedProgram
 from kernelwright.runtime.memory import Memory, reserve
 
 TAKEN = "the address space of the arena is taken"
@@ -30,12 +30,12 @@ class Launcher:
     def __init__(self, index: int, gate: int, helpers: bytes) -> None:
         self._index = index
         self._device = use_device(index)
-        self._stage = Stage(self._device, helpers, gate)
+        self._queue = TimedQueue(self._device, helpers, gate)
         self._reserved = 0
         self._memory: list[Memory] = []
         self._copies: list[tuple[Block, int]] = []
         self._program = Program(0, 0, (), ())
-        self._kernels: Kernels | None = None
+        self._loaded: LoadedProgram | None = None
         self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
             "open": self.open,
             "trial": self.trial,
@@ -56,10 +56,10 @@ class Launcher:
         if message["exact"]:
             self._copies = [(block, _allocate(block.extent)) for block in self._program.blocks]
             addresses = [copy for _, copy in self._copies]
-        self._kernels = Kernels(self._device, self._program, addresses, cubins, self._stage.stream)
-        self._kernels.load()
-        self._kernels.check_arguments()
-        return {"uses": [asdict(use) for use in self._kernels.uses()]}
+        self._loaded = LoadedProgram(self._program, cubins, self._index)
+        self._loaded.check_arguments()
+        self._loaded.bind(addresses, self._queue.stream)
+        return {"uses": [asdict(use) for use in self._loaded.uses()]}
 
     def _map(self, descriptors: list[int]) -> None:
         if not self._reserved:
@@ -78,12 +78,12 @@ class Launcher:
         """One timed call. Says `armed` when the queue waits for the word from outside."""
         go, done, word = message["go"], message["done"], message["word"]
         self._prepare(word)
-        self._stage.clean(word)
-        self._stage.arm(go, done, self._stage.empty if message["empty"] else self._enqueue)
+        self._queue.clean(word)
+        self._queue.arm(go, done, self._queue.empty if message["empty"] else self._enqueue)
         channel.send({"ok": {"armed": True}})
-        seconds = self._stage.finish()
-        if self._stage.gave_up(go):
-            raise CudaFailure("the gate", "nobody opened it")
+        seconds = self._queue.finish(channel)
+        if self._queue.gave_up(go):
+            raise CudaFailure("the gate", "it was not opened in time")
         return {"seconds": seconds, "dirty": self._dirty()}
 
     def run(self, message: Message, _: list[int], __: Channel) -> Message:
@@ -92,13 +92,13 @@ class Launcher:
             self._prepare(message["word"])
         self._copy(into=True)
         self._enqueue()
-        check(driver().cuStreamSynchronize(self._stage.stream), "the call")
+        check(driver().cuStreamSynchronize(self._queue.stream), "the call")
         self._copy(into=False)
         return {"dirty": [] if self._copies else self._dirty()}
 
     def _copy(self, *, into: bool) -> None:
-        """Values into the copies, and results out of them. Scratch stays as it is: nobody has written it."""
-        cu, stream = driver(), self._stage.stream
+        """Values into the copies, and results out of them. Scratch stays as it is: nothing has written it."""
+        cu, stream = driver(), self._queue.stream
         for block, copy in self._copies:
             if into and block.fill in ("zero", "workspace"):
                 check(cu.cuMemsetD8Async(copy, 0, block.extent, stream), "cuMemsetD8Async")
@@ -109,13 +109,13 @@ class Launcher:
         check(cu.cuStreamSynchronize(stream), "a copy")
 
     def well(self, _: Message, __: list[int], ___: Channel) -> Message:
-        return {"well": self._stage.well()}
+        return {"well": self._queue.well()}
 
     def _prepare(self, word: int) -> None:
         """Puts back all that a call may have changed outside its outputs."""
-        if self._kernels is not None:
-            self._kernels.load()
-        self._stage.renew()
+        if self._loaded is not None:
+            self._loaded.load()
+        self._queue.renew()
         for block in self._program.blocks:
             if block.fill in ("poison", "zero"):
                 self._fill(block, word)
@@ -123,15 +123,11 @@ class Launcher:
                 self._fill(block, 0)
 
     def _enqueue(self) -> None:
-        for block in () if self._copies else self._program.blocks:
-            if block.fill == "zero":
-                answer = driver().cuMemsetD8Async(block.address, 0, block.extent, self._stage.stream)
-                check(answer, "cuMemsetD8Async")
-        assert self._kernels is not None
-        self._kernels.enqueue()
+        assert self._loaded is not None
+        self._loaded.enqueue(zero=not self._copies)  # copies are zeroed when values are put into them
 
     def _fill(self, block: Block, word: int) -> None:
-        answer = driver().cuMemsetD32Async(block.base, word, block.bytes // 4, self._stage.stream)
+        answer = driver().cuMemsetD32Async(block.base, word, block.bytes // 4, self._queue.stream)
         check(answer, "cuMemsetD32Async")
 
     def _dirty(self) -> list[str]:
@@ -146,9 +142,9 @@ class Launcher:
         return names
 
     def close(self) -> None:
-        if self._kernels is not None:
-            self._kernels.unload()
-            self._kernels = None
+        if self._loaded is not None:
+            self._loaded.unload()
+            self._loaded = None
         for memory in self._memory:
             memory.close()
         self._memory.clear()

@@ -18,7 +18,7 @@ from kernelwright.devices.driver import CudaFailure
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
-from kernelwright.isolation.sandbox import protect_this_process
+from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.place import Place, place_on
 from kernelwright.judge.oracle.pool import Draw, Item, Pool

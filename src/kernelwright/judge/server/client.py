@@ -14,7 +14,6 @@ from types import TracebackType
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
-from kernelwright.isolation import sandbox
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge.fingerprint import fingerprint
 from kernelwright.judge.server import address, protocol
@@ -33,8 +32,8 @@ REMEDY = "end its process, or use --own-oracle"
 class WarmJudge:
     """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
-    def __init__(self, settings: Settings, require_sandbox: sandbox.Level | None = None, *, own: bool = False) -> None:
-        self._wanted, self._require = Wanted.of(settings), require_sandbox
+    def __init__(self, settings: Settings, *, own: bool = False) -> None:
+        self._wanted = Wanted.of(settings)
         self._where = address.of_this_process(settings.device) if own else address.address(settings.device)
         self._own = own
         self._channel = _find_or_start(self._where)
@@ -63,7 +62,6 @@ class WarmJudge:
             task=portable(task),
             candidate=candidate,
             wanted=self._wanted if settings is None else Wanted.of(settings),
-            require_sandbox=self._require,
         )
         verdict = self._ask(request, progress, deadline).verdict
         assert verdict is not None

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
-from kernelwright.isolation.sandbox import Level
+from kernelwright.isolation.levels import Level
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Verdict
@@ -36,6 +36,8 @@ class Wanted(Word):
     profile: bool = False
     hidden_of: str = ""
     device: Device = CPU
+    isolation: Level = Level.full
+    refuse_pageable: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Wanted:
@@ -48,6 +50,8 @@ class Wanted(Word):
             profile=settings.profile,
             hidden_of=settings.hidden_of,
             device=settings.device,
+            isolation=settings.isolation,
+            refuse_pageable=settings.refuse_pageable,
         )
 
     def settings(self) -> Settings:
@@ -61,6 +65,8 @@ class Wanted(Word):
             hidden_of=self.hidden_of,
             certify=True,
             device=self.device,
+            isolation=self.isolation,
+            refuse_pageable=self.refuse_pageable,
         )
 
 
@@ -75,7 +81,6 @@ class Judge(Word):
     task: str
     candidate: Candidate
     wanted: Wanted
-    require_sandbox: Level | None = None
 
 
 class Ask(Word):

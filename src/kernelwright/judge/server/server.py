@@ -23,7 +23,6 @@ from pydantic import ValidationError
 
 from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
-from kernelwright.isolation import sandbox
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
 from kernelwright.judge.fingerprint import fingerprint
@@ -224,11 +223,10 @@ class Service:
         if settings.device != self._where.device:
             raise CannotDecide(f"this oracle is on {self._where.device}, not on {settings.device}")
         judge = self._judge(settings)
+        judge.demand(settings)
         if isinstance(request, Open):
             judge.open(request.task)
             return Reply(done=True)
-        if request.require_sandbox is not None:
-            sandbox.require(request.require_sandbox)
         verdict = judge.judge(request.task, request.candidate, progress, settings)
         self._judged += 1
         return Reply(verdict=verdict, done=True)

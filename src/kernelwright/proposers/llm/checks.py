@@ -16,6 +16,7 @@ from kernelwright.contracts.target import HOPPER, Target, target_of
 from kernelwright.contracts.tunables import TunableError, render
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
+from kernelwright.isolation.levels import Level
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.tasks.model import Signature
@@ -60,7 +61,7 @@ class Emulated:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, candidate: Candidate) -> Fault | None:
-        with self._lock, Checker(most_elements=MOST_ELEMENTS) as checker:
+        with self._lock, Checker(most_elements=MOST_ELEMENTS, isolation=Level.none) as checker:
             found = checker.check(self.task, candidate)
         if found.outcome is not CheckOutcome.faulty or found.reason is None:
             return None

@@ -18,10 +18,10 @@ import kernelwright
 from kernelwright.contracts.cuda.toolkit import COMMON_HEADERS, has_toolkit, include_directories
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox
+from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
-from kernelwright.isolation.native import program
-from kernelwright.isolation.warden import Log
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.roles import Role
 
 SECONDS = 90.0
 LIFE_SECONDS = 3600.0
@@ -68,42 +68,34 @@ class Builder:
     def __init__(self, architecture: str, *, headers: bool) -> None:
         self.log = Log(1 << 18)
         self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-cuda-"))
-        self._folder.chmod(0o755)
-        if not sandbox.capabilities().namespaces:
-            (self._folder / "scratch").mkdir()
-            (self._folder / "scratch").chmod(0o777)
+        start.make_folder(self._folder, {})
         self._channel, theirs = pair()
         package = Path(kernelwright.__file__).resolve().parent
         with theirs:
             command = [
                 *(sys.executable, "-I", "-B", str(package / "contracts" / "cuda" / "confined" / "compiler.py")),
-                *(str(theirs.fileno()), str(package.parent)),
+                *(start.CHANNEL, str(package.parent)),
             ]
-            self._process = subprocess.Popen(
-                [
-                    *(str(program("warden")), "run", *self._options(package), "--log", str(self.log.fd)),
-                    *("--keep", str(theirs.fileno()), "--milliseconds", str(int(LIFE_SECONDS * 1000))),
-                    *("--", *command),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno(), self.log.fd],
-                env=sandbox.clean_environment(TMPDIR=sandbox.scratch_directory(self._folder)),
-                start_new_session=True,
+            self._process = start.serving(
+                Role.builder, command, self._grant(package), theirs.fileno(), self.log, seconds=LIFE_SECONDS
             )
         self._ready = False
         self._channel.send(
             {
                 "options": fixed_options(architecture),
                 "headers": list(COMMON_HEADERS) if headers and has_toolkit() else [],
-                "scratch": sandbox.scratch_directory(self._folder),
+                "scratch": start.scratch_directory(self._folder),
             }
         )
 
-    def _options(self, package: Path) -> list[str]:
-        visible = {package.parent, Path(sys.prefix), Path(sys.base_prefix), *include_directories()}
-        mounts = [part for path in sorted(visible) for part in ("--read-only", str(path))]
-        return [*sandbox.builder_options(self._folder, SCRATCH, ADDRESS_SPACE), *mounts]
+    def _grant(self, package: Path) -> start.Grant:
+        visible = {package.parent, Path(sys.prefix), Path(sys.base_prefix), *map(Path, include_directories())}
+        return start.Grant(
+            visible=tuple(sorted(visible)),
+            folder=self._folder,
+            scratch_bytes=SCRATCH,
+            address_space=ADDRESS_SPACE,
+        )
 
     @property
     def ready(self) -> bool:

@@ -16,7 +16,9 @@ from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.target import Target
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox, warden
+from kernelwright.isolation import start, warden
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.roles import Role
 from kernelwright.tasks.model import Signature
 
 SECONDS = 10.0
@@ -28,7 +30,7 @@ _PLANS = TypeAdapter(tuple[Plan, ...])
 
 def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target) -> tuple[Plan, ...] | BuildFailure:
     """One plan for each signature, from one confined process."""
-    log = warden.Log()
+    log = Log()
     product = os.memfd_create("plans", os.MFD_CLOEXEC)
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-plan-") as name:
@@ -74,26 +76,18 @@ def _lay_out(folder: Path, plan: str, signatures: tuple[Signature, ...], target:
         "request.json": json.dumps({"device": asdict(target), "workloads": workloads}),
         **{name: (CONFINED / name).read_text(encoding="utf-8") for name in ("kw.py", "evaluate.py")},
     }
-    folder.chmod(0o755)  # it is read by another user
-    for name, text in files.items():
-        path = folder / name
-        path.write_text(text, encoding="utf-8")
-        path.chmod(0o644)
-    if not sandbox.capabilities().namespaces:
-        scratch = folder / "scratch"
-        scratch.mkdir()
-        scratch.chmod(0o777)
+    start.make_folder(folder, files)
 
 
-def _run(folder: Path, log: warden.Log, product: int) -> warden.Reply:
-    source, scratch = sandbox.source_directory(folder), sandbox.scratch_directory(folder)
+def _run(folder: Path, log: Log, product: int) -> warden.Reply:
+    source, scratch = start.source_directory(folder), start.scratch_directory(folder)
     output = f"{scratch}/plans.json"
     python = str(Path(sys.executable).resolve())
     prefix = Path(sys.base_prefix).resolve()
-    return warden.run(
+    return start.run(
+        Role.plan_evaluator,
         [python, "-I", "-S", "-B", f"{source}/evaluate.py", f"{source}/request.json", output],
-        [*sandbox.plan_options(folder, MOST_BYTES, ADDRESS_SPACE), "--read-only", str(prefix)],
-        sandbox.clean_environment(),
+        start.Grant(visible=(prefix,), folder=folder, scratch_bytes=MOST_BYTES, address_space=ADDRESS_SPACE),
         SECONDS,
         log,
         (product, output),

@@ -15,9 +15,10 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation import sandbox, warden
+from kernelwright.isolation import levels, log, start
+from kernelwright.isolation.levels import Level
 from kernelwright.isolation.native import program
-from kernelwright.isolation.warden import Ending, Subject
+from kernelwright.isolation.warden import Ending, WardedProcess
 from kernelwright.judge.cpu.nothing import empty_trial
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
@@ -26,7 +27,7 @@ EMPTY = Signature(())
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
 
 
-def runner(source: str) -> Subject:
+def runner(source: str) -> WardedProcess:
     built = build(Candidate("cpp", source), EMPTY)
     assert isinstance(built, Built), built
     return start_runner(built.library, EMPTY, [], 2, CPUS)
@@ -65,7 +66,7 @@ def test_it_is_stopped_between_trials() -> None:
         assert subject.trial("r", 5).ending is Ending.ok
 
 
-def _child_of(subject: Subject) -> int:
+def _child_of(subject: WardedProcess) -> int:
     parent = subject._process.pid
     return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
 
@@ -128,7 +129,7 @@ def test_one_that_was_killed_in_a_trial_is_not_to_blame() -> None:
 
 def test_one_that_had_a_lot_of_memory_may_have_wanted_to_be_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a candidate could exhaust the memory where it would be found out, and be judged again."""
-    monkeypatch.setattr(sandbox, "MODEST", 32 << 20)
+    monkeypatch.setattr(start, "MODEST", 32 << 20)
     source = """
     #include <stdlib.h>
     void kernel() {
@@ -213,7 +214,7 @@ def test_output_is_bounded() -> None:
     with runner(source) as subject:
         assert subject.ready().ending is Ending.ok
         assert subject.trial("r", 10).ending is Ending.ok
-        assert len(subject.log.text()) <= warden.LOG_BYTES
+        assert len(subject.log.text()) <= log.LOG_BYTES
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:
@@ -224,7 +225,7 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
         assert "\x1b" not in subject.log.text() and "gone" in subject.log.text()
 
 
-@pytest.mark.skipif(sandbox.capabilities().level is not sandbox.Level.full, reason="needs a user of its own")
+@pytest.mark.skipif(levels.capabilities().level is not Level.full, reason="needs a user of its own")
 def test_threads_are_limited() -> None:
     source = """
     #include <pthread.h>
@@ -253,14 +254,14 @@ def test_an_empty_trial_takes_well_under_a_millisecond_or_so() -> None:
     assert found.least < 0.02  # what is usual depends on what else the machine does
 
 
-@pytest.mark.parametrize("level", [sandbox.Level.seccomp, sandbox.Level.landlock, sandbox.Level.full])
-def test_every_level_of_the_sandbox_can_run_a_kernel(level: sandbox.Level) -> None:
-    if not sandbox.capabilities().level.at_least(level):
-        pytest.skip(f"this machine offers {sandbox.capabilities().level} only")
-    sandbox.limit(level)
+@pytest.mark.parametrize("level", [Level.seccomp, Level.landlock, Level.full])
+def test_every_level_of_the_sandbox_can_run_a_kernel(level: Level) -> None:
+    if not levels.capabilities().level.at_least(level):
+        pytest.skip(f"this machine offers {levels.capabilities().level} only")
+    levels.limit(level)
     try:
         with runner("void kernel() {}") as subject:
             assert subject.ready().ending is Ending.ok
             assert subject.trial("r", 5).ending is Ending.ok
     finally:
-        sandbox.limit(sandbox.Level.full)
+        levels.limit(Level.full)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.isolation import sandbox, warden
+from kernelwright.isolation import start, warden
+from kernelwright.isolation.levels import capabilities
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.roles import ROLES, Role
 
 HOSTILE = """
 import ctypes, json, os, sys, time
@@ -50,18 +53,16 @@ CALLS = {**MOUNTS, "mount_setattr": 442, "open_tree_attr": 467, "clone3": 435, "
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """What became of each attempt: an error's number, or how many processes there were."""
     folder = tmp_path_factory.mktemp("hostile")
-    folder.chmod(0o755)
-    (folder / "hostile.py").write_text(HOSTILE)
-    if not sandbox.capabilities().namespaces:
-        (folder / "scratch").mkdir(mode=0o777)
-    output = f"{sandbox.scratch_directory(folder)}/said.json"
-    product, log = os.memfd_create("said"), warden.Log()
-    script = f"{sandbox.source_directory(folder)}/hostile.py"
+    start.make_folder(folder, {"hostile.py": HOSTILE})
+    output = f"{start.scratch_directory(folder)}/said.json"
+    product, log = os.memfd_create("said"), Log()
+    script = f"{start.source_directory(folder)}/hostile.py"
     try:
-        reply = warden.run(
+        prefix = Path(sys.base_prefix).resolve()
+        reply = start.run(
+            Role.builder,
             [str(Path(sys.executable).resolve()), "-I", "-S", script, output, json.dumps([CLONE, CALLS])],
-            [*sandbox.builder_options(folder, 1 << 20, 1 << 30), "--read-only", str(Path(sys.base_prefix).resolve())],
-            sandbox.clean_environment(),
+            start.Grant(visible=(prefix,), folder=folder, scratch_bytes=1 << 20, address_space=1 << 30),
             60.0,
             log,
             (product, output),
@@ -81,5 +82,5 @@ def test_no_way_leads_to_mounts_and_users_of_its_own(said: dict[str, int], call:
 
 def test_processes_are_allowed_but_few(said: dict[str, int]) -> None:
     assert said["honest"] == 0
-    if sandbox.capabilities().root or sandbox.capabilities().namespaces:
-        assert 10 <= said["started"] < sandbox.MOST_PROCESSES
+    if capabilities().own_user:
+        assert 10 <= said["started"] < ROLES[Role.builder].processes

@@ -1,13 +1,20 @@
-"""A candidate's modules in the launcher: loaded afresh for every trial, launched as the program says."""
+"""Loads a program's modules and launches it, on memory that the caller gives: raw addresses, or torch tensors.
+
+Nothing of the judge is needed here, and neither torch nor numpy is imported:
+
+    loaded = LoadedProgram(built.program, [built.cubin], device=0)
+    loaded.launch(block_addresses(built.program, {"x": x, "out": out}, allocate), stream)
+"""
 
 from __future__ import annotations
 
+import ctypes
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernelwright.contracts.program import Argument, FunctionUse, Memset, Program, Step, TensorMap
-from kernelwright.devices.driver import attribute, check, driver
-from kernelwright.judge.launcher.stage import Arguments
+from kernelwright.devices.driver import attribute, check, driver, use_device
 
 PORTABLE_CLUSTER = 8
 
@@ -16,17 +23,72 @@ class BadArguments(Exception):  # noqa: N818 - it names what is wrong
     """The plan's arguments are not those of the kernel."""
 
 
-class Kernels:
-    """`addresses` are where the contents of the program's blocks begin."""
+class MissingMemory(Exception):  # noqa: N818 - it names what is wrong
+    """The caller gave no memory for a block of the program."""
 
-    def __init__(self, device: Any, program: Program, addresses: list[int], cubins: list[bytes], stream: Any) -> None:
-        self._device, self._program, self._cubins, self._stream = device, program, cubins, stream
-        self._addresses = addresses
-        self._maps = [_encode(entry, addresses[entry.block] + entry.offset) for entry in program.tensor_maps]
-        self._arguments = [Arguments(*map(self._bytes, step.arguments)) for step in program.launches]
-        self._configurations = [_configuration(step, stream) for step in program.launches]
+
+class Arguments:
+    """Kernel arguments in memory that stays where it is: one slot each, and the array of pointers to them."""
+
+    def __init__(self, *values: bytes) -> None:
+        slots = [(len(value) + 63) // 64 * 64 for value in values]
+        self._buffer = ctypes.create_string_buffer(sum(slots) + 64)
+        at = (ctypes.addressof(self._buffer) + 63) // 64 * 64
+        self._pointers = (ctypes.c_void_p * max(1, len(values)))()
+        for number, value in enumerate(values):
+            ctypes.memmove(at, value, len(value))
+            self._pointers[number] = at
+            at += slots[number]
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self._pointers)
+
+
+def u64(value: int) -> bytes:
+    return struct.pack("<Q", value)
+
+
+def u32(value: int) -> bytes:
+    return struct.pack("<I", value)
+
+
+class LoadedProgram:
+    """A program whose modules are loaded into the current context of a device.
+
+    Arguments are made when it is bound to memory and a stream; a launch with the same ones only enqueues.
+    """
+
+    def __init__(self, program: Program, modules: Sequence[bytes], device: int = 0) -> None:
+        self._device, self._program, self._cubins = use_device(device), program, tuple(modules)
+        self._bound: tuple[tuple[int, ...], int] | None = None
+        self._addresses: tuple[int, ...] = ()
+        self._maps: list[bytes] = []
+        self._arguments: list[Arguments] = []
+        self._configurations: list[Any] = []
+        self._stream: Any = 0
         self._modules: list[Any] = []
         self._functions: list[Any] = []
+        self.load()
+
+    def launch(self, addresses: Sequence[int], stream: Any = 0) -> None:
+        """Enqueues one call on the blocks that begin at these addresses, scratch included, and returns at once."""
+        self.bind(addresses, stream)
+        self.enqueue()
+
+    def bind(self, addresses: Sequence[int], stream: Any = 0) -> None:
+        """`addresses` are where the contents of the program's blocks begin, in order."""
+        wanted = tuple(addresses), int(stream)
+        if wanted == self._bound:
+            return
+        if len(addresses) != len(self._program.blocks):
+            raise MissingMemory(f"{len(addresses)} addresses for {len(self._program.blocks)} blocks")
+        self._addresses, self._stream = tuple(addresses), stream
+        program = self._program
+        self._maps = [_encode(entry, self._addresses[entry.block] + entry.offset) for entry in program.tensor_maps]
+        self._arguments = [Arguments(*map(self._bytes, step.arguments)) for step in program.launches]
+        self._configurations = [_configuration(step, stream) for step in program.launches]
+        self._bound = wanted
 
     def _bytes(self, argument: Argument) -> bytes:
         if argument.tensor_map >= 0:
@@ -74,8 +136,12 @@ class Kernels:
                     f"{step.function} takes arguments of {_sizes(wanted)} bytes and the plan gives {_sizes(given)}"
                 )
 
-    def enqueue(self) -> None:
+    def enqueue(self, *, zero: bool = True) -> None:
+        """The launches, and with `zero` before them the zeros that the plan asks for in its scratch."""
         cu = driver()
+        for block, address in zip(self._program.blocks, self._addresses, strict=True):
+            if zero and block.fill == "zero":
+                check(cu.cuMemsetD8Async(address, 0, block.extent, self._stream), "cuMemsetD8Async")
         launches = zip(self._functions, self._arguments, self._configurations, strict=True)
         for step in self._program.steps:
             if isinstance(step, Memset):
@@ -122,6 +188,28 @@ class Kernels:
         for module in self._modules:
             check(driver().cuModuleUnload(module), "cuModuleUnload")
         self._modules, self._functions = [], []
+
+
+def block_addresses(
+    program: Program, given: Mapping[str, Any], allocate: Callable[[int], Any] | None = None
+) -> list[int]:
+    """The addresses of a program's blocks: tensors by name, as integers or anything with `data_ptr`, and scratch from
+    `allocate(bytes)`, which answers alike. The caller keeps both alive, and zeroes a workspace once."""
+    found = []
+    for block in program.blocks:
+        if block.shared:
+            if block.name not in given:
+                raise MissingMemory(f"no memory is given for {block.name}")
+            found.append(_address(given[block.name]))
+        elif allocate is None:
+            raise MissingMemory(f"the program needs {block.extent:,} bytes of scratch ({block.name})")
+        else:
+            found.append(_address(allocate(max(block.extent, 1))))
+    return found
+
+
+def _address(memory: Any) -> int:
+    return int(memory.data_ptr()) if hasattr(memory, "data_ptr") else int(memory)
 
 
 def _sizes(values: list[int]) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernelwright.devices.driver import attribute, check, driver
+from kernelwright.isolation.channel import Channel
+from kernelwright.runtime.launch import Arguments, u32, u64
 
 GATE_BYTES = mmap.PAGESIZE
 GO, DONE, LATE, READY = 0, 64, 128, 192  # byte offsets of the words in the gate; see helper_kernels.cu
@@ -23,33 +25,7 @@ GATE_NANOSECONDS = 10_000_000_000
 THREADS = 256
 
 
-class Arguments:
-    """Kernel arguments in memory that stays where it is: one slot each, and the array of pointers to them."""
-
-    def __init__(self, *values: bytes) -> None:
-        slots = [(len(value) + 63) // 64 * 64 for value in values]
-        self._buffer = ctypes.create_string_buffer(sum(slots) + 64)
-        at = (ctypes.addressof(self._buffer) + 63) // 64 * 64
-        self._pointers = (ctypes.c_void_p * max(1, len(values)))()
-        for number, value in enumerate(values):
-            ctypes.memmove(at, value, len(value))
-            self._pointers[number] = at
-            at += slots[number]
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self._pointers)
-
-
-def u64(value: int) -> bytes:
-    return struct.pack("<Q", value)
-
-
-def u32(value: int) -> bytes:
-    return struct.pack("<I", value)
-
-
-class Stage:
+class TimedQueue:
     """Owns the helper kernels, the flush buffer, the gate and the events of one process and device."""
 
     def __init__(self, device: Any, helpers: bytes, gate_descriptor: int) -> None:
@@ -104,14 +80,19 @@ class Stage:
         check(cu.cuEventRecord(self._end, self.stream), "cuEventRecord")
         self._launch("kw_signal", 1, gate, u64(done), threads=1)
 
-    def finish(self) -> float:
-        """Waits for the armed call; the seconds between its events."""
+    def finish(self, channel: Channel) -> float:
+        """Waits for the armed call and says at once that it is over; the seconds between its events.
+
+        The word on the channel is the outside clock's end: the word in the gate is memory that device code might
+        write early, and this one comes from a process that has waited for the whole queue.
+        """
         cu = driver()
         check(cu.cuStreamSynchronize(self.stream), "the call")
+        channel.send({"ok": {"over": True}})
         return float(check(cu.cuEventElapsedTime(self._start, self._end), "cuEventElapsedTime")) / 1e3
 
     def gave_up(self, go: int) -> bool:
-        """Whether the gate opened by itself because nobody released it."""
+        """Whether the gate opened by itself because it was not released in time."""
         return struct.unpack_from("<Q", self._gate, LATE) == (go,)
 
     def empty(self) -> None:

@@ -1,0 +1,67 @@
+"""What a candidate makes tools print costs no time to read, however long it is."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from kernelwright.isolation.log import LONGEST_LINE, ToolReport, shown_lines
+from kernelwright.judge.gpu.sanitize import Tool, parse
+
+LENGTH = 250_000
+SECONDS = 5.0  # it takes milliseconds; without bounds it takes minutes
+
+
+def test_paths_of_the_sandbox_are_taken_off() -> None:
+    said = "In file from /source/glue.cpp:3,\n\n  /tmp/b.1/s/kernel.cpp:7:5: error: no  \n"
+    said += "at /a/kernel.cu:2 of kernelwright.h:9"
+    assert shown_lines(said) == [
+        "In file from glue.cpp:3,",
+        "  kernel.cpp:7:5: error: no",
+        "at kernel.cu:2 of kernelwright.h:9",
+    ]
+
+
+@pytest.mark.parametrize("piece", ["/", "/a", "/a/kernel.cpp", "/a" * (LONGEST_LINE // 2) + "\n", f"/{'a' * 255}"])
+def test_a_long_line_is_read_at_once(piece: str) -> None:
+    begin = time.process_time()
+    lines = shown_lines((piece * (LENGTH // len(piece) + 1))[:LENGTH])
+    assert time.process_time() - begin < SECONDS
+    assert all(len(line) <= LONGEST_LINE for line in lines)
+
+
+def test_a_long_line_of_a_report_is_read_at_once() -> None:
+    begin = time.process_time()
+    found = parse(Tool.memcheck, "========= Invalid __global__ read of size 4\n=========" + " at a" * (LENGTH // 5))
+    assert time.process_time() - begin < SECONDS
+    assert len(found) == 1
+
+
+def report_of(*parts: bytes, bound: int = 1 << 20) -> ToolReport:
+    """What is left of a report that a process wrote part by part, and rewrote nothing of."""
+    report = ToolReport(bound)
+    for part in parts:
+        os.write(report.fd, part)
+    return report
+
+
+def test_a_report_is_read_whole() -> None:
+    long = [b"========= line %d\n" % number for number in range(50_000)]
+    assert report_of(*long, bound=16 << 20).text() == b"".join(long).decode()
+
+
+def test_of_a_report_that_is_too_long_beginning_and_end_are_kept() -> None:
+    report = report_of(b"first\n", *[b"x" * 1000 + b"\n"] * 2000, b"SUMMARY: 1 error\n", bound=1 << 16)
+    text = report.text()
+    assert report.cut and len(text) <= (1 << 16) + 1
+    assert text.startswith("first\n") and text.endswith("SUMMARY: 1 error\n")
+
+
+def test_a_report_whose_process_still_holds_it_is_not_believed() -> None:
+    report = report_of(b"SUMMARY: 0 errors\n")
+    held = os.dup(report.fd)
+    assert report.text(0.1) == ""
+    os.close(held)
+    assert report.text() == "SUMMARY: 0 errors\n"
