@@ -13,11 +13,11 @@ from kernelwright.contracts.brief import brief
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda import CUDA
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.toolchain.build import GpuBuild, GpuBuilt, build_cuda
+from kernelwright.contracts.cuda.toolchain.build import build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes, resources
 from kernelwright.contracts.cuda.toolkit import has_toolkit
-from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt
 from kernelwright.contracts.target import HOPPER, architecture
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature, TensorSpec
