@@ -23,8 +23,9 @@ from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
+from kernelwright.contracts.cuda.toolchain.build import build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
+from kernelwright.contracts.model import GpuBuild
 from kernelwright.devices.nvidia import probe, state
 from kernelwright.devices.peaks_nvidia import gpu_peaks
 from kernelwright.judge.gpu.client import Timing

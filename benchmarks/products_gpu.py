@@ -23,9 +23,9 @@ from benchmarks.gpu_run import CUDA  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda  # noqa: E402
+from kernelwright.contracts.cuda.toolchain.build import build_cuda  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool  # noqa: E402
-from kernelwright.contracts.model import BuildFailure  # noqa: E402
+from kernelwright.contracts.model import BuildFailure, GpuBuild  # noqa: E402
 from kernelwright.contracts.target import target_of  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.contracts.cuda.toolchain.build import GpuBuilt
+from kernelwright.contracts.model import GpuBuilt
 from kernelwright.devices.driver import CudaFailure, use_device
 from kernelwright.runtime.launch import BadArguments, LoadedProgram
 from kernelwright.tasks.drawing import draw_inputs, run_reference

@@ -13,11 +13,11 @@ from kernelwright.contracts.brief import brief
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda import CUDA
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.toolchain.build import GpuBuild, GpuBuilt, build_cuda
+from kernelwright.contracts.cuda.toolchain.build import build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes, resources
 from kernelwright.contracts.cuda.toolkit import has_toolkit
-from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt
 from kernelwright.contracts.target import HOPPER, architecture
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature, TensorSpec
@@ -48,12 +48,13 @@ def lines(made: GpuBuild | BuildFailure) -> str:
 
 def test_a_program_has_addresses_names_and_resources(pool: BuilderPool) -> None:
     (one,) = built(build_cuda(candidate(), (vectors(),), HOPPER, pool))
-    step = one.program.steps[0]
+    step = one.program.launches[0]
     assert step.function == "scale" and [argument.size for argument in step.arguments] == [8, 8, 4]
     assert [block.fill for block in one.program.blocks] == ["received", "output"]
     assert [block.writable for block in one.program.blocks] == [False, True]
-    assert one.resources[0].registers > 0 and one.resources[0].spill_stores == 0
-    assert one.cubin[:4] == b"\x7fELF"
+    (kernel,) = one.kernels
+    assert (kernel.name, kernel.spill_stores, kernel.spill_loads) == ("scale", 0, 0)
+    assert one.modules[0][:4] == b"\x7fELF"
 
 
 def test_a_module_is_compiled_once(pool: BuilderPool) -> None:
@@ -82,7 +83,7 @@ def test_templates_are_named_by_expressions(pool: BuilderPool) -> None:
         " kw.launch('n::f<double, 1>', 1, 1, out, kw.f64(1)))\n"
     )
     (one,) = built(build_cuda(candidate(kernel, plan), (vectors(),), HOPPER, pool))
-    assert {step.function for step in one.program.steps} == {"_ZN1n1fIfLi3EEEvPT_S1_", "_ZN1n1fIdLi1EEEvPT_S1_"}
+    assert {step.function for step in one.program.launches} == {"_ZN1n1fIfLi3EEEvPT_S1_", "_ZN1n1fIdLi1EEEvPT_S1_"}
 
 
 def test_workloads_that_differ_in_kernels_alone_share_a_module(pool: BuilderPool) -> None:
@@ -90,8 +91,8 @@ def test_workloads_that_differ_in_kernels_alone_share_a_module(pool: BuilderPool
     plan = "import kw\ndef plan(x, factor, out):\n    return kw.plan(kw.launch(f'f<{x.numel()}>', 1, 1, out))\n"
     two = built(build_cuda(candidate(kernel, plan), (vectors(5), vectors(6)), HOPPER, pool))
     assert two[0].digest == two[1].digest
-    assert [one.program.steps[0].function for one in two] == ["_Z1fILi5EEvPf", "_Z1fILi6EEvPf"]
-    assert [[entry.kernel for entry in one.resources] for one in two] == [["_Z1fILi5EEvPf"], ["_Z1fILi6EEvPf"]]
+    assert [one.program.launches[0].function for one in two] == ["_Z1fILi5EEvPf", "_Z1fILi6EEvPf"]
+    assert [[kernel.name for kernel in one.kernels] for one in two] == [["f<5>"], ["f<6>"]]
 
 
 def test_an_error_names_the_line_of_the_source(pool: BuilderPool) -> None:

@@ -107,6 +107,15 @@ def test_an_installed_contract_that_cannot_be_loaded_is_named(installed: dict[st
     assert "Traceback" not in found.stderr
 
 
+def test_a_server_from_before_an_installation_is_another_judge(installed: dict[str, str]) -> None:
+    code = "from kernelwright.judge.fingerprint import fingerprint; print(fingerprint())"
+    found = [
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+        for env in ({**os.environ}, installed, installed)
+    ]
+    assert found[0] != found[1] == found[2]
+
+
 def test_a_search_by_files_takes_answers_of_an_installed_contract(
     installed: dict[str, str], task: str, tmp_path: Path
 ) -> None:

@@ -18,10 +18,10 @@ import torch
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.cuda.source import read_cuda_candidate
-from kernelwright.contracts.cuda.toolchain.build import GpuBuilt, build_cuda
+from kernelwright.contracts.cuda.toolchain.build import build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.contracts.layout import Access, lay_out
-from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.model import BuildFailure, GpuBuilt
 from kernelwright.contracts.target import target_of
 from kernelwright.devices.nvidia import probe
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing

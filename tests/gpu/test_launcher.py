@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -43,7 +44,8 @@ def test_both_clocks_read_the_same_on_an_empty_call(bench: Bench) -> None:
 @pytest.mark.gpu
 def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
     from kernelwright.contracts.cuda.source import read_cuda_candidate
-    from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
+    from kernelwright.contracts.cuda.toolchain.build import build_cuda
+    from kernelwright.contracts.model import GpuBuild
 
     sizes = ((64, 128), (200, 5000), (64, 128))
     signatures = tuple(signature(*size) for size in sizes)
@@ -60,9 +62,37 @@ def test_one_launcher_serves_several_workloads(bench: Bench) -> None:
 
 
 @pytest.mark.gpu
+def test_memsets_keep_their_order_and_launches_their_module(bench: Bench) -> None:
+    """What `cuda` plans do not say and recordings do."""
+    from kernelwright.contracts.cuda.source import read_cuda_candidate
+    from kernelwright.contracts.cuda.toolchain.build import build_cuda
+    from kernelwright.contracts.model import GpuBuild
+    from kernelwright.contracts.program import Memset
+
+    made = build_cuda(read_cuda_candidate(KERNELS / "rmsnorm_vector"), (signature(64, 128),), bench.target, bench.pool)
+    assert isinstance(made, GpuBuild)
+    (built,) = made.built
+    (launch,) = built.program.launches
+    out = next(number for number, block in enumerate(built.program.blocks) if block.name == "out")
+    spoil = Memset(out, 4, 8, 0xFF)
+    second = replace(launch, module=1)
+    complaints = []
+    for steps in ((spoil, second), (second, spoil)):
+        program = replace(built.program, steps=steps, modules=2)
+        oracle = bench.oracle((64, 128))
+        with bench.launcher() as launcher:
+            with_descriptors(oracle, partial(launcher.open, program, built.modules * 2))
+            oracle.load()
+            launcher.trial(oracle.word, 5.0)
+            complaints.append(oracle.complaint())
+    assert complaints[0] is None and complaints[1] is not None
+
+
+@pytest.mark.gpu
 def test_a_subject_answers_as_a_runner_does(bench: Bench) -> None:
     from kernelwright.contracts.cuda.source import read_cuda_candidate
-    from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
+    from kernelwright.contracts.cuda.toolchain.build import build_cuda
+    from kernelwright.contracts.model import GpuBuild
 
     oracle = bench.oracle((64, 128))
     for path, endings in (

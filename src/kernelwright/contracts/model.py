@@ -237,3 +237,12 @@ class GpuContract(Contract):
         finally:
             toolchain.close()
         return made if isinstance(made, BuildFailure) else None
+
+
+def varying_dtypes(signatures: tuple[Signature, ...]) -> frozenset[str]:
+    """The names of tensors whose dtype differs between workloads."""
+    dtypes: dict[str, set[str]] = {}
+    for signature in signatures:
+        for tensor in signature.tensors:
+            dtypes.setdefault(tensor.name, set()).add(tensor.dtype)
+    return frozenset(name for name, found in dtypes.items() if len(found) > 1)

@@ -90,6 +90,15 @@ def read_source(path: Path, contract: str | None = None) -> Candidate:
     raise CandidateError(f"{shown}: {what}: {forms}; give --contract NAME where the name does not show it")
 
 
+def installed() -> tuple[str, ...]:
+    """The contracts of installed packages, each with its package and version."""
+    found = []
+    for name, point in sorted(_installed().items()):
+        package = f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
+        found.append(f"{name} = {point.value} of {package}")
+    return tuple(found)
+
+
 @cache
 def _built_in(name: str) -> Contract:
     module, _, attribute = _BUILT_IN[name].partition(":")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.craft import Craft, read_craft
-from kernelwright.contracts.model import BuildPlan, HostContract
+from kernelwright.contracts.model import BuildPlan, HostContract, varying_dtypes
 from kernelwright.contracts.normalise import normalised_cpp
 from kernelwright.contracts.tunable_syntax import C_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -73,14 +73,6 @@ def _declaration(function: str, arguments: tuple[TensorSpec | ScalarSpec, ...], 
     return f"{head}void {function}({', '.join(typed(argument) for argument in arguments)})"
 
 
-def _varying(signatures: tuple[Signature, ...]) -> frozenset[str]:
-    dtypes: dict[str, set[str]] = {}
-    for signature in signatures:
-        for tensor in signature.tensors:
-            dtypes.setdefault(tensor.name, set()).add(tensor.dtype)
-    return frozenset(name for name, found in dtypes.items() if len(found) > 1)
-
-
 def _constants(signature: Signature) -> tuple[TensorSpec | ScalarSpec, ...]:
     return tuple(a for a in signature.arguments if isinstance(a, TensorSpec) and a.role == "constant")
 
@@ -139,7 +131,7 @@ class CppContract(HostContract):
         return read_craft(HERE / "craft.toml")
 
     def signature_text(self, signatures: tuple[Signature, ...]) -> str:
-        generic = _varying(signatures)
+        generic = varying_dtypes(signatures)
         first = signatures[0]
         text = _declaration("kernel", first.arguments, generic) + ";"
         constants = _constants(first)
@@ -147,7 +139,7 @@ class CppContract(HostContract):
 
     def skeleton(self, signatures: tuple[Signature, ...], task_name: str) -> str:
         parts = [f"// A candidate for {task_name}.\n#include <kernelwright.h>\n"]
-        generic = _varying(signatures)
+        generic = varying_dtypes(signatures)
         constants = _constants(signatures[0])
         if constants:
             head = _declaration("prepare", constants, generic)

@@ -16,7 +16,15 @@ from kernelwright.contracts.cuda.source import (
     read_cuda_candidate,
     split,
 )
-from kernelwright.contracts.model import BuildFailure, Emulation, Files, GpuContract, GpuToolchain, Part
+from kernelwright.contracts.model import (
+    BuildFailure,
+    Emulation,
+    Files,
+    GpuContract,
+    GpuToolchain,
+    Part,
+    varying_dtypes,
+)
 from kernelwright.contracts.normalise import normalised_cpp, normalised_python
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import C_TUNABLES, PYTHON_TUNABLES
@@ -52,14 +60,6 @@ def _parameter(argument: TensorSpec | ScalarSpec, dtype: str) -> str:
     return f"{const}{dtype}* __restrict__ {argument.name}"
 
 
-def _varying(signatures: tuple[Signature, ...]) -> frozenset[str]:
-    dtypes: dict[str, set[str]] = {}
-    for signature in signatures:
-        for tensor in signature.tensors:
-            dtypes.setdefault(tensor.name, set()).add(tensor.dtype)
-    return frozenset(name for name, found in dtypes.items() if len(found) > 1)
-
-
 def _value(argument: TensorSpec | ScalarSpec) -> str:
     if isinstance(argument, TensorSpec):
         return argument.name
@@ -69,7 +69,7 @@ def _value(argument: TensorSpec | ScalarSpec) -> str:
 
 
 def _kernel_text(signatures: tuple[Signature, ...], task_name: str) -> str:
-    generic = _varying(signatures)
+    generic = varying_dtypes(signatures)
     first = signatures[0]
     used = {tensor.dtype for signature in signatures for tensor in signature.tensors}
     includes = "".join(f"#include <{HEADERS[dtype]}>\n" for dtype in sorted(used & HEADERS.keys()))
@@ -89,7 +89,7 @@ def _kernel_text(signatures: tuple[Signature, ...], task_name: str) -> str:
 
 
 def _plan_text(signatures: tuple[Signature, ...]) -> str:
-    generic = _varying(signatures)
+    generic = varying_dtypes(signatures)
     first = signatures[0]
     measure = next(tensor for tensor in reversed(first.tensors) if tensor.role in ("output", "inout")).name
     lines = ["import kw"]
@@ -203,7 +203,8 @@ class CudaContract(GpuContract):
         from kernelwright.contracts import nvrtc
         from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 
-        if not nvrtc.available():
+        missing = nvrtc.available()
+        if not missing:
             return super().build_failure(candidate, signatures, target)
         plans = evaluate_plans(split(candidate.source).plan, signatures, target)
         return plans if isinstance(plans, BuildFailure) else None
