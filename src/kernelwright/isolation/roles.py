@@ -30,7 +30,7 @@ class Filter(StrEnum):
     sanitizer = "as the runner's, and what the sanitizers need"
 
 
-class Files(StrEnum):
+class VisibleFiles(StrEnum):
     """What is mounted, read-only. Everything else does not exist for the process."""
 
     all = "all"
@@ -70,7 +70,7 @@ class Rules:
     /tmp that ends with the process. A role whose files are all is trusted: it is not confined."""
 
     filter: Filter
-    files: Files
+    files: VisibleFiles
     devices: Devices
     proc: Proc
     user: User = User.own
@@ -82,17 +82,19 @@ class Rules:
 
     @property
     def trusted(self) -> bool:
-        return self.files is Files.all
+        return self.files is VisibleFiles.all
 
 
-_TRUSTED = Rules(Filter.none, Files.all, Devices.all, Proc.host, User.judge, Variables.judge, processes=0, file_bytes=0)
-_KERNEL = Rules(Filter.runner, Files.run_time, Devices.none, Proc.none, processes=256)
+_TRUSTED = Rules(
+    Filter.none, VisibleFiles.all, Devices.all, Proc.host, User.judge, Variables.judge, processes=0, file_bytes=0
+)
+_KERNEL = Rules(Filter.runner, VisibleFiles.run_time, Devices.none, Proc.none, processes=256)
 
 ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
     {
         Role.builder: Rules(
             Filter.builder,
-            Files.toolchain,
+            VisibleFiles.toolchain,
             Devices.null,
             Proc.none,
             processes=64,  # with its assembler and linker a compiler has a handful
@@ -103,7 +105,7 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
         # Limits of memory hold for each process, so that what needs one process gets no other.
         Role.plan_evaluator: Rules(
             Filter.one_process,
-            Files.python,
+            VisibleFiles.python,
             Devices.null,
             Proc.none,
             processes=64,
@@ -113,7 +115,7 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
         ),
         Role.recorder: Rules(
             Filter.one_process,
-            Files.python,
+            VisibleFiles.python,
             Devices.null,
             Proc.none,
             processes=64,
@@ -124,17 +126,17 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
         Role.runner: _KERNEL,
         Role.sanitized_runner: Rules(
             Filter.sanitizer,
-            Files.run_time,
+            VisibleFiles.run_time,
             Devices.none,
             Proc.private,  # the sanitizers read their own maps
             processes=256,
         ),
         # Landlock would take away the driver's device calls, and the builder's filter the sockets without which the
         # driver does not start.
-        Role.launcher: Rules(Filter.driver, Files.cuda, Devices.own_gpu, Proc.private, processes=512),
+        Role.launcher: Rules(Filter.driver, VisibleFiles.cuda, Devices.own_gpu, Proc.private, processes=512),
         Role.tool_launcher: Rules(
             Filter.driver,
-            Files.cuda_tools,
+            VisibleFiles.cuda_tools,
             Devices.own_gpu,
             Proc.private,
             processes=4096,

@@ -23,7 +23,7 @@ from kernelwright.isolation.gpu_access import GpuAccess, cuda_files, gpu_variabl
 from kernelwright.isolation.levels import Isolation, Level, capabilities
 from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.native import program
-from kernelwright.isolation.roles import ROLES, Devices, Files, Filter, Proc, Role, Rules, Variables
+from kernelwright.isolation.roles import ROLES, Devices, Filter, Proc, Role, Rules, Variables, VisibleFiles
 from kernelwright.isolation.warden import Reply, WardedProcess, run_to_end
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
@@ -229,15 +229,15 @@ def _limits(rules: Rules, grant: Grant) -> list[str]:
 
 def _visible(rules: Rules, grant: Grant) -> list[str | Path]:
     found: list[str | Path] = []
-    if rules.files is Files.run_time:
+    if rules.files is VisibleFiles.run_time:
         found += runtime_libraries(sanitized=rules.filter is Filter.sanitizer)
     else:
         found += SYSTEM
-    if rules.files is Files.toolchain:
+    if rules.files is VisibleFiles.toolchain:
         found += _toolchain()
-    if rules.files in (Files.cuda, Files.cuda_tools):
+    if rules.files in (VisibleFiles.cuda, VisibleFiles.cuda_tools):
         found += cuda_files()
-    if rules.files is Files.cuda_tools and grant.tool:
+    if rules.files is VisibleFiles.cuda_tools and grant.tool:
         found += tool_files(grant.tool)
     if grant.folder is not None:
         found.append(f"{grant.folder}\t{SOURCE}")

@@ -20,7 +20,7 @@ from kernelwright.isolation.start import isolation_of, level_of
 from kernelwright.judge.baselines import Baselines
 from kernelwright.judge.cpu import nothing
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
-from kernelwright.judge.gpu.client import LauncherProcess
+from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
 from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation, wait_until_well
 from kernelwright.judge.gpu.helpers import helper_kernels
@@ -147,7 +147,12 @@ class GpuWorkshop:
     def empty_again(self) -> NullCall:
         """What a call that does nothing takes on every clock, by calls of just now too. The caller measures."""
         assert self._null is not None, "the clock comes first"
-        self._null.again()
+        try:
+            self._null.again()
+        except Faulted as fault:
+            self._null.close()
+            self._null = None  # the next workload gets another
+            raise CannotDecide(f"the null launcher ended, so that no time can be trusted: {fault.message}") from fault
         return self._null.call
 
     def peaks(self) -> GpuPeaks:
