@@ -93,9 +93,9 @@ def busy(runs: list[Answered], alone: dict[str, Any]) -> list[str]:
     head = ("run", "took", "judgings", "of its time")
     return [
         "\nHow much of a run's time the judge was at work, from the journals in `benchmarks/results/answered.tar.xz`, "
-        "part by part where a run was stopped and taken up again. Between the first and the last judging of a part it is all "
-        "of it. The rest goes before, to open the task where no warm oracle has it, and after, to wait for answers "
-        "that nobody had written yet; a judging that a stop cuts off counts as rest.\n",
+        "part by part where a run was stopped and taken up again. Between the first and the last judging of a part "
+        "it is all of it. The rest goes before, to open the task where no warm server has it, and after, to wait for "
+        "answers that were not written yet; a judging that a stop cuts off counts as rest.\n",
         table(head, lines),
     ]
 

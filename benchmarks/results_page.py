@@ -127,11 +127,11 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         f"\n## {claims['gpu']}: answers to prompts\n\nRuns of `optimize --proposer files --policy islands --ahead 5 "
         "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/answered.py` in "
         "`benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal and certificates. The "
-        "answers were written from the prompt files and nothing else; “proposals” counts the answers. The kernel's time "
-        "and “over eager” are from the final, which times both side by side on the public size and on hidden ones. “Best "
-        "of all else” is the fastest that was measured for the row in other runs (compiled) or by another program "
-        f"(elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the lower end over "
-        "eager.\n\n"
+        "answers were written from the prompt files and nothing else; “proposals” counts the answers. The kernel's "
+        "time and “over eager” are from the final, which times both side by side on the public size and on hidden "
+        "ones. “Best of all else” is the fastest that was measured for the row in other runs (compiled) or by "
+        f"another program (elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the "
+        "lower end over eager.\n\n"
         f"Faster than eager and than the best of all else: {won} of {len(runs)} rows.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         *lines,
