@@ -9,8 +9,7 @@ from typing import Annotated, Protocol
 
 import typer
 
-from kernelwright.cli.output import console, print_json
-from kernelwright.cli.progress import Progress
+from kernelwright.cli.output import Progress, console, print_json
 from kernelwright.cli.verdicts import show
 from kernelwright.contracts import contract_named, read_source
 from kernelwright.contracts.candidate import Candidate

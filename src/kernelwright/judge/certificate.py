@@ -21,9 +21,8 @@ from kernelwright.archives import SEPARATOR, Archive, read_archive, split_name
 from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.fingerprint import fingerprint, version_of
 from kernelwright.judge.judging import Judging
-from kernelwright.judge.keys import derive
+from kernelwright.judge.keys import derive, fingerprint, version_of
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle.client import Posed
 from kernelwright.judge.verdict import Value, Verdict

@@ -26,7 +26,7 @@ from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.isolation import sandbox
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
-from kernelwright.judge.fingerprint import fingerprint
+from kernelwright.judge.keys import fingerprint
 from kernelwright.judge.server import address
 from kernelwright.judge.server.protocol import Ask, Hello, Judge, Open, Reply, Status, request_of
 from kernelwright.judge.settings import Settings
