@@ -133,8 +133,8 @@ def counted(every: list[Claim]) -> str:
     missing = [one for one in every if not one.judged]
     rough = sum(one.rough is not None for one in missing)
     sentences = [f"Faster than the best baseline on the public size: {len(won)} of {total} rows."]
-    said = f"Of these faster than eager on hidden sizes, too: {len(won) - len(lost)}"
-    sentences.append(said + (f"; not so: {_names(one.ref for one in lost)}." if lost else "."))
+    sentence = f"Of these faster than eager on hidden sizes, too: {len(won) - len(lost)}"
+    sentences.append(sentence + (f"; not so: {_names(one.ref for one in lost)}." if lost else "."))
     for names, what in ((slower, "No faster"), (unsure, "Speed undecided"), (refused, "No claim")):
         if names:
             sentences.append(f"{what}: {len(names)}, {_names(names)}.")

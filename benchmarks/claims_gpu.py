@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.common import temporary_home  # noqa: E402
-from benchmarks.gpu_run import CUDA, baselines_of, told  # noqa: E402
+from benchmarks.gpu_run import CUDA, baselines_of, in_short  # noqa: E402
 from benchmarks.kept import changing, folder_of, optimized, unpacked  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
@@ -99,11 +99,11 @@ def claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, An
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
     chosen = candidates[times.index(min(times))]
     public = judge.judge(ref, chosen, settings=replace(PUBLIC, baselines=baselines_of(ref, options.baselines)))
-    found = {"public": told(public), "looked_us": [value * 1e6 for value in times]}
+    found = {"public": in_short(public), "looked_us": [value * 1e6 for value in times]}
     if public.verdict is not Outcome.accepted:
         return found
     hidden = judge.judge(ref, chosen, settings=HIDDEN)
-    found["hidden"] = told(hidden)
+    found["hidden"] = in_short(hidden)
     if hidden.verdict is Outcome.accepted:
         found["certificates"] = keep(optimized("cuda", options.out), name, chosen, (public, hidden))
     return found

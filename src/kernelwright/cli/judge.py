@@ -93,7 +93,7 @@ def judge(
 
 
 class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
-    """A judge of this process, or one that was up before."""
+    """A judge in this process, or a server's."""
 
     def open(self, task: str) -> object: ...
 
@@ -103,7 +103,7 @@ class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
 def _judge(settings: Settings, level: sandbox.Level | None, *, own: bool) -> AnyJudge:
     if not own:
         return WarmJudge(settings, level)
-    from kernelwright.judge.controller import Judge  # all that judges: not needed to ask somebody who does
+    from kernelwright.judge.controller import Judge  # all that judges: not needed where a server does
 
     return Judge(settings)
 

@@ -36,7 +36,7 @@ HEX = r"^[0-9a-f]+$"
 
 
 class CertificateError(KernelwrightError):
-    """A file that is no certificate, or no longer the one that was signed."""
+    """A file that is not a certificate, or was altered after it was signed."""
 
 
 class CertifiedCandidate(Value):
@@ -202,7 +202,7 @@ def store(signed: Signed) -> str:
 
 
 def find(given: str) -> Path:
-    """A certificate by its path, or by the name that `judge` told."""
+    """A certificate by its path, or by the name that `judge` printed."""
     path = Path(given)
     if not path.exists() and "/" not in given:
         path = folder() / f"{given.removesuffix('.json')}.json"
@@ -285,7 +285,7 @@ def parse(raw: bytes, name: str) -> Certificate:
 
 
 def _consistent(issued: Certificate, name: str) -> None:
-    """Signed does not mean sound: whoever signs with a key of their own can sign anything."""
+    """A signature does not make it sound: anything can be signed with a key of one's own."""
     if not issued.source.id == issued.candidate.id == issued.verdict.candidate:
         raise CertificateError(f"{name}: its source is not the one that was judged")
     if issued.task.name != issued.verdict.task:

@@ -182,10 +182,12 @@ class Measurement:
         return statistics.median(taken) if taken else self._expected[name]
 
     def _block(self, times: Times, repeats: int) -> None:
-        """Everybody once on the same values, in an order of chance, and baselines that may be the fastest twice.
+        """Candidate and baselines once each on the same values, in random order, and baselines that may be the fastest
+        twice.
 
-        Values are dear and a baseline's calls are cheap, so on a noisy machine the fastest is called `repeats` times
-        for each of its two times, which are the medians. A candidate is called once, since it may see no value twice.
+        Values are expensive and a baseline's calls are cheap, so on a noisy machine the fastest is called `repeats`
+        times for each of its two times, which are the medians. A candidate is called once, since it may see no value
+        twice.
         """
         family = self._oracle.load()
         fastest = self.fastest(times)

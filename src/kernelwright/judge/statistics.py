@@ -121,7 +121,7 @@ def too_wide(interval: Interval) -> bool:
 
 
 def _require_times(values: Sequence[float]) -> None:
-    """Refuses what no clock of ours can have said."""
+    """Refuses what no clock can have read."""
     if not values:
         raise ValueError("no times were given")
     if not all(value > 0 and math.isfinite(value) for value in values):

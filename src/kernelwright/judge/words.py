@@ -55,7 +55,7 @@ UNDECIDED = {
 
 
 def speed_words(result: WorkloadResult) -> str:
-    """What may be said of a speed, beside the baseline over which least may be claimed."""
+    """A speed in a few words, against the baseline over which least may be claimed."""
     best = result.best_baseline
     if best is None or result.standing is None:
         return f"undecided: {UNDECIDED.get(result.speed, str(result.speed))}"

@@ -94,7 +94,7 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
 
 
 def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
-    """Before torch.export, which would say it in many words and of a line of its own."""
+    """Before torch.export, whose message is long and names a line of its own."""
     import torch
 
     try:
@@ -123,17 +123,17 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
             return self.inner(*(next(waiting) if isinstance(v, torch.Tensor) else v for v in example))
 
     varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with redirect_stderr(said), _without_advice():  # it prints the graph of what it could not finish
+        with redirect_stderr(printed), _without_advice():  # it prints the graph of what it could not finish
             exported = _quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(varying,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
-        if said.getvalue():
-            error.add_note(said.getvalue())
+        if printed.getvalue():
+            error.add_note(printed.getvalue())
         raise TaskError(
             f"torch.export cannot write {_name(function)} down: {_cause(error)}: write a task file"
         ) from error
-    sys.stderr.write(said.getvalue())
+    sys.stderr.write(printed.getvalue())
     return exported
 
 
@@ -207,12 +207,12 @@ def _cause(error: Exception) -> str:
     import torch
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-    said = summary(error)
+    reason = summary(error)
     if isinstance(error, GuardOnDataDependentSymNode):
-        said = "a branch, a loop or a size in it depends on the values of a tensor"
+        reason = "a branch, a loop or a size in it depends on the values of a tensor"
     others = (str(Path(torch.__file__).parent), __file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
-    return f"{said} ({shown(frames[-1].filename)}:{frames[-1].lineno})" if frames else said
+    return f"{reason} ({shown(frames[-1].filename)}:{frames[-1].lineno})" if frames else reason
 
 
 def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
