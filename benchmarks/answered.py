@@ -1,10 +1,10 @@
-"""Runs in which somebody answered prompts, kept as they were: prompts, answers, verdicts, certificates.
+"""Runs whose prompts were answered from files, kept as they were: prompts, answers, verdicts, certificates.
 
     python benchmarks/answered.py --certificates DIR RUN ...
 
-Copies runs of `optimize --proposer files` to benchmarks/results/answered, each under its task's name, with the
-certificates of its best (DIR is where the judge's state has them), and without requests that nobody answered. Every run
-can be looked at with `kernelwright runs show`. The pages' scripts make their tables from what lies there.
+Copies runs of `optimize --proposer files` into benchmarks/results/answered.tar.xz, each under its task's name, with the
+certificates of its best (DIR is where the judge's state has them), and without unanswered requests. Every run can be
+looked at with `kernelwright runs show ARCHIVE::RUN`. The pages' scripts make their tables from what the archive holds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.claimed import low  # noqa: E402
-from benchmarks.record import RESULTS  # noqa: E402
+from benchmarks.kept import ANSWERED, changing, folder_of, unpacked  # noqa: E402
 
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict, WorkloadResult  # noqa: E402
@@ -33,8 +33,7 @@ from kernelwright.search.events import Contested, Continued, Evaluated, Stopped 
 from kernelwright.search.run import look  # noqa: E402
 from kernelwright.search.state import State  # noqa: E402
 
-KEPT = RESULTS / "answered"
-BUILT_IN = re.compile(r"[\w:]+(@[\w=,]+)?")  # no file of anybody's
+BUILT_IN = re.compile(r"[\w:]+(@[\w=,]+)?")  # not a user's file
 NOT_KEPT = ("asked", "prompt.md", "answer.md", "journal.lock")  # prompts and answers lie in `requests`
 
 
@@ -103,8 +102,8 @@ class Answered:
         return self.measured and self.over_eager > 1 and self.over(other) > 1
 
 
-def read(root: Path = KEPT) -> list[Answered]:
-    return [one for folder in sorted(root.glob("*")) if (one := _read(folder)) is not None]
+def read(archive: Path = ANSWERED) -> list[Answered]:
+    return [one for folder in sorted(unpacked(archive).glob("*")) if (one := _read(folder)) is not None]
 
 
 def _read(folder: Path) -> Answered | None:
@@ -161,11 +160,11 @@ def _compiled(times: dict[str, float]) -> list[Other]:
     return [Other(name, us) for name, us in times.items() if name != "eager"]
 
 
-def keep(run: Path, certificates: Path, root: Path = KEPT) -> Path:
+def keep(run: Path, certificates: Path, root: Path) -> Path:
     state = look(run)
     if not BUILT_IN.fullmatch(state.run.task):
         raise SystemExit(f"answered.py: {run} is about a task that others do not have: {state.run.task}")
-    target = root / state.run.task.replace(":", "_")
+    target = root / folder_of(state.run.task)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(run, target, ignore=shutil.ignore_patterns(*NOT_KEPT))
     with closing(sqlite3.connect(target / "journal.db")) as database:  # one file, with what was in the others
@@ -188,8 +187,9 @@ def main() -> None:
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--certificates", type=Path, required=True)
     options = parser.parse_args()
-    for run in options.runs:
-        print(f"written: {keep(run, options.certificates).relative_to(ROOT)}")
+    with changing(ANSWERED) as root:
+        for run in options.runs:
+            print(f"kept: {ANSWERED.relative_to(ROOT)}::{keep(run, options.certificates, root).name}")
 
 
 if __name__ == "__main__":

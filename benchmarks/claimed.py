@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.kept import folder_of, unpacked
 from benchmarks.record import RESULTS, load
 
 from kernelwright.devices.peaks_nvidia import GpuPeaks
@@ -82,7 +83,7 @@ def _read(ref: str, report: dict[str, Any], roughly: dict[str, Any], kept: Path)
     why = _refused(row)
     if why:
         return Claim(ref, judged=True, commit=row["commit"], why=why)
-    folder = kept / ref.replace(":", "_")
+    folder = unpacked(kept) / folder_of(ref)
     paths = [folder / name for name in row["certificates"]] if "certificates" in row else sorted(folder.glob("*.json"))
     issued = [certificate.read(path).verdict for path in paths]
     public = next((verdict for verdict in issued if len(baselines(verdict)) > 1), None)
@@ -93,7 +94,7 @@ def _read(ref: str, report: dict[str, Any], roughly: dict[str, Any], kept: Path)
 
 
 def _refused(row: dict[str, Any]) -> str:
-    """Why a row claims nothing. Certificates of an earlier claim may still lie where kernels are kept."""
+    """Why a row claims nothing. Certificates of an earlier claim may still be among those that are kept."""
     if "undecided" in row:
         return "undecided"
     verdicts = [row[name] for name in ("public", "hidden") if name in row]
@@ -132,8 +133,8 @@ def counted(every: list[Claim]) -> str:
     missing = [one for one in every if not one.judged]
     rough = sum(one.rough is not None for one in missing)
     sentences = [f"Faster than the best baseline on the public size: {len(won)} of {total} rows."]
-    said = f"Of these faster than eager on hidden sizes, too: {len(won) - len(lost)}"
-    sentences.append(said + (f"; not so: {_names(one.ref for one in lost)}." if lost else "."))
+    sentence = f"Of these faster than eager on hidden sizes, too: {len(won) - len(lost)}"
+    sentences.append(sentence + (f"; not so: {_names(one.ref for one in lost)}." if lost else "."))
     for names, what in ((slower, "No faster"), (unsure, "Speed undecided"), (refused, "No claim")):
         if names:
             sentences.append(f"{what}: {len(names)}, {_names(names)}.")

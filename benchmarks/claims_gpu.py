@@ -3,10 +3,10 @@
     python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--seconds N]
 
 DIR/TASK holds candidates for a task (`:` in its name written as `_`), as files or directories: what templates_gpu.py
-kept, the `best` of runs, or the kernels in benchmarks/results/optimized/cuda to judge them again. The fastest is judged
+kept, the `best` of runs, or benchmarks/results/optimized_cuda.tar.xz to judge its kernels again. The fastest is judged
 twice: on the public workload against eager, `compile-best` and, for a backward, `compile-training`; and on public and
 hidden workloads, with sanitizers, against eager alone, since compiling for hidden sizes takes minutes. Writes
-claims_gpu.json as it goes, and kernel and certificates under optimized/cuda. The judge's key is made for this and
+claims_gpu.json as it goes, and kernel and certificates into optimized_cuda.tar.xz. The judge's key is made for this and
 thrown away.
 """
 
@@ -16,7 +16,6 @@ import argparse
 import math
 import shutil
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.common import temporary_home  # noqa: E402
-from benchmarks.gpu_run import CUDA, baselines_of, told  # noqa: E402
+from benchmarks.gpu_run import CUDA, baselines_of, in_short  # noqa: E402
+from benchmarks.kept import changing, folder_of, optimized, unpacked  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
@@ -90,9 +90,9 @@ def _options() -> argparse.Namespace:
 
 
 def claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, Any]:
-    name = ref.replace(":", "_")
-    folder = options.out / "optimized" / "cuda" / name
-    paths = sorted(path for path in (options.sources / name).glob("*") if path.suffix == ".cu" or path.is_dir())
+    name = folder_of(ref)
+    sources = unpacked(options.sources) / name
+    paths = sorted(path for path in sources.glob("*") if path.suffix == ".cu" or path.is_dir())
     candidates = [render(read_source(path)) for path in paths]
     if not candidates:
         raise KernelwrightError(f"{options.sources / name}: has no candidate")
@@ -100,31 +100,28 @@ def claimed(judge: Judge, ref: str, options: argparse.Namespace) -> dict[str, An
     times = [found[0].seconds if found and found[0].seconds else math.inf for found in looks] or [0.0]
     chosen = candidates[times.index(min(times))]
     public = judge.judge(ref, chosen, settings=replace(PUBLIC, baselines=baselines_of(ref, options.baselines)))
-    found = {"public": told(public), "looked_us": [value * 1e6 for value in times]}
+    found = {"public": in_short(public), "looked_us": [value * 1e6 for value in times]}
     if public.verdict is not Outcome.accepted:
         return found
     hidden = judge.judge(ref, chosen, settings=HIDDEN)
-    found["hidden"] = told(hidden)
+    found["hidden"] = in_short(hidden)
     if hidden.verdict is Outcome.accepted:
-        found["certificates"] = keep(folder, chosen, (public, hidden))
+        found["certificates"] = keep(optimized("cuda", options.out), name, chosen, (public, hidden))
     return found
 
 
-def keep(folder: Path, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> list[str]:
-    """Puts kernel and certificates in the place of what was claimed before, all of them at once; the certificates'
-    names. Until then what is there stays: it may be the very sources that are judged."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".claimed-") as name:
-        fresh, old = Path(name) / "fresh", Path(name) / "old"
-        fresh.mkdir()
-        (fresh / "kernel.cu").write_text(candidate.source)
+def keep(archive: Path, name: str, candidate: Candidate, verdicts: tuple[Verdict, ...]) -> list[str]:
+    """Puts kernel and certificates in the place of what was claimed before; the certificates' names. Until all of it
+    is written the archive stays as it is: it may hold the very sources that are judged."""
+    with changing(archive) as root:
+        folder = root / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        (folder / "kernel.cu").write_text(candidate.source)
         names = []
         for verdict in verdicts:
             assert verdict.certificate is not None
-            names.append(Path(shutil.copy(certificate.find(verdict.certificate), fresh)).name)
-        if folder.exists():
-            folder.rename(old)
-        fresh.rename(folder)
+            names.append(Path(shutil.copy(certificate.find(verdict.certificate), folder)).name)
     return names
 
 

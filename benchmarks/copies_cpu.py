@@ -43,8 +43,8 @@ def main() -> None:
                 found[way].append(round(measure() / 1e9, 2))
         time.sleep(PAUSE)
     best = {way: max(rates) for way, rates in found.items()}
-    told = {"threads": threads, "unit": "GB/s", "best": best, "rounds": found}
-    save(RESULTS / "copies_cpu.json", {**where, **told})
+    report = {"threads": threads, "unit": "GB/s", "best": best, "rounds": found}
+    save(RESULTS / "copies_cpu.json", {**where, **report})
     for way, rate in best.items():
         print(f"{way:15} {rate:6.1f} GB/s")
 

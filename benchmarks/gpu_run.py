@@ -55,7 +55,7 @@ def baselines_of(reference: str, named: Sequence[str]) -> tuple[str, ...]:
     return ("eager", "compile-best", *((TRAINING,) if trained else ()))
 
 
-def told(verdict: Verdict) -> dict[str, Any]:
+def in_short(verdict: Verdict) -> dict[str, Any]:
     return {
         "name": verdict.name,
         "verdict": verdict.verdict,

@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.common import temporary_home, timed, variant  # noqa: E402
 from benchmarks.gpu_rows import rows  # noqa: E402
-from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, row, settings, told  # noqa: E402
+from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, in_short, row, settings  # noqa: E402
 from benchmarks.kbench_harness import harness  # noqa: E402
 from benchmarks.record import RESULTS, gpu_facts, load, provenance, save  # noqa: E402
 
@@ -142,7 +142,7 @@ def batch(run: Run) -> dict[str, Any]:
                 "seconds": [verdict.seconds for verdict in verdicts],
                 "accepted": sum(verdict.verdict is Outcome.accepted for verdict in verdicts),
                 "mean_stage_seconds": _mean_stages(verdicts),
-                "example": told(verdicts[-1]),
+                "example": in_short(verdicts[-1]),
             }
     return found
 
@@ -226,8 +226,8 @@ def hostile(run: Run) -> dict[str, Any]:
             if entry["verdict"] is Outcome.accepted and entry["name"] not in HARMLESS
         ],
         "oracle_restarts": restarts,
-        "before": told(before),
-        "after": told(after),
+        "before": in_short(before),
+        "after": in_short(after),
         "inside_band": _inside(before, after),
     }
 

@@ -73,7 +73,7 @@ def main() -> None:
     def script(seen: Seen) -> Behaviour:
         return Good(lambda seen: acting.act(seen.prompt, seen.body["seed"]), delay=given.latency)
 
-    told: list[Called] = []
+    calls: list[Called] = []
     with serving(script) as server, tempfile.TemporaryDirectory() as tape:
         member = Member(
             name="scripted",
@@ -83,10 +83,10 @@ def main() -> None:
             concurrency=given.concurrency,
             price=Price(input=1.0, output=10.0),
         )
-        with open_ensemble(EnsembleConfig(members=(member,)), record=Path(tape), on_called=told.append) as inner:
+        with open_ensemble(EnsembleConfig(members=(member,)), record=Path(tape), on_called=calls.append) as inner:
             models = Watched(inner)
             generation(0, models, given.latency, given.concurrency)  # imports, connections
-            told.clear()
+            calls.clear()
             rows = [generation(n, models, given.latency, given.concurrency) for n in range(1, GENERATIONS + 1)]
         most = server.most_at_once
     overheads = [(row["wall"] - row["waited"]) / PROPOSALS for row in rows]
@@ -96,7 +96,7 @@ def main() -> None:
         "concurrency_limit": given.concurrency,
         "concurrency_reached": most,
         "generations": rows,
-        "calls": len(told),
+        "calls": len(calls),
         "overhead_ms_per_proposal": [round(1000 * value, 2) for value in overheads],
         "mean_overhead_ms_per_proposal": round(1000 * sum(overheads) / len(overheads), 2),
     }

@@ -3,10 +3,10 @@
     python benchmarks/optimize_suite.py --device cpu --budget 30evals,4m
     python benchmarks/optimize_suite.py --device cuda --baselines eager compile-best --only rmsnorm rmsnorm:backward
 
-Writes benchmarks/results/optimize_DEVICE.json as it goes, and for each best kernel its source and certificates under
-benchmarks/results/optimized/DEVICE. A task that is in the file already is done again and replaced. The judge's key is
-made for this and thrown away, since certificates tell which hidden workloads it drew. `benchmarks/results_page.py`
-makes docs/results.md of it.
+Writes benchmarks/results/optimize_DEVICE.json as it goes, and for each best kernel its source and certificates into
+benchmarks/results/optimized_DEVICE.tar.xz. A task that is in the file already is done again and replaced. The judge's
+key is made for this and thrown away, since certificates tell which hidden workloads it drew.
+`benchmarks/results_page.py` makes docs/results.md of it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.kept import changing, folder_of, optimized  # noqa: E402
 from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.proposers.templates import make  # noqa: E402
@@ -81,29 +82,29 @@ def _optimized(ref: str, home: Path, options: argparse.Namespace) -> dict[str, A
 
 
 def _kept(found: dict[str, Any], ref: str, home: Path, device: str) -> dict[str, Any]:
-    """The source of the best and its certificates, copied to where they stay."""
-    folder = RESULTS / "optimized" / device / ref.replace(":", "_")
-    shutil.rmtree(folder, ignore_errors=True)
-    best = found["best"]
-    if best is None:
-        return {}
-    folder.mkdir(parents=True)
-    for path in (Path(found["run"]) / "best").iterdir():
-        if path.name in (*SUFFIX.values(), "plan.py"):
-            shutil.copy(path, folder / path.name)
-    for name in best["certificates"]:
-        for path in (home / "home").rglob(f"{name}*"):
-            shutil.copy(path, folder / path.name)
-    return {"kept": sorted(path.name for path in folder.iterdir())}
+    """The source of the best and its certificates, put into the archive in place of those of before."""
+    with changing(optimized(device)) as root:
+        folder = root / folder_of(ref)
+        shutil.rmtree(folder, ignore_errors=True)
+        best = found["best"]
+        if best is None:
+            return {}
+        folder.mkdir(parents=True)
+        for path in (Path(found["run"]) / "best").iterdir():
+            if path.name in (*SUFFIX.values(), "plan.py"):
+                shutil.copy(path, folder / path.name)
+        for name in best["certificates"]:
+            for path in (home / "home").rglob(f"{name}*"):
+                shutil.copy(path, folder / path.name)
+        return {"kept": sorted(path.name for path in folder.iterdir())}
 
 
 def _lean(found: dict[str, Any]) -> dict[str, Any]:
     """Without what the certificates hold anyway, and without this machine's paths."""
     best = found["best"]
     if best is not None:
-        for result in best["verdict"]["workloads"]:
-            result.pop("raw_seconds", None)
-    return {**found, "run": Path(found["run"]).name}
+        best = {key: value for key, value in best.items() if key != "verdict"}
+    return {**found, "best": best, "run": Path(found["run"]).name}
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Where a result comes from: the command line as it was, the commit, the day and the machine.
 
 A script that writes a whole file puts `provenance()` at its top; one that keeps sections or rows of earlier runs puts
-it into each that was measured now. A copy of the tree, without its history or with that of another commit, is told its
-commit by BENCHMARK_COMMIT.
+it into each that was measured now. A copy of the tree, without its history or with that of another commit, takes its
+commit from BENCHMARK_COMMIT.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def provenance(gpu: Gpu | None = None) -> dict[str, Any]:
 
 
 def command(words: list[str], root: Path = ROOT) -> str:
-    """As it was typed, but that a path outside of the repository is told by its name alone."""
-    return shlex.join(["python", f"benchmarks/{Path(words[0]).name}", *(_told(word, root) for word in words[1:])])
+    """As it was typed, but that a path outside of the repository is given by its name alone."""
+    return shlex.join(["python", f"benchmarks/{Path(words[0]).name}", *(_shown(word, root) for word in words[1:])])
 
 
-def _told(word: str, root: Path) -> str:
+def _shown(word: str, root: Path) -> str:
     if word.startswith("--") and "=" in word:
         option, _, value = word.partition("=")
-        return f"{option}={_told(value, root)}"
+        return f"{option}={_shown(value, root)}"
     path = Path(word)
     if not path.is_absolute():
         return word
@@ -53,11 +53,11 @@ def _told(word: str, root: Path) -> str:
 
 
 def revision(root: Path = ROOT) -> dict[str, Any]:
-    """The commit, and whether what a figure depends on differed from it; None where nobody knows."""
-    told = os.environ.get("BENCHMARK_COMMIT")
-    head = None if told else _git(root, "rev-parse", "--short", "HEAD")
+    """The commit, and whether what a figure depends on differed from it; None where that is unknown."""
+    given = os.environ.get("BENCHMARK_COMMIT")
+    head = None if given else _git(root, "rev-parse", "--short", "HEAD")
     if head is None:
-        return {"commit": told or "unknown", "dirty": None}
+        return {"commit": given or "unknown", "dirty": None}
     changed = _git(root, "status", "--porcelain", "--", *MEASURED)
     return {"commit": head, "dirty": None if changed is None else bool(changed)}
 
@@ -83,7 +83,7 @@ def machine(gpu: Gpu | None = None) -> dict[str, Any]:
 
 
 def gpu_facts(gpu: Gpu) -> dict[str, Any]:
-    """What is known of a GPU but for its serial number, which is nobody's business."""
+    """What is known of a GPU but for its serial number, which concerns no reader."""
     return {name: value for name, value in asdict(gpu).items() if name != "uuid"}
 
 

@@ -17,7 +17,7 @@ from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.verdict import BoundValue
 from kernelwright.tasks.cost import Cost
 
-COMPILED = ("compile-best", "compile", "compile-default")  # the strictest of them is told
+COMPILED = ("compile-best", "compile", "compile-default")  # the strictest of them is shown
 
 
 def gpu(report: dict[str, Any]) -> list[str]:
@@ -60,13 +60,13 @@ def hostile(report: dict[str, Any]) -> list[str]:
     verdicts = Counter(entry["verdict"] for entry in outcomes)
     accepted = list(dict.fromkeys(entry["name"] for entry in outcomes if entry["verdict"] == "accepted"))
     harmless = report.get("harmless") or {name: "" for name in accepted if name not in report["accepted"]}
-    told = [f"`{name}`, {_which(name, harmless)}" for name in accepted]
+    listed = [f"`{name}`, {_which(name, harmless)}" for name in accepted]
     inside, workloads = sum(report["inside_band"].values()), len(report["inside_band"])
     return [
         f"\nAn honest kernel was {report['before']['verdict']}; then came {len(outcomes)} hostile candidates of "
         f"{len({entry['name'] for entry in outcomes})} kinds: "
         f"{', '.join(f'{count} {verdict}' for verdict, count in verdicts.most_common())}."
-        f"{' Accepted: ' + '; '.join(told) + '.' if told else ''} Then the honest one was "
+        f"{' Accepted: ' + '; '.join(listed) + '.' if listed else ''} Then the honest one was "
         f"{report['after']['verdict']}, with its time inside the band on {inside} of {workloads} workloads."
     ]
 
@@ -92,10 +92,10 @@ def busy(runs: list[Answered], alone: dict[str, Any]) -> list[str]:
         return []
     head = ("run", "took", "judgings", "of its time")
     return [
-        "\nHow much of a run's time the judge was at work, from the journals in `benchmarks/results/answered`, part by "
-        "part where a run was stopped and taken up again. Between the first and the last judging of a part it is all "
-        "of it. The rest goes before, to open the task where no warm oracle has it, and after, to wait for answers "
-        "that nobody had written yet; a judging that a stop cuts off counts as rest.\n",
+        "\nHow much of a run's time the judge was at work, from the journals in `benchmarks/results/answered.tar.xz`, "
+        "part by part where a run was stopped and taken up again. Between the first and the last judging of a part "
+        "it is all of it. The rest goes before, to open the task where no warm server has it, and after, to wait for "
+        "answers that were not written yet; a judging that a stop cuts off counts as rest.\n",
         table(head, lines),
     ]
 
@@ -106,7 +106,7 @@ def against(
     """What a kernel is up against: the baselines that claims were judged with, and for other rows those measured alone,
     or in the final of a run.
 
-    Where another program measured the same rows, differences of more than a tenth are told, with their reason."""
+    Where another program measured the same rows, differences of more than a tenth are listed, with their reason."""
     found: dict[str, tuple[dict[str, float], float]] = {}
     for one in runs:
         if one.public.bound is not None:

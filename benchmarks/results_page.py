@@ -1,7 +1,7 @@
 """Makes docs/results.md: `python benchmarks/results_page.py`.
 
 From what `optimize_suite.py` and `claims_gpu.py` wrote, and from the runs that `answered.py` kept. Every speedup over a
-baseline is read from a signed certificate under benchmarks/results, not from a report.
+baseline is read from a signed certificate in an archive under benchmarks/results, not from a report.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import answered  # noqa: E402
 from benchmarks.answered import Answered  # noqa: E402
 from benchmarks.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
+from benchmarks.kept import folder_of, optimized, unpacked  # noqa: E402
 from benchmarks.record import RESULTS, load  # noqa: E402
 from benchmarks.templates_gpu import ROWS  # noqa: E402
 
@@ -36,8 +37,8 @@ def page() -> str:
     parts = [
         "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. Every speedup is the "
         "lower end of a 95% interval, read from the certificates beside the kernels; each section says over which "
-        "workloads. "
-        "Certificates can be replayed: `kernelwright replay FILE`."
+        "workloads. `kernelwright replay ARCHIVE` lists the certificates of an archive, and "
+        "`kernelwright replay ARCHIVE::NAME` replays one."
     ]
     for device in ("cpu", "cuda"):
         parts += section(device, load(RESULTS / f"optimize_{device}.json"))
@@ -82,7 +83,7 @@ def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str,
     """Kernels judged on a GPU: the public workload with all baselines, and hidden ones against eager alone."""
     if not report:
         return []
-    every = read_claims(report, load(RESULTS / "templates_gpu.json"), RESULTS / "optimized" / "cuda", wanted)
+    every = read_claims(report, load(RESULTS / "templates_gpu.json"), optimized("cuda"), wanted)
     lenient = sum(one.accepted and one.lenient for one in every)
     head = ("task", "kernel, µs", "eager, µs", "compiled, µs", "over the best", "bound, µs", "hidden, over eager",
             "by hand, µs", "commit")  # fmt: skip
@@ -109,7 +110,7 @@ def _reaches(one: Claim, hand: float) -> bool:
 
 
 def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
-    """The bests of runs whose prompts somebody answered, as their finals judged them."""
+    """The best kernels of runs whose prompts were answered from files, as their finals judged them."""
     if not runs:
         return []
     head = ("task", "proposals", "began with, µs", "kernel, µs", "eager, µs", "over eager", "hidden, over eager",
@@ -124,13 +125,13 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         lines.append(f"| {one.ref} | {one.proposals} | {times} | {speeds} | {compared} |")
     return [
         f"\n## {claims['gpu']}: answers to prompts\n\nRuns of `optimize --proposer files --policy islands --ahead 5 "
-        "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/answered.py` under "
-        "`benchmarks/results/answered`: prompts, answers, candidates, verdicts, journal and certificates. Whoever "
-        "answered was given the prompt files and nothing else; “proposals” counts the answers. The kernel's time and "
-        "“over eager” are from the final, which times both side by side on the public size and on hidden ones. “Best "
-        "of all else” is the fastest that was measured for the row in other runs (compiled) or by another program "
-        f"(elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the lower end over "
-        "eager.\n\n"
+        "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/answered.py` in "
+        "`benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal and certificates. The "
+        "answers were written from the prompt files and nothing else; “proposals” counts the answers. The kernel's "
+        "time and “over eager” are from the final, which times both side by side on the public size and on hidden "
+        "ones. “Best of all else” is the fastest that was measured for the row in other runs (compiled) or by "
+        f"another program (elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the "
+        "lower end over eager.\n\n"
         f"Faster than eager and than the best of all else: {won} of {len(runs)} rows.\n",
         f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
         *lines,
@@ -198,7 +199,7 @@ def is_product(ref: str) -> bool:
 def proven(device: str, ref: str) -> Verdict | None:
     """The verdicts of a task's certificates as one. None where there is no best."""
     joined: Verdict | None = None
-    folder = RESULTS / "optimized" / device / ref.replace(":", "_")
+    folder = unpacked(optimized(device)) / folder_of(ref)
     for issued in sorted(map(certificate.read, folder.glob("*.json")), key=lambda issued: issued.issued):
         joined = issued.verdict if joined is None else pooled(joined, issued.verdict)
     return joined

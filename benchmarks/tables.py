@@ -13,14 +13,14 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 def source(record: dict[str, Any], command: str = "") -> str:
     """The command and commit of a result; older ones may lack the commit."""
-    said = f"`{record.get('command', command)}`"
+    text = f"`{record.get('command', command)}`"
     if "commit" in record:
-        said += f" at {record['commit']}{' with changes' if record.get('dirty') else ''}"
-    return said
+        text += f" at {record['commit']}{' with changes' if record.get('dirty') else ''}"
+    return text
 
 
 def sources(report: dict[str, Any]) -> str:
-    """Those of the sections of a report, each told once."""
+    """Those of the sections of a report, each once."""
     runs: dict[str, list[str]] = {}
     for section, where in report.get("taken", {}).items():
         runs.setdefault(source(where, report.get("command", "")), []).append(section)

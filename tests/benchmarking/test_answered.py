@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from benchmarks import answered
-from benchmarks.answered import KEPT, NOT_KEPT, Answered, Other
+from benchmarks.answered import NOT_KEPT, Answered, Other
+from benchmarks.kept import ANSWERED, unpacked
 
 from kernelwright.contracts.registry import read_source
 from kernelwright.contracts.tunables import render
@@ -26,7 +27,7 @@ def one(request: pytest.FixtureRequest) -> Answered:
 
 
 def test_every_run_that_is_kept_has_a_best_with_a_certificate() -> None:
-    assert RUNS and [one.folder for one in RUNS] == sorted(KEPT.iterdir())
+    assert RUNS and [one.folder for one in RUNS] == sorted(unpacked(ANSWERED).iterdir())
 
 
 def test_the_certificate_is_of_the_kernel_that_lies_there(one: Answered) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks import claims_gpu
-from benchmarks.record import RESULTS
+from benchmarks.kept import optimized, unpacked
 
+from kernelwright.archives import pack, read_archive, write_archive
 from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate
 from kernelwright.judge.verdict import Outcome, Verdict
 
 REF = "linear@rows=64,features=128,units=10"
-KEPT = RESULTS / "optimized" / "cuda" / REF
+KEPT = unpacked(optimized("cuda")) / REF
 
 
 class Judge:
@@ -33,21 +33,22 @@ class Judge:
 
 @pytest.fixture
 def options(tmp_path: Path) -> argparse.Namespace:
-    """The sources are the very folder that claims go to."""
-    shutil.copytree(KEPT, tmp_path / "optimized" / "cuda" / REF)
-    return argparse.Namespace(out=tmp_path, sources=tmp_path / "optimized" / "cuda", baselines=[])
+    """The sources are the very archive that claims go to."""
+    archive = optimized("cuda", tmp_path)
+    write_archive(archive, {f"{REF}/{name}": raw for name, raw in pack(KEPT).items()})
+    return argparse.Namespace(out=tmp_path, sources=archive, baselines=[])
 
 
-def listed(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def listed(archive: Path) -> dict[str, bytes]:
+    return dict(read_archive(archive).files)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.rejected, Outcome.undecided])
 def test_what_was_kept_stays_where_it_is_not_accepted(options: argparse.Namespace, outcome: Outcome) -> None:
-    before = listed(options.sources / REF)
+    before = listed(options.sources)
     found = claims_gpu.claimed(Judge(outcome), REF, options)  # type: ignore[arg-type]
     assert found["public"]["verdict"] == outcome and "certificates" not in found
-    assert listed(options.sources / REF) == before
+    assert listed(options.sources) == before
 
 
 def test_what_is_accepted_takes_its_place(
@@ -56,8 +57,7 @@ def test_what_is_accepted_takes_its_place(
     fresh = tmp_path / "fresh.json"
     fresh.write_text("{}")
     monkeypatch.setattr(certificate, "find", lambda name: fresh)
-    source = (options.sources / REF / "kernel.cu").read_bytes()
+    source = (KEPT / "kernel.cu").read_bytes()
     found = claims_gpu.claimed(Judge(Outcome.accepted), REF, options)  # type: ignore[arg-type]
-    assert listed(options.sources / REF) == {"kernel.cu": source, "fresh.json": b"{}"}
+    assert listed(options.sources) == {f"{REF}/kernel.cu": source, f"{REF}/fresh.json": b"{}"}
     assert set(found["certificates"]) == {"fresh.json"}
-    assert [path.name for path in options.sources.iterdir()] == [REF]

@@ -6,6 +6,7 @@ import re
 
 from benchmarks import answered, report, report_gpu, results_page
 from benchmarks.claimed import read_claims
+from benchmarks.kept import optimized
 from benchmarks.record import RESULTS, ROOT, load
 from benchmarks.templates_gpu import ROWS
 
@@ -30,7 +31,7 @@ def test_pages_are_up_to_date() -> None:
 
 def test_the_readme_counts_as_the_page_does() -> None:
     claims = load(RESULTS / "claims_gpu.json")
-    every = read_claims(claims, load(RESULTS / "templates_gpu.json"), RESULTS / "optimized" / "cuda", ROWS)
+    every = read_claims(claims, load(RESULTS / "templates_gpu.json"), optimized("cuda"), ROWS)
     won = [one for one in every if one.won]
     said = (ROOT / "README.md").read_text()
     assert f"on {len(won)} of {len(every)} rows" in said
@@ -62,7 +63,7 @@ def test_a_row_that_was_refused_claims_nothing_although_old_certificates_lie_the
     claims = load(RESULTS / "claims_gpu.json")
     (ref, row), *_ = claims["rows"].items()
     refused = {**row, "public": {**row["public"], "verdict": "rejected", "reason": "wrong"}}
-    (one,) = read_claims({"rows": {ref: refused}}, {}, RESULTS / "optimized" / "cuda", ())
+    (one,) = read_claims({"rows": {ref: refused}}, {}, optimized("cuda"), ())
     assert one.judged and not one.accepted and not one.won
     assert "no claim: rejected (wrong)" in results_page.cells(one)
 

@@ -128,7 +128,7 @@ def test_a_command_imports_no_other_commands() -> None:
     [
         ("contract cpp softmax", "contract.contract_named"),
         ("tasks list", "tasks.catalogue"),
-        ("tasks lint", "lint.catalogue"),
+        ("tasks lint", "tasks.catalogue"),
         ("oracle status", "oracle.statuses"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_signal_ends_any_command_in_one_line(command: str, work: str, sent: st
     """Also one of a group. It comes in the middle of the command's work."""
     program = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-        "from kernelwright.cli import contract, lint, main, oracle, tasks; "
+        "from kernelwright.cli import contract, main, oracle, tasks; "
         f"{work} = lambda *_: os.kill(os.getpid(), signal.{sent}); main.main()"
     )
     call = [sys.executable, "-c", program, *command.split()]

@@ -8,7 +8,7 @@ from rich.console import Console
 from tests.search import toy
 
 from kernelwright.cli.verdicts import show
-from kernelwright.judge.verdict import Outcome, Reason, Stage, Verdict
+from kernelwright.judge.verdict import Outcome, Reason, SpeedStatus, Stage, Verdict
 
 
 def shown(verdict: Verdict) -> str:
@@ -24,3 +24,17 @@ def test_what_does_not_build_was_not_seen_by_sanitizers() -> None:
     said = shown(accepted.model_copy(update=fault))
     assert "it does not build" in said and "sandbox" in said
     assert "arena" not in said and "sanitizers" not in said
+
+
+def test_a_slow_kernel_is_called_slower() -> None:
+    said = shown(toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 0.5, False)]))
+    assert "slower than" in said and "over eager" not in said
+
+
+def test_an_undecided_speed_says_why_and_what_to_do() -> None:
+    verdict = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    for status, words in ((SpeedStatus.noisy, "too noisy"), (SpeedStatus.wide, "the interval is too wide")):
+        results = tuple(result.model_copy(update={"speed": status}) for result in verdict.workloads)
+        said = shown(verdict.model_copy(update={"workloads": results}))
+        assert f"undecided: {words}" in said or f"undecided: the machine is {words}" in said
+    assert "what to do" in said

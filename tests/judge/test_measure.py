@@ -13,7 +13,7 @@ import pytest
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.measure import REPEATS, Clock, Effort, Measurement, Times
-from kernelwright.judge.verdict import SpeedStatus
+from kernelwright.judge.verdict import SpeedStatus, Standing, WorkloadResult
 from kernelwright.tasks.model import Workload
 
 
@@ -123,3 +123,42 @@ def test_a_candidate_does_not_choose_its_sample_size(candidate: float) -> None:
         bench.measurement.run(Effort(least=6, most=400), lambda: None)
         counts.add(bench.oracle.loaded)
     assert len(counts) == 1 and counts.pop() > 6
+
+
+def erratic(fast: float, slow: float) -> Iterator[float]:
+    """Every other call is slow, which no number of calls makes narrow."""
+    return itertools.cycle((fast, slow))
+
+
+def test_an_interval_that_is_too_wide_decides_nothing_after_twice_the_sample() -> None:
+    bench = Bench(itertools.repeat(0.01))
+    bench.candidate.seconds = erratic(0.001, 0.008)
+    times = bench.measurement.run(Effort(least=12, most=160), lambda: None)
+    assert len(times.candidate) == 24  # a candidate gets one of two sizes, whatever it does
+    assert bench.measurement.result(times).speed is SpeedStatus.wide
+    assert bench.measurement.result(times).standing is None
+
+
+def test_twice_the_sample_is_never_more_than_the_effort_allows() -> None:
+    bench = Bench(itertools.repeat(0.01))
+    bench.candidate.seconds = erratic(0.001, 0.008)
+    assert len(bench.measurement.run(Effort(least=12, most=16), lambda: None).candidate) == 16
+
+
+def test_an_interval_that_twice_the_sample_makes_narrow_is_measured() -> None:
+    bench = Bench(itertools.repeat(0.01))
+    bench.candidate.seconds = itertools.chain([0.001, 0.008] * 6, itertools.repeat(0.004))
+    times = bench.measurement.run(Effort(least=12, most=160), lambda: None)
+    result = bench.measurement.result(times)
+    assert len(times.candidate) == 24
+    assert result.speed is SpeedStatus.measured and result.standing is Standing.faster
+
+
+def test_a_measured_speed_says_whether_it_is_faster_slower_or_neither() -> None:
+    for seconds, standing in ((0.004, "faster"), (0.02, "slower"), (0.01, "no_difference")):
+        bench = Bench(itertools.repeat(0.01))
+        bench.candidate.seconds = itertools.repeat(seconds)
+        result = bench.measurement.result(bench.measurement.run(Effort(least=6, most=6), lambda: None))
+        assert result.standing == standing
+        again = WorkloadResult.model_validate_json(result.model_dump_json())
+        assert again == result and f'"standing":"{standing}"' in result.model_dump_json()

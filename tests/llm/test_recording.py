@@ -131,7 +131,7 @@ def test_a_damaged_recording_is_none(recorded: tuple[Path, Outcomes]) -> None:
 
 def test_a_replay_needs_its_folder_and_records_nothing(tmp_path: Path) -> None:
     config = EnsembleConfig(members=(scripted_member(ELSEWHERE),))
-    with pytest.raises(EnsembleError, match="is not a folder of recordings"):
+    with pytest.raises(EnsembleError, match="is not a folder or an archive of recordings"):
         open_ensemble(config, replay=tmp_path / "none")
     with pytest.raises(EnsembleError, match="nothing to record"):
         open_ensemble(config, replay=tmp_path, record=tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.archives import pack, write_archive
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.model import Ask, CallFailed, Reply
 from kernelwright.llm.recording import Recording
@@ -120,3 +121,9 @@ def test_nothing_is_spent_and_what_was_paid_is_known_however_an_answer_is_found(
     assert [call.match for call in calls if call] == ["request", "call", "material", None]
     assert [(call.usd, call.recorded_usd) for call in calls if call] == [(0.0, pytest.approx(0.0006))] * 3 + [(0, None)]
     assert ensemble.spent == 0.0
+
+
+def test_an_archive_of_recordings_answers_as_its_folder_does(tape: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "tape.tar.xz"
+    write_archive(archive, pack(tape))
+    assert found(archive, *TAPE) == found(tape, *TAPE)

@@ -30,8 +30,8 @@ def contract(
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     chosen = contract_named(contract)
-    told = brief(chosen, resolve(task, chosen.device))
+    description = brief(chosen, resolve(task, chosen.device))
     if json:
-        print_json(ContractReport(brief=told))
+        print_json(ContractReport(brief=description))
     else:
-        print_text(told.skeleton if skeleton else told.text())
+        print_text(description.skeleton if skeleton else description.text())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kernelwright.cli.output import complain, console
-from kernelwright.cli.progress import Progress
+from kernelwright.cli.output import Progress, complain, console
 from kernelwright.cli.search_report import show as show_search
 from kernelwright.cli.search_view import view_for
 from kernelwright.cli.verdicts import show

@@ -12,10 +12,8 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from kernelwright import selftest
-from kernelwright.cli.doctor_gpu import examine_gpus
-from kernelwright.cli.finding import Finding
-from kernelwright.cli.output import console, print_json
-from kernelwright.cli.progress import Progress
+from kernelwright.cli.doctor_gpu import Finding, examine_gpus
+from kernelwright.cli.output import Progress, console, print_json
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kernelwright.cli.finding import Finding
+from pydantic import BaseModel
+
 from kernelwright.contracts import nvrtc
 from kernelwright.contracts.registry import gpu_contracts
 from kernelwright.contracts.target import architecture
@@ -19,6 +20,17 @@ from kernelwright.judge.gpu.profiler import why_not
 from kernelwright.judge.gpu.sanitize import SUMMARY, Tool, sanitizer, sanitizing
 
 TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
+
+
+class Finding(BaseModel):
+    """One thing that `doctor` looked at. `fix` says how to get it where it is missing. What is `absent` is not there
+    and not needed, which is ok, too."""
+
+    what: str
+    found: str
+    ok: bool
+    fix: str = ""
+    absent: bool = False
 
 
 def examine_gpus() -> tuple[list[Finding], bool]:

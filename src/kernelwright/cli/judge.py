@@ -9,8 +9,7 @@ from typing import Annotated, Protocol
 
 import typer
 
-from kernelwright.cli.output import console, print_json
-from kernelwright.cli.progress import Progress
+from kernelwright.cli.output import Progress, console, print_json
 from kernelwright.cli.verdicts import show
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.registry import contract_named, read_source
@@ -99,7 +98,7 @@ def judge(
 
 
 class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
-    """A judge of this process, or one that was up before."""
+    """A judge in this process, or a server's."""
 
     def open(self, task: str) -> object: ...
 
@@ -109,7 +108,7 @@ class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
 def _judge(settings: Settings, *, own: bool) -> AnyJudge:
     if not own:
         return WarmJudge(settings)
-    from kernelwright.judge.controller import Judge  # all that judges: not needed to ask somebody who does
+    from kernelwright.judge.controller import Judge  # all that judges: not needed where a server does
 
     return Judge(settings)
 

@@ -1,15 +1,17 @@
-"""`kernelwright replay`: repeats a verdict from its certificate, and says whether it is the same."""
+"""`kernelwright replay`: repeats a verdict from its certificate, or lists the certificates of an archive."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 from pydantic import BaseModel
 from rich.markup import escape
+from rich.table import Table
 
-from kernelwright.cli.output import console, print_json
-from kernelwright.cli.progress import Progress
+from kernelwright.archives import SEPARATOR, split_name
+from kernelwright.cli.output import Progress, console, print_json
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
@@ -18,6 +20,7 @@ from kernelwright.judge.certificate import Certificate
 from kernelwright.judge.keys import judge_key
 from kernelwright.judge.replay import Replay
 from kernelwright.judge.replay import replay as repeat
+from kernelwright.judge.verdict import SpeedStatus
 
 SCHEMA_VERSION = 1
 
@@ -30,8 +33,35 @@ class ReplayReport(BaseModel):
     replay: Replay
 
 
+class ListedCertificate(BaseModel):
+    """`claims` has, for each workload, the lower end over the best baseline; null where its speed is undecided."""
+
+    name: str
+    task: str
+    candidate: str
+    contract: str
+    device: str
+    issued: str
+    verdict: str
+    reason: str
+    claims: dict[str, float | None]
+
+
+class CertificatesReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["replay list"] = "replay list"
+    archive: str
+    certificates: tuple[ListedCertificate, ...]
+
+
 def replay(
-    given: Annotated[str, typer.Argument(metavar="CERTIFICATE", help="A certificate's file, or its name.")],
+    given: Annotated[
+        str,
+        typer.Argument(
+            metavar="CERTIFICATE",
+            help="A certificate's file, its name, or ARCHIVE.tar.xz::NAME; an archive alone lists its certificates.",
+        ),
+    ],
     task: Annotated[str | None, typer.Option(help="Where the task's file is now.")] = None,
     device: Annotated[
         str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
@@ -42,7 +72,11 @@ def replay(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable."""
-    issued = certificate.read(certificate.find(given))
+    archived = split_name(given)
+    if archived is not None and not archived[1]:
+        _list(archived[0], json=json)
+        return
+    issued = certificate.load(given)
     where = _device(issued, device)
     levels.demand(isolation)
     signed_here = issued.judge == certificate.public_key(judge_key())
@@ -56,6 +90,41 @@ def replay(
     else:
         _show(outcome)
     raise typer.Exit({True: 0, False: 1, None: 3}[outcome.same])
+
+
+def _list(path: Path, *, json: bool) -> None:
+    found = tuple(_listed(name, issued) for name, issued in certificate.load_all(path).items())
+    if json:
+        print_json(CertificatesReport(archive=str(path), certificates=found))
+        return
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for title in ("name", "task", "verdict", "claimed on its workloads", "device", "issued"):
+        table.add_column(title)
+    for one in found:
+        claims = ", ".join("undecided" if low is None else f"{low:.2f}×" for low in one.claims.values())
+        table.add_row(*map(escape, (one.name, one.task, one.verdict, claims, one.device, one.issued[:10])))
+    console().print(table)
+    console().print(f"\n  `kernelwright replay {escape(str(path))}{SEPARATOR}NAME` replays one", soft_wrap=True)
+
+
+def _listed(name: str, issued: Certificate) -> ListedCertificate:
+    verdict = issued.verdict
+    claims: dict[str, float | None] = {}
+    for result in verdict.workloads:
+        best = result.best_baseline
+        decided = best is not None and result.speed is SpeedStatus.measured
+        claims[result.label] = best.speedup.low if best is not None and decided else None
+    return ListedCertificate(
+        name=name,
+        task=issued.task.name,
+        candidate=issued.candidate.id,
+        contract=issued.candidate.contract,
+        device=verdict.conditions.device,
+        issued=issued.issued,
+        verdict=verdict.verdict,
+        reason=verdict.reason,
+        claims=claims,
+    )
 
 
 def _device(issued: Certificate, asked: str | None) -> Device:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 from rich.table import Table
 
+from kernelwright.archives import cached_folder, split_name
 from kernelwright.cli.optimize import Root
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.search_report import report, show
@@ -63,17 +64,18 @@ def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
 
 @runs.command("show")
 def show_run(
-    run: Annotated[str, typer.Argument(help="A run: its directory, or its name.")],
+    run: Annotated[str, typer.Argument(help="A run: its directory, its name, or ARCHIVE.tar.xz::NAME.")],
     root: Root = DEFAULT_ROOT,
     json: Json = False,
 ) -> None:
     """What a run came to, or where it stands."""
-    folder = find(run, root)
+    archived = split_name(run)
+    folder = cached_folder(*archived) if archived else find(run, root)
     state = look(folder)
     if json:
         print_json(report(state, folder, "runs show"))
     else:
-        show(console(), state, folder)
+        show(console(), state, folder, resume=archived is None)
 
 
 def _best(one: ListedRun) -> str:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.progress import Progress
+from kernelwright.cli.output import Progress
 from kernelwright.contracts.registry import contract_named
 from kernelwright.judge.words import SENTENCES, shortened, telling
 from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Reviewed, Stopped

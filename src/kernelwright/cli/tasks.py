@@ -1,4 +1,4 @@
-"""`kernelwright tasks`: what there is to compute."""
+"""`kernelwright tasks`: what there is to compute, and whether a task can be cheated or means anything."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.lint import lint_tasks
-from kernelwright.cli.output import console, harmless, print_json
+from kernelwright.cli.output import complain, console, harmless, print_json
+from kernelwright.insight.lint.finding import Finding, Severity
 from kernelwright.tasks.catalogue import catalogue, of_suite
 from kernelwright.tasks.describe import TaskInfo, describe
+from kernelwright.tasks.model import TaskError
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
-tasks.command("lint")(lint_tasks)
 SCHEMA_VERSION = 1
+COLOUR = {Severity.error: "red", Severity.warning: "yellow", Severity.note: "dim"}
 
 
 class TaskReport(BaseModel):
@@ -97,3 +98,61 @@ def _show(out: Console, info: TaskInfo) -> None:
     out.print(f"input families:   {', '.join(info.families)}")
     for result, comparator in info.comparators:
         out.print(f"comparison:       {result}: {comparator}")
+
+
+class LintedTask(BaseModel):
+    """`fault` says in one line why a task could not be loaded or run; then there are no findings."""
+
+    task: str
+    findings: list[dict[str, Any]] = []
+    fault: str | None = None
+
+
+class LintReport(BaseModel):
+    schema_version: int = SCHEMA_VERSION
+    command: str = "tasks lint"
+    seed: int
+    clean: bool
+    tasks: list[LintedTask]
+
+
+@tasks.command("lint")
+def lint_tasks(
+    task: Annotated[
+        list[str] | None,
+        typer.Argument(help="Built-in tasks, NAME:backward, or task files; all built-ins by default."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Chooses the values that are drawn.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+) -> None:
+    """Find what makes a task easy to cheat or its speedups meaningless. Exit code 1: there are errors."""
+    results = [_linted(name, seed, quiet=json) for name in task or [info.name for info in catalogue()]]
+    errors = sum(finding["severity"] == Severity.error for result in results for finding in result.findings)
+    faults = sum(result.fault is not None for result in results)
+    if json:
+        print_json(LintReport(seed=seed, clean=not errors and not faults, tasks=results))
+    raise typer.Exit(2 if faults else 1 if errors else 0)
+
+
+def _linted(name: str, seed: int, *, quiet: bool) -> LintedTask:
+    from kernelwright.insight.lint.run import lint  # imports torch, which takes seconds
+    from kernelwright.tasks.resolve import resolve
+
+    try:
+        task = resolve(name)
+        findings = lint(task, seed)
+    except TaskError as error:
+        complain(str(error))
+        return LintedTask(task=name, fault=str(error))
+    if not quiet:
+        _show_findings(task.name, findings)
+    return LintedTask(task=task.name, findings=[asdict(finding) for finding in findings])
+
+
+def _show_findings(task: str, findings: tuple[Finding, ...]) -> None:
+    out = console()
+    for finding in findings:
+        line = escape(finding.line(task))
+        out.print(f"[{COLOUR[finding.severity]}]{line}[/]", soft_wrap=True)
+    if all(finding.severity is Severity.note for finding in findings):
+        out.print(f"{escape(task)}  clean", soft_wrap=True)

@@ -6,23 +6,26 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kernelwright.devices.names import Kind
 from kernelwright.insight.bottleneck import profiled
 from kernelwright.insight.counters import lines
+from kernelwright.judge.noise import advice, busiest, why_noisy
+from kernelwright.judge.statistics import WIDEST
 from kernelwright.judge.verdict import (
     AuthorVerdict,
     IntervalValue,
     Outcome,
     SpeedStatus,
     Stage,
+    Standing,
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.words import SENTENCES, duration, evidence_lines
+from kernelwright.judge.words import SENTENCES, duration, evidence_lines, speed_words
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
-ASKED_OF_CPU = "0.95 to 1.05"
-ASKED_OF_GPU = "±1% (from 10 to 50 µs ±3%, below ±0.2 µs)"
+SPEED_COLOURS = {Standing.faster: "green", Standing.slower: "red", Standing.no_difference: "default", None: "yellow"}
 
 
 def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
@@ -56,7 +59,7 @@ def _table(results: list[WorkloadResult]) -> Table:
             duration(result.seconds),
             *(f"{duration(b.seconds)}" for b in result.baselines),
             *(_bound_cells(result) if bounded else ()),
-            _claim(result, best.speedup, best.baseline),
+            _claim(result, best.speedup),
         )
     return table
 
@@ -67,19 +70,10 @@ def _bound_cells(result: WorkloadResult) -> tuple[str, str]:
     return duration(result.bound.seconds), "" if result.bound.sol is None else f"{result.bound.sol:.2f}"
 
 
-def _claim(result: WorkloadResult, speedup: IntervalValue, baseline: str) -> str:
+def _claim(result: WorkloadResult, speedup: IntervalValue) -> str:
+    colour = SPEED_COLOURS[result.standing]
     interval = f"[{speedup.low:.2f}, {speedup.high:.2f}]"
-    if result.speed is SpeedStatus.measured:
-        colour = "green" if speedup.low > 1 else "default"
-        return f"[{colour}]{speedup.low:.2f}×[/] over {baseline} [dim]{escape(interval)}[/]"
-    why = {
-        SpeedStatus.noisy: "the machine is too noisy",
-        SpeedStatus.short: "too short to rank here",
-        SpeedStatus.clocks_disagree: "the clock outside of the device read another time",
-        SpeedStatus.investigate: "faster than the device can be; investigate",
-        SpeedStatus.not_measured: "no baseline",
-    }[result.speed]
-    return f"[yellow]undecided[/]: {why} [dim]{escape(interval)}[/]"
+    return f"[{colour}]{escape(speed_words(result))}[/] [dim]{escape(interval)}[/]"
 
 
 def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
@@ -105,16 +99,27 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     for line in _kernel_lines(results):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     _profile(console, results)
-    noisy = [r.aa for r in results if r.speed is SpeedStatus.noisy and r.aa is not None]
-    if noisy:
-        low, high = min(aa.low for aa in noisy), max(aa.high for aa in noisy)
-        asked = ASKED_OF_GPU if conditions.device.startswith("cuda") else ASKED_OF_CPU
-        console.print(
-            f"  [dim]undecided, because the fastest baseline against itself gives {low:.2f} to {high:.2f} where "
-            f"{asked} is asked for; a quieter machine or more --trials would tell[/]"
-        )
+    _noise(console, verdict)
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
+
+
+def _noise(console: Console, verdict: Verdict | AuthorVerdict) -> None:
+    """Why speeds are undecided, and what to do about it."""
+    kind: Kind = "cuda" if verdict.conditions.device.startswith("cuda") else "cpu"
+    lines = why_noisy(verdict.workloads, kind)
+    wide = [result for result in verdict.workloads if result.speed is SpeedStatus.wide]
+    if wide:
+        lines.append(
+            f"an interval that is more than {WIDEST:g} times as high as it is low decides nothing, although the "
+            "baseline was quiet: the kernel's own times differ from call to call"
+        )
+    if lines:
+        busy = busiest()
+        lines += [f"busy now: {', '.join(busy)}"] if busy else []
+        lines.append(advice(kind, max(result.trials for result in verdict.workloads)))
+    for line in lines:
+        console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
 
 
 def _profile(console: Console, results: tuple[WorkloadResult, ...]) -> None:

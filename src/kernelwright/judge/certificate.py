@@ -10,19 +10,19 @@ import json
 import os
 import platform
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, ValidationError
 
+from kernelwright.archives import SEPARATOR, Archive, read_archive, split_name
 from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.fingerprint import fingerprint, version_of
 from kernelwright.judge.judging import Judging
-from kernelwright.judge.keys import derive
+from kernelwright.judge.keys import derive, fingerprint, version_of
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle_client import Posed
 from kernelwright.judge.verdict import Value, Verdict
@@ -36,7 +36,7 @@ HEX = r"^[0-9a-f]+$"
 
 
 class CertificateError(KernelwrightError):
-    """A file that is no certificate, or no longer the one that was signed."""
+    """A file that is not a certificate, or was altered after it was signed."""
 
 
 class CertifiedCandidate(Value):
@@ -202,7 +202,7 @@ def store(signed: Signed) -> str:
 
 
 def find(given: str) -> Path:
-    """A certificate by its path, or by the name that `judge` told."""
+    """A certificate by its path, or by the name that `judge` printed."""
     path = Path(given)
     if not path.exists() and "/" not in given:
         path = folder() / f"{given.removesuffix('.json')}.json"
@@ -211,6 +211,47 @@ def find(given: str) -> Path:
     if not path.is_file():
         raise CertificateError(f"{given}: there is no such certificate here; they are kept in {folder()}")
     return path
+
+
+def load(given: str) -> Certificate:
+    """The certificate that a path, a name or ARCHIVE::NAME says."""
+    archived = split_name(given)
+    if archived is None:
+        return read(find(given))
+    archive, wanted = read_archive(archived[0]), archived[1]
+    found = [name for name in _certificates(archive) if _is_called(name, wanted)]
+    if len(found) == 1:
+        return parse(archive.files[found[0]], f"{archive.path}{SEPARATOR}{found[0]}")
+    lister = f"`kernelwright replay {archive.path}` lists them"
+    if not found:
+        raise CertificateError(f"{archive.path}: has no certificate {wanted!r:.80}; {lister}")
+    names = ", ".join(short_name(name) for name in found)
+    raise CertificateError(f"{archive.path}: {wanted!r:.80} names {len(found)} certificates ({names}); {lister}")
+
+
+def load_all(path: Path) -> dict[str, Certificate]:
+    """Every certificate of an archive, by the name that `load` knows it by."""
+    archive = read_archive(path)
+    return {short_name(name): parse(archive.files[name], f"{path}{SEPARATOR}{name}") for name in _certificates(archive)}
+
+
+def _certificates(archive: Archive) -> list[str]:
+    files = archive.files.items()
+    return sorted(
+        name for name, raw in files if name.endswith(".json") and b'"subkey"' in raw and b'"signature"' in raw
+    )
+
+
+def short_name(member: str) -> str:
+    """What tells a certificate apart from others of its candidate: the end of its file's name, as `store` made it."""
+    return PurePosixPath(member).stem.rpartition("-")[2]
+
+
+def _is_called(member: str, wanted: str) -> bool:
+    """By its file in the archive, that file's name, the end of that name, or the folder or task that it belongs to."""
+    path = PurePosixPath(member)
+    names = {member, member.removesuffix(".json"), path.name, path.stem, short_name(member), *path.parts[:-1]}
+    return wanted in names | {part.partition("@")[0] for part in path.parts[:-1]}
 
 
 def read(path: Path) -> Certificate:
@@ -244,7 +285,7 @@ def parse(raw: bytes, name: str) -> Certificate:
 
 
 def _consistent(issued: Certificate, name: str) -> None:
-    """Signed does not mean sound: whoever signs with a key of their own can sign anything."""
+    """A signature does not make it sound: anything can be signed with a key of one's own."""
     if not issued.source.id == issued.candidate.id == issued.verdict.candidate:
         raise CertificateError(f"{name}: its source is not the one that was judged")
     if issued.task.name != issued.verdict.task:

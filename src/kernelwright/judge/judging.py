@@ -194,7 +194,7 @@ class Judging:
         return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_JUDGING)
 
     def _begin(self, step: Step) -> None:
-        """A new runner comes, and is given values that nobody can foresee; a replay begins with the telling ones."""
+        """A new runner gets values that cannot be foreseen; a replay begins with those on which it failed."""
         retrial = self.settings.retrial
         failed_here = retrial is not None and retrial.failed_on == step.name
         first = (retrial.witness,) if retrial is not None and failed_here and retrial.witness is not None else ()
@@ -256,12 +256,12 @@ class Judging:
         progress("profile")
         with self._timed("profile"):
             try:
-                told = self._profiled(step, job)
+                profile = self._profiled(step, job)
             except (KernelwrightError, OSError) as error:
-                told = Profile(missing=str(error))
+                profile = Profile(missing=str(error))
         workload = step.posed.workload
         self.results = [
-            result.model_copy(update={"profile": told})
+            result.model_copy(update={"profile": profile})
             if (result.label, result.hidden) == (workload.label, workload.hidden)
             else result
             for result in self.results

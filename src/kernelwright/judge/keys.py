@@ -1,20 +1,29 @@
-"""The judge's secret, and everything drawn from it. One subkey never reveals another."""
+"""Which judge this is: its secret with everything drawn from it, and a hash of its code.
+
+One subkey never reveals another.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import secrets
+import sys
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 
+from kernelwright.contracts.registry import installed
 from kernelwright.errors import CannotDecide
 from kernelwright.paths import state_dir, write_whole
 
 KEY_BYTES = 32
+PACKAGE = Path(__file__).parents[1]
+SUFFIXES = (".py", ".cpp", ".hpp", ".h", ".cu")
 
 
 def judge_key() -> bytes:
-    """This installation's key, made on first use. Whoever knows it knows the hidden workloads."""
+    """This installation's key, made on first use. It gives away the hidden workloads."""
     try:
         path = state_dir() / "judge.key"
         if not path.exists():
@@ -34,10 +43,28 @@ def derive(key: bytes, *parts: str | int) -> bytes:
 
 
 def candidate_key(key: bytes, task_digest: str, task: str, candidate: str) -> bytes:
-    """What a judging of one candidate is drawn from; its certificate may tell it, for it tells nothing else."""
+    """What a judging of one candidate is drawn from; its certificate may hold it, since it gives nothing else away."""
     return derive(key, "candidate", task_digest, task, candidate)
 
 
 def seed(key: bytes, *parts: str | int) -> int:
     """A subkey as a number, for generators that take one."""
     return int.from_bytes(derive(key, *parts)[:8], "big") >> 1
+
+
+@cache
+def fingerprint() -> str:
+    """Differs whenever a process started now would not be the same judge as one that is running already."""
+    whole = hashlib.sha256(f"{sys.executable} {sys.version} {version_of('torch')}".encode())
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SUFFIXES):
+        whole.update(f"{path.relative_to(PACKAGE)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for contract in installed():
+        whole.update(f"{contract}\0".encode())
+    return whole.hexdigest()
+
+
+def version_of(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"

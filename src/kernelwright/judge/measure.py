@@ -13,7 +13,7 @@ from kernelwright.devices.names import Kind
 from kernelwright.isolation.channel import Message
 from kernelwright.isolation.log import Log
 from kernelwright.isolation.warden import Ending, Reply
-from kernelwright.judge import statistics
+from kernelwright.judge import noise, statistics
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.oracle_client import OracleClient, Posed
@@ -111,7 +111,9 @@ class Effort:
     """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most` blocks
     or until `seconds` have gone by.
 
-    What decides is the baseline's noise, never the candidate's: a candidate must not choose its own sample size.
+    What decides is the baseline's noise: a candidate must not choose its own sample size. One exception: where the
+    speedup's interval is too wide then, the sample is doubled, once, so that there are two sizes it can get and no
+    more.
     """
 
     least: int = 12
@@ -136,20 +138,34 @@ class Measurement:
         self._kind, self._order = clock.kind, order
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
         self._trial = 0
+        self._before: noise.Usage | None = None
 
     def run(self, effort: Effort, tick: Callable[[], None]) -> Times:
         times = Times(baselines={name: [] for name in self._baselines}, twice={name: [] for name in self._baselines})
+        self._before = noise.usage()
         until = time.monotonic() + effort.seconds
+        least, doubled = effort.least, False
         for block in range(1, effort.most + 1):
             self._block(times, 1 if block <= effort.least else REPEATS)
             tick()
             if self._hopeless(times):
                 break
-            if block < effort.least or (block - effort.least) % effort.step:
+            if block < least or (block - effort.least) % effort.step:
                 continue
-            if self.quiet(times) or time.monotonic() > until:
+            if time.monotonic() > until:
                 break
+            if self.quiet(times):
+                if doubled or not self._wide(times):
+                    break
+                least, doubled = 2 * block, True
         return times
+
+    def _wide(self, times: Times) -> bool:
+        """Whether the interval of what would be claimed, over the baseline that leaves least, is too wide."""
+        candidate = self._net(times.candidate)
+        speedups = [statistics.speedup(self._net(values), candidate) for values in times.baselines.values()]
+        claimed = min(speedups, key=lambda interval: interval.low, default=None)
+        return claimed is not None and statistics.too_wide(claimed)
 
     def _hopeless(self, times: Times) -> bool:
         """Far slower than the fastest baseline in every block of a whole round: no sample would make it fast."""
@@ -167,10 +183,12 @@ class Measurement:
         return statistics.median(taken) if taken else self._expected[name]
 
     def _block(self, times: Times, repeats: int) -> None:
-        """Everybody once on the same values, in an order of chance, and baselines that may be the fastest twice.
+        """Candidate and baselines once each on the same values, in random order, and baselines that may be the fastest
+        twice.
 
-        Values are dear and a baseline's calls are cheap, so on a noisy machine the fastest is called `repeats` times
-        for each of its two times, which are the medians. A candidate is called once, since it may see no value twice.
+        Values are expensive and a baseline's calls are cheap, so on a noisy machine the fastest is called `repeats`
+        times for each of its two times, which are the medians. A candidate is called once, since it may see no value
+        twice.
         """
         family = self._oracle.load()
         fastest = self.fastest(times)
@@ -246,6 +264,7 @@ class Measurement:
             ),
             aa=_interval(found) if found is not None else None,
             aa_baseline=fastest if found is not None else None,
+            interference=noise.interference(self._before, noise.usage()),
             raw_seconds={
                 "candidate": tuple(times.candidate),
                 **{name: tuple(values) for name, values in times.baselines.items()},
@@ -259,7 +278,9 @@ class Measurement:
             return SpeedStatus.not_measured
         if min(self._expected.values()) < SHORTEST_OVERHEADS * self._overhead.usual:
             return SpeedStatus.short
-        return SpeedStatus.measured if self.quiet(times) else SpeedStatus.noisy
+        if not self.quiet(times):
+            return SpeedStatus.noisy
+        return SpeedStatus.wide if self._wide(times) else SpeedStatus.measured
 
     def _net(self, values: list[float]) -> list[float]:
         """Less the least that an empty call costs, as our own null runner showed; a candidate has no say in it."""
@@ -299,13 +320,13 @@ def wrong_fault(answer: Message, posed: Posed, family: str, trial: int) -> Fault
 
 def _twice(times: Times) -> dict[str, tuple[float, ...]]:
     """The second times of baselines; and the first of the same blocks where not all blocks have two."""
-    told = {}
+    found = {}
     for name, pairs in times.twice.items():
         if pairs and len(pairs) < len(times.candidate):
-            told[f"{name}, first"] = tuple(pair[0] for pair in pairs)
+            found[f"{name}, first"] = tuple(pair[0] for pair in pairs)
         if pairs:
-            told[f"{name}, again"] = tuple(pair[1] for pair in pairs)
-    return told
+            found[f"{name}, again"] = tuple(pair[1] for pair in pairs)
+    return found
 
 
 def _interval(value: statistics.Interval) -> IntervalValue:

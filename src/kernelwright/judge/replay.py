@@ -51,17 +51,11 @@ class _Speeds:
     left_out: tuple[str, ...]
 
 
-def replay(
-    issued: Certificate,
-    task: str | None = None,
-    progress: Progress = quiet,
-    device: Device | None = None,
-    isolation: Level | None = None,
-) -> Replay:
-    """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind."""
+def settings_of(issued: Certificate, device: Device | None = None, isolation: Level | None = None) -> Settings:
+    """How to judge the certificate's candidate once more; `device` is another one of the same kind."""
     subkey = bytes.fromhex(issued.subkey)
     failure = issued.failure
-    settings = Settings(
+    return Settings(
         baselines=issued.terms.baselines,
         threads=issued.terms.threads,
         effort=issued.terms.effort,
@@ -78,7 +72,17 @@ def replay(
             Witness(failure.family, failure.seed) if failure else None,
         ),
     )
-    with Judge(settings) as judge:
+
+
+def replay(
+    issued: Certificate,
+    task: str | None = None,
+    progress: Progress = quiet,
+    device: Device | None = None,
+    isolation: Level | None = None,
+) -> Replay:
+    """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind."""
+    with Judge(settings_of(issued, device, isolation)) as judge:
         reference = task or issued.task.reference
         try:
             opened = judge.open(reference)

@@ -7,9 +7,9 @@ may see: everything about public workloads, and of hidden ones only whether one 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 SCHEMA_VERSION = 1
 NO_SAFETY = "none"  # what conditions say where no sanitizer looked
@@ -20,7 +20,7 @@ class Value(BaseModel):
 
 
 class Outcome(StrEnum):
-    """`accepted`: right and safe on every trial of every workload. Speed is said apart and may be undecided."""
+    """`accepted`: right and safe on every trial of every workload. Speed is reported apart and may be undecided."""
 
     accepted = "accepted"
     rejected = "rejected"
@@ -63,16 +63,27 @@ class Reason(StrEnum):
 class SpeedStatus(StrEnum):
     """Whether a speed could be measured; anything but `measured` leaves it undecided.
 
-    `noisy`: the A/A interval left its band. `short`: too short to rank. `clocks_disagree`: the device's clock and the
+    `noisy`: the A/A interval left its band. `wide`: the baseline was quiet, but the interval of the speedup is too wide
+    to mean anything. `short`: too short to rank. `clocks_disagree`: the device's clock and the
     one outside read different times. `investigate`: faster than the device can be, by what must be read or multiplied.
     """
 
     measured = "measured"
     noisy = "noisy"
+    wide = "wide"
     short = "short"
     clocks_disagree = "clocks_disagree"
     investigate = "investigate"
     not_measured = "not_measured"
+
+
+class Standing(StrEnum):
+    """A measured speed beside the baseline over which least may be claimed: the whole interval lies above 1, or below
+    1, or holds 1."""
+
+    faster = "faster"
+    slower = "slower"
+    no_difference = "no_difference"
 
 
 class BuildEvidence(Value):
@@ -218,6 +229,15 @@ class Profile(Value):
     missing: str = ""
 
 
+class Interference(Value):
+    """What others used of the machine during the trials: cores kept busy, and the share of time that a hypervisor
+    took. Only numbers, since certificates are passed on."""
+
+    other_cores: float
+    stolen: float
+    cores: int
+
+
 class WorkloadResult(Value):
     """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it.
     `aa` is the fastest baseline, which `aa_baseline` names, against itself.
@@ -242,7 +262,32 @@ class WorkloadResult(Value):
     prepare_seconds: float | None = None
     deterministic: bool | None = None
     precision: str | None = None
+    interference: Interference | None = None
     raw_seconds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_standing(cls, given: Any) -> Any:
+        """It is written, but never read: what it follows from is here."""
+        if isinstance(given, dict) and "standing" in given:
+            return {key: value for key, value in given.items() if key != "standing"}
+        return given
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def standing(self) -> Standing | None:
+        """None where the speed is undecided."""
+        best = self.best_baseline
+        if self.speed is not SpeedStatus.measured or best is None:
+            return None
+        if best.speedup.low > 1:
+            return Standing.faster
+        return Standing.slower if best.speedup.high < 1 else Standing.no_difference
+
+    @property
+    def settled(self) -> bool:
+        """Whether the baseline was quiet, so that another judging would only be a second chance."""
+        return self.speed in (SpeedStatus.measured, SpeedStatus.wide)
 
     @property
     def fastest_baseline(self) -> BaselineTime | None:

@@ -13,7 +13,10 @@ from kernelwright.judge.verdict import (
     ProcessEvidence,
     Reason,
     SanitizerEvidence,
+    SpeedStatus,
+    Standing,
     TrespassEvidence,
+    WorkloadResult,
 )
 
 # of g++ and clang (kernel.cpp:3:5: error: …), NVRTC (kernel.cu(3): error: …) and linkers
@@ -39,6 +42,31 @@ SENTENCES = {
     Reason.unsafe: "the sanitizers found a fault",
     Reason.judge_failed: "the judge could not do its work",
 }
+
+
+UNDECIDED = {
+    SpeedStatus.noisy: "the machine is too noisy",
+    SpeedStatus.wide: "the interval is too wide",
+    SpeedStatus.short: "too short to rank here",
+    SpeedStatus.clocks_disagree: "the clock outside of the device read another time",
+    SpeedStatus.investigate: "faster than the device can be; investigate",
+    SpeedStatus.not_measured: "there is no baseline",
+}
+
+
+def speed_words(result: WorkloadResult) -> str:
+    """A speed in a few words, against the baseline over which least may be claimed."""
+    best = result.best_baseline
+    if best is None or result.standing is None:
+        return f"undecided: {UNDECIDED.get(result.speed, str(result.speed))}"
+    low = f"{best.speedup.low:.2f}×"
+    match result.standing:
+        case Standing.faster:
+            return f"{low} over {best.baseline}"
+        case Standing.slower:
+            return f"slower than {best.baseline}: {low}"
+        case Standing.no_difference:
+            return f"no difference to {best.baseline}: {low}"
 
 
 def evidence_lines(evidence: Evidence) -> list[str]:

@@ -1,4 +1,4 @@
-"""Recordings of attempts: a folder with a file for each, named by what was asked.
+"""Recordings of attempts: a folder (or an archive of one) with a file for each, named by what was asked.
 
 A file holds what was asked and what came back, failures and their retries too, so that a replay takes the same way.
 Keys and headers never come so far. The same attempt asked again (after a crash) replaces its file, since the later
@@ -8,10 +8,13 @@ answer is the one that the run went on with.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from kernelwright.archives import is_archive, read_archive
 from kernelwright.llm.config import EnsembleError, Member
 from kernelwright.llm.model import FailureKind
 from kernelwright.llm.wire import Brought, Request, Transport
@@ -64,30 +67,38 @@ class Replayer:
     """Answers from recordings alone. It needs no key, no client library and no network."""
 
     def __init__(self, folder: Path) -> None:
-        require_recordings(folder)
-        self._folder = folder
+        self._files = recordings(folder)
 
     def send(self, member: Member, request: Request) -> Brought:
-        path = _path(self._folder, request)
+        name = _path(Path(), request).name
+        read = self._files.get(name)
+        if read is None:
+            return _missing(f"{name}: was not recorded")
         try:
-            recording = Recording.model_validate_json(path.read_bytes())
-        except FileNotFoundError:
-            return _missing(f"{path.name}: was not recorded")
+            recording = Recording.model_validate_json(read())
         except (OSError, ValidationError) as error:
-            return _missing(f"{path.name}: cannot be read ({type(error).__name__})")
+            return _missing(f"{name}: cannot be read ({type(error).__name__})")
         if recording.version != VERSION or recording.request.key != request.key:
-            return _missing(f"{path.name}: is a recording of something else")
+            return _missing(f"{name}: is a recording of something else")
         return recording.replayed
 
     def close(self) -> None:
         pass
 
 
-def require_recordings(folder: Path) -> None:
-    if not folder.is_dir():
-        raise EnsembleError(f"{folder}: is not a folder of recordings")
-    if not any(folder.glob("*.json")):
-        raise EnsembleError(f"{folder}: has no recordings in it; a run with --record makes some")
+def recordings(where: Path) -> dict[str, Callable[[], bytes]]:
+    """How to read each recording of a folder or an archive, by its file's name."""
+    found: dict[str, Callable[[], bytes]]
+    if is_archive(where):
+        files = read_archive(where).files
+        found = {name: partial(files.__getitem__, name) for name in sorted(files) if name.endswith(".json")}
+    elif where.is_dir():
+        found = {path.name: path.read_bytes for path in sorted(where.glob("*.json"))}
+    else:
+        raise EnsembleError(f"{where}: is not a folder or an archive of recordings")
+    if not found:
+        raise EnsembleError(f"{where}: has no recordings in it; a run with --record makes some")
+    return found
 
 
 def _path(folder: Path, request: Request) -> Path:

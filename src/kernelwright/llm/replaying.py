@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -35,7 +35,7 @@ class NearestReplayer(Replayer):
         self._used = set(used)
         self._lock = threading.Lock()
         self._places: dict[Hashable, list[Recording]] = defaultdict(list)
-        for recording in _tape(folder):
+        for recording in _in_order(self._files.values()):
             for place in _places(recording.request, recording.stage):
                 self._places[place].append(recording)
 
@@ -56,12 +56,12 @@ class NearestReplayer(Replayer):
         return brought.model_copy(update={"recording": key, "match": match})
 
 
-def _tape(folder: Path) -> list[Recording]:
-    """In the order in which it was recorded."""
+def _in_order(files: Iterable[Callable[[], bytes]]) -> list[Recording]:
+    """In the order in which they were recorded."""
     found = []
-    for path in sorted(folder.glob("*.json")):
+    for read in files:
         try:
-            found.append(Recording.model_validate_json(path.read_bytes()))
+            found.append(Recording.model_validate_json(read()))
         except (OSError, ValidationError):  # the exact lookup says what is wrong with it, if it is asked for
             continue
     return sorted(found, key=lambda recording: recording.order)

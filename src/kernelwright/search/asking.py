@@ -12,7 +12,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.words import shortened
 from kernelwright.llm.ensemble import Ensemble, open_ensemble
 from kernelwright.llm.model import Called, Estimate
-from kernelwright.llm.recording import require_recordings
+from kernelwright.llm.recording import recordings
 from kernelwright.llm.replaying import replayed
 from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.asking import Ground
@@ -56,7 +56,7 @@ class Recorded:
         if self.replay is not None and self.record is not None:
             raise KernelwrightError("--replay asks nobody, so that there is nothing to --record: leave out one of them")
         if self.replay is not None:
-            require_recordings(self.replay)
+            recordings(self.replay)
 
 
 def open_models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> Ensemble:

@@ -12,7 +12,7 @@ from kernelwright.isolation.levels import Level
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
-from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
+from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.search.score import pooled
 
 
@@ -109,8 +109,8 @@ def judge_fully(
 
 
 def _partly_undecided(verdict: Verdict) -> bool:
-    measured = [result.speed is SpeedStatus.measured for result in verdict.workloads]
-    return verdict.verdict is Outcome.accepted and any(measured) and not all(measured)
+    settled = [result.settled for result in verdict.workloads]
+    return verdict.verdict is Outcome.accepted and any(settled) and not all(settled)
 
 
 def _names(verdict: Verdict) -> tuple[str, ...]:

@@ -72,17 +72,17 @@ def _fractions(verdict: AuthorVerdict, bounds: dict[str, float]) -> list[float]:
 
 
 def pooled(earlier: Verdict, later: Verdict) -> Verdict:
-    """Two judgings of one candidate as one: of each workload the first whose speed was measured.
+    """Two judgings of one candidate as one: of each workload the first in which the baseline was quiet.
 
-    Whether a speed counts as measured depends on the baseline's noise alone, and the first such is taken, not the
-    better: nobody gains by being judged more often. What was once rejected stays so.
+    That depends on the baseline alone, and the first such is taken, not the better: a candidate gains nothing by being
+    judged more often. What was once rejected stays so.
     """
     for outcome in (Outcome.rejected, Outcome.accepted):
         if (earlier.verdict is outcome) != (later.verdict is outcome):
             return earlier if earlier.verdict is outcome else later
     if later.verdict is not Outcome.accepted:
         return later
-    before = {(r.label, r.hidden): r for r in earlier.workloads if r.speed is SpeedStatus.measured}
+    before = {(r.label, r.hidden): r for r in earlier.workloads if r.settled}
     return later.model_copy(update={"workloads": tuple(before.get((r.label, r.hidden), r) for r in later.workloads)})
 
 

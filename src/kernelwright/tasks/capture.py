@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import torch
 
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
+WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""
 
@@ -83,17 +84,17 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     _refuse_misfit(function, example)
     exported = _export(function, example, tensors)
     plain = _quietly(exported.run_decompositions, {})
-    _refuse_types(exported)
     if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
         raise TaskError("the module drops values by chance, as in training: call eval() on it first")
     changes = plain.graph_signature  # the first form still has changes in place
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
+    _widen_types(exported)
     return _text(exported, tensors, doc or f"{_name(function)}, captured by torch.export.")
 
 
 def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
-    """Before torch.export, which would say it in many words and of a line of its own."""
+    """Before torch.export, whose message is long and names a line of its own."""
     import torch
 
     try:
@@ -122,17 +123,17 @@ def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple
             return self.inner(*(next(waiting) if isinstance(v, torch.Tensor) else v for v in example))
 
     varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
-    said = io.StringIO()
+    printed = io.StringIO()
     try:
-        with redirect_stderr(said), _without_advice():  # it prints the graph of what it could not finish
+        with redirect_stderr(printed), _without_advice():  # it prints the graph of what it could not finish
             exported = _quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(varying,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
-        if said.getvalue():
-            error.add_note(said.getvalue())
+        if printed.getvalue():
+            error.add_note(printed.getvalue())
         raise TaskError(
             f"torch.export cannot write {_name(function)} down: {_cause(error)}: write a task file"
         ) from error
-    sys.stderr.write(said.getvalue())
+    sys.stderr.write(printed.getvalue())
     return exported
 
 
@@ -157,15 +158,48 @@ def _quietly(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         return call(*arguments, **options)
 
 
-def _refuse_types(exported: Any) -> None:
-    """A reference is also run in higher precision, which a cast inside of it would undo."""
+def _widen_types(exported: Any) -> None:
+    """Lets the floating-point types that the code names follow the inputs, since the judge also runs a reference in
+    float64, which a cast inside of it would undo."""
     import torch
 
-    casts = (torch.ops.aten.to, torch.ops.aten._to_copy)
-    for node in exported.graph.nodes:
-        if getattr(node.target, "overloadpacket", None) in casts and node.args[0].meta["val"].is_floating_point():
-            kind = str(node.meta["val"].dtype).removeprefix("torch.")
-            raise TaskError(f"it casts to {kind}, and a task computes in the type of its inputs: leave the cast out")
+    from kernelwright.tasks.casting import working_dtype
+
+    graph = exported.graph_module.graph
+    for node in list(graph.nodes):  # they hold for one type and one device
+        if getattr(node.target, "overloadpacket", None) is torch.ops.aten._assert_tensor_metadata:
+            graph.erase_node(node)
+    holders = [node for node in graph.nodes if node.op == "placeholder" and node.users and _is_float(node.meta["val"])]
+    if not holders:
+        return
+    given = holders[0]
+    declared = given.meta["val"].dtype
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    known: dict[torch.dtype, Any] = {}
+
+    def widened(value: Any) -> Any:
+        if not (isinstance(value, torch.dtype) and value.is_floating_point):
+            return value
+        if declared is torch.float64 and value is not torch.float64:
+            name = str(value).removeprefix("torch.")
+            raise TaskError(f"it casts float64 inputs to {name}: leave the cast out, or give inputs of that type")
+        if value not in known:
+            with graph.inserting_after(last):
+                name = str(value).removeprefix("torch.")
+                arguments = (value, given, declared)
+                known[value] = graph.create_node("call_function", working_dtype, arguments, name=name)
+        return known[value]
+
+    for node in list(graph.nodes):
+        if node.op == "call_function" and node.target is not working_dtype:
+            node.args, node.kwargs = (torch.fx.node.map_aggregate(part, widened) for part in (node.args, node.kwargs))
+    graph.lint()
+
+
+def _is_float(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _cause(error: Exception) -> str:
@@ -173,25 +207,26 @@ def _cause(error: Exception) -> str:
     import torch
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-    said = summary(error)
+    reason = summary(error)
     if isinstance(error, GuardOnDataDependentSymNode):
-        said = "a branch, a loop or a size in it depends on the values of a tensor"
+        reason = "a branch, a loop or a size in it depends on the values of a tensor"
     others = (str(Path(torch.__file__).parent), __file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
-    return f"{said} ({shown(frames[-1].filename)}:{frames[-1].lineno})" if frames else said
+    return f"{reason} ({shown(frames[-1].filename)}:{frames[-1].lineno})" if frames else reason
 
 
 def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
     code = exported.graph_module.graph.python_code("self")
-    unknown = set(code.globals) - KNOWN_NAMES
-    if unknown or "self." in code.src:
+    source = code.src.replace(WIDENING, "working_dtype")
+    unknown = set(code.globals) - KNOWN_NAMES - {WIDENING}
+    if unknown or "self." in source:
         raise TaskError("it has control flow or calls that only its own process knows: write a task file")
     sizes = _Sizes(_meant_equal(exported))
     arguments = _arguments(exported, tensors, sizes)
     if not sizes.values:
         raise TaskError("all sizes are fixed by its code, so that nothing can be hidden: write a task file")
     results, last = _results(exported)
-    lines = [re.sub(r";  .*= None$", "", line) for line in code.src.splitlines() if line.startswith("    ")]
+    lines = [re.sub(r";  .*= None$", "", line) for line in source.splitlines() if line.startswith("    ")]
     body = [line for line in lines if line.strip() and not line.lstrip().startswith("return ")]
     floats = [argument.dtype for argument in arguments if argument.dtype in FLOATS]
     main = floats[0] if floats else "float32"
@@ -220,6 +255,7 @@ def _imports(body: str, inputs: str) -> str:
     lines += [f"from math import {', '.join(numbers)}"] if numbers else []
     lines += ["from torch import device"] if "device" in words else []
     lines += [f"from kernelwright.tasks import {', '.join(ours)}"]
+    lines += ["from kernelwright.tasks.casting import working_dtype"] if "working_dtype" in words else []
     return "\n".join(lines) + (NONE_TYPE if "NoneType" in words else "")
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
-from kernelwright.judge.fingerprint import fingerprint
+from kernelwright.judge.keys import fingerprint
 from kernelwright.judge.server import address, protocol
 from kernelwright.judge.server.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
 from kernelwright.judge.settings import Progress, Settings, quiet

@@ -25,7 +25,7 @@ from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
-from kernelwright.judge.fingerprint import fingerprint
+from kernelwright.judge.keys import fingerprint
 from kernelwright.judge.server import address
 from kernelwright.judge.server.protocol import Ask, Hello, Judge, Open, Reply, Status, request_of
 from kernelwright.judge.settings import Settings
