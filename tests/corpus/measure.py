@@ -13,8 +13,8 @@ from corpus.operations import Kind, Operation, Tensor, variants
 from kernelwright.judge.oracle.compare import check
 from kernelwright.judge.oracle.expected import Expectation, Within
 from kernelwright.judge.oracle.tolerance import compute_dtype, expectations, study, tolerance
+from kernelwright.tasks.declarations import FAMILIES, Family
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import FAMILIES, Family
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.reference import run_reference
 

@@ -14,8 +14,7 @@ from rich.table import Table
 
 from kernelwright.cli.lint import lint_tasks
 from kernelwright.cli.output import console, harmless, print_json
-from kernelwright.tasks.catalogue import catalogue, of_suite
-from kernelwright.tasks.describe import TaskInfo, describe
+from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, of_suite
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
 tasks.command("lint")(lint_tasks)

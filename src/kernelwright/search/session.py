@@ -37,7 +37,7 @@ from kernelwright.search.state import State
 from kernelwright.search.subject import Subject, Watchful, subject, subject_of
 from kernelwright.search.wishes import Wishes, started
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.naming import portable
+from kernelwright.tasks.resolve import portable
 
 DEFAULT_BUDGET = "200evals,30m"
 DEFAULT_ROOT = Path("kernelwright-runs")

@@ -12,7 +12,7 @@ import torch
 
 from kernelwright.insight.lint.finding import Finding, Rule, Severity
 from kernelwright.insight.lint.trials import Trial
-from kernelwright.tasks.inputs import Input, Saved, Scalar, Upstream
+from kernelwright.tasks.declarations import Input, Saved, Scalar, Upstream
 from kernelwright.tasks.model import Task, TaskError
 from kernelwright.tasks.reference import Argument, guarded, prepared, run_reference
 

@@ -11,8 +11,8 @@ from kernelwright.judge.keys import seed as key_seed
 from kernelwright.judge.oracle.compare import check
 from kernelwright.judge.oracle.expected import Choice, Expectation, Same, Within
 from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, run_reference
 

@@ -30,7 +30,7 @@ from kernelwright.judge.measure import Fault
 from kernelwright.judge.oracle.client import OpenTask, OracleClient, Posed, close_all
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import BuildEvidence, ProcessEvidence, Reason, SanitizerEvidence, Stage
-from kernelwright.tasks.sources import digest
+from kernelwright.tasks.loading import digest
 
 TRIALS = 3  # threads take their turns upwards, downwards, and at random; see include/kw_schedule.h
 SMALL = 3

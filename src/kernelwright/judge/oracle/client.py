@@ -15,8 +15,8 @@ from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.sandbox import trusted_environment
 from kernelwright.tasks.cost import Cost
+from kernelwright.tasks.loading import Sources
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
-from kernelwright.tasks.sources import Sources
 
 
 class OracleLost(CannotDecide):
