@@ -1,4 +1,4 @@
-"""`optimize --proposer llm` and `prompt`: what they print, what they refuse, and that a replay asks nobody."""
+"""`optimize --proposer llm` and `prompt`: what they print, what they refuse, and that a replay asks no model."""
 
 from __future__ import annotations
 

@@ -19,9 +19,8 @@ from kernelwright.contracts import contract_named
 from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.llm.config import read_config
-from kernelwright.llm.ensemble import open_ensemble
-from kernelwright.llm.model import Called
-from kernelwright.llm.replaying import replayed
+from kernelwright.llm.ensemble import open_ensemble, replayed
+from kernelwright.llm.model import CallRecord
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibrating import FAULTY, PUBLISHED, Terms, calibrated, measure, sampled
 from kernelwright.proposers.llm.calibration import SHIPPED, Calibration, default_path, save
@@ -81,7 +80,7 @@ def verifiers(
     names = tuple(member.name for member in config.members)
     Recorded(record, replay).check(asks_models=True)
     opened = open_ensemble(config, limit_usd=limit, record=record) if replay is None else replayed(config, replay)
-    calls: list[Called] = []
+    calls: list[CallRecord] = []
     with opened as asked:
         asked.on_called = calls.append
         found = measure(asked, names, questions, _grounds(), seed)
@@ -155,7 +154,7 @@ def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Pat
         out.print("  no verifier was measured, and nothing is kept")
 
 
-def _silence(calls: list[Called]) -> str:
+def _silence(calls: list[CallRecord]) -> str:
     """Why, as far as the first of them tells."""
     return (
         f"{calls[0].member}: {calls[0].outcome.replace('_', ' ')}: {calls[0].detail}" if calls else "nobody was asked"

@@ -10,10 +10,9 @@ from pathlib import Path
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.words import shortened
-from kernelwright.llm.ensemble import Ensemble, open_ensemble
-from kernelwright.llm.model import Called, Estimate
-from kernelwright.llm.recording import require_recordings
-from kernelwright.llm.replaying import replayed
+from kernelwright.llm.ensemble import Ensemble, open_ensemble, replayed
+from kernelwright.llm.model import CallRecord, Estimate
+from kernelwright.llm.recordings import require_recordings
 from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibration import verifiers_in_use
@@ -95,7 +94,7 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
         rewards(event, state)
     run.watch(rewards)
 
-    def called(call: Called) -> None:
+    def called(call: CallRecord) -> None:
         kept = call.model_copy(update={"detail": shortened(call.detail, DETAIL_LENGTH)})
         run.append_while_open(ModelCalled(at=time.time(), call=kept))
 

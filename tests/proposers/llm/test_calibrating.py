@@ -13,7 +13,7 @@ from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge.verdict import Outcome, Reason
-from kernelwright.llm.model import Ask, FailureKind
+from kernelwright.llm.model import FailureKind, ModelCall
 from kernelwright.proposers.llm.calibrating import Terms, calibrated, measure, sampled, worth
 from kernelwright.proposers.llm.calibration import (
     SHIPPED,
@@ -99,7 +99,7 @@ def _labelled(count: int) -> list[Labelled]:
 def test_accuracy_precision_and_recall_are_counted_per_model() -> None:
     questions = sampled(_labelled(10), 20, 1)
 
-    def script(ask: Ask) -> str | FailureKind:
+    def script(ask: ModelCall) -> str | FailureKind:
         """`one` knows everything; `two` suspects everything; `three` does not answer."""
         if ask.member == "three":
             return FailureKind.refused

@@ -9,11 +9,11 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import Outcome
+from kernelwright.llm.attempts import AttemptResult
 from kernelwright.llm.config import EnsembleConfig, Member, Price
 from kernelwright.llm.ensemble import Ensemble
-from kernelwright.llm.model import Ask, FailureKind
-from kernelwright.llm.purse import Purse
-from kernelwright.llm.wire import Brought
+from kernelwright.llm.ledger import BudgetLedger
+from kernelwright.llm.model import FailureKind, ModelCall
 from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.checks import Fault
 from kernelwright.proposers.llm.opinions import Review
@@ -44,7 +44,7 @@ def numbered(texts: list[str]) -> acting.Script:
     """Answers of writers in turn; opinions as usual."""
     left = list(texts)
 
-    def script(ask: Ask) -> str | FailureKind:
+    def script(ask: ModelCall) -> str | FailureKind:
         return acting.act(ask.prompt.user, ask.seed) if ask.answer is not None else left.pop(0)
 
     return script
@@ -211,7 +211,7 @@ LONG = "// " + "\N{GREEK SMALL LETTER MU}" * 22_000 + "\n"
 def test_no_generation_costs_more_than_the_estimate(operator: Operator) -> None:
     """Long kernels with long notes, lessons and errors, of which none builds at once."""
 
-    def script(ask: Ask) -> str | FailureKind:
+    def script(ask: ModelCall) -> str | FailureKind:
         if ask.answer is not None:
             return acting.act(ask.prompt.user, ask.seed)
         genes = tuple(ask.seed >> 3 * index & 7 for index in range(8))
@@ -231,7 +231,7 @@ def test_no_generation_costs_more_than_the_estimate(operator: Operator) -> None:
     proposer.propose(request)
     stages = {ask.stage for ask in models.asked}
     assert "repair" in stages and ("verify-memory" in stages or operator is Operator.repair)
-    priced = Ensemble(EnsembleConfig(members=(member("one"), member("two"))), Nobody(), Purse(None))
+    priced = Ensemble(EnsembleConfig(members=(member("one"), member("two"))), Nobody(), BudgetLedger(None))
     told = replace(proposer, models=priced).estimate(replace(samples.request(), lessons=learned))
     found = priced.estimate(models.asked)
     assert found.calls <= told.calls and 50_000 * found.calls < found.input_tokens <= told.input_tokens
@@ -249,7 +249,7 @@ def member(name: str) -> Member:
 
 
 class Nobody:
-    def send(self, member: Member, request: object) -> Brought:
+    def send(self, member: Member, request: object) -> AttemptResult:
         raise AssertionError("an estimate asks nobody")
 
     def close(self) -> None: ...

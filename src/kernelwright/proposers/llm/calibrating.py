@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.llm.model import Ask, CallFailed
+from kernelwright.llm.model import CallFailed, ModelCall
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.calibration import Calibration, Measured
 from kernelwright.proposers.llm.labelled import Labelled
@@ -90,7 +90,7 @@ def measure(
         made = render(view)
         for member in members:
             own = derived(seed, f"{stage} {one.candidate.id} {member}")
-            asks.append(Ask(stage.value, made, own, member=member, answer=Review))
+            asks.append(ModelCall(stage.value, made, own, member=member, answer=Review))
             about.append((stage, member, faulty))
     tallies: dict[tuple[Stage, str], _Tally] = defaultdict(_Tally)
     for (stage, member, faulty), answer in zip(about, models.ask_all(asks), strict=True):

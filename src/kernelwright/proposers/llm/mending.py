@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from kernelwright.judge.words import first_error
-from kernelwright.llm.model import Ask, CallFailed, FailureKind, Reply
+from kernelwright.llm.model import CallFailed, FailureKind, ModelCall, ModelReply
 from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
 from kernelwright.proposers.llm.asking import Ground, edited_parent, repair_mode
 from kernelwright.proposers.llm.checks import Check, Fault, first_fault
@@ -33,7 +33,7 @@ class Draft:
         request.refuse(self.proposal.candidate.name, why, self.member, self.usd)
 
 
-def read(view: PromptView, reply: Reply | CallFailed, request: Request, contract: str) -> Draft | None:
+def read(view: PromptView, reply: ModelReply | CallFailed, request: Request, contract: str) -> Draft | None:
     """The source in an answer, or None, and the request was told why."""
     if isinstance(reply, CallFailed):
         called = reply.called
@@ -97,13 +97,13 @@ class Mender:
             seed = derived(request.seed, f"mend {rounds} {index}")
             more = {"variety": seed, "lessons": request.lessons, "mode": repair_mode(subject)}
             views.append(self.ground.about(Stage.repair, subject).model_copy(update=more))
-        replies = self.models.ask_all([Ask(Stage.repair.value, render(view), view.variety) for view in views])
+        replies = self.models.ask_all([ModelCall(Stage.repair.value, render(view), view.variety) for view in views])
         again = (
             self._again(draft, view, reply, request) for draft, view, reply in zip(broken, views, replies, strict=True)
         )
         return [draft for draft in again if draft is not None]
 
-    def _again(self, draft: Draft, view: PromptView, reply: Reply | CallFailed, request: Request) -> Draft | None:
+    def _again(self, draft: Draft, view: PromptView, reply: ModelReply | CallFailed, request: Request) -> Draft | None:
         """Changes in the answer apply to the source that did not build. The credit stays with who wrote it first."""
         candidate = draft.proposal.candidate
         paid = replace(draft, usd=draft.usd + (reply.called.price if reply.called else 0.0))

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernelwright.judge.words import shortened
-from kernelwright.llm.model import Ask, CallFailed, Estimate, Reply
+from kernelwright.llm.model import CallFailed, Estimate, ModelCall, ModelReply
 
 LENGTH = 1000
 Members = tuple[str, ...]
@@ -56,9 +56,9 @@ class Review(_Opinion):
 class Models(Protocol):
     """What the pipeline needs of an ensemble; `kernelwright.llm.ensemble` is one, and tests have another."""
 
-    def ask_all(self, asks: list[Ask]) -> list[Reply | CallFailed]: ...
+    def ask_all(self, asks: list[ModelCall]) -> list[ModelReply | CallFailed]: ...
 
-    def estimate(self, asks: list[Ask]) -> Estimate: ...
+    def estimate(self, asks: list[ModelCall]) -> Estimate: ...
 
 
 def _lines(*parts: tuple[str, str]) -> str:

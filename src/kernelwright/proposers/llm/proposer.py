@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.llm.model import Ask, CallFailed, Estimate, FailureKind, Reply
+from kernelwright.llm.model import CallFailed, Estimate, FailureKind, ModelCall, ModelReply
 from kernelwright.proposers.llm import largest
 from kernelwright.proposers.llm.asking import Ground, stage_of
 from kernelwright.proposers.llm.checks import Check
@@ -55,7 +55,7 @@ class LlmProposer:
 
     def propose(self, request: Request) -> Sequence[Proposal]:
         views = self._views(request)
-        asks = [Ask(view.stage.value, render(view), view.variety) for view in views]
+        asks = [ModelCall(view.stage.value, render(view), view.variety) for view in views]
         replies = self.models.ask_all(asks)
         answers = [read(view, reply, request, self.contract) for view, reply in zip(views, replies, strict=True)]
         _answerable(replies)
@@ -77,9 +77,9 @@ class LlmProposer:
         """
         ground, seed = self.means().ground, request.seed
         diagnosis, evolve, repair = Stage.diagnose_bottleneck.value, Stage.evolve.value, Stage.repair.value
-        diagnoses = [Ask(diagnosis, largest.diagnosing(ground), seed, answer=BottleneckDiagnosis)]
-        written = [Ask(evolve, largest.evolving(ground, request.lessons), seed)]
-        mended = [Ask(repair, largest.mending(ground, request.lessons), seed)] * max(MENDS.values())
+        diagnoses = [ModelCall(diagnosis, largest.diagnosing(ground), seed, answer=BottleneckDiagnosis)]
+        written = [ModelCall(evolve, largest.evolving(ground, request.lessons), seed)]
+        mended = [ModelCall(repair, largest.mending(ground, request.lessons), seed)] * max(MENDS.values())
         opinions = self.panel.asks(Candidate(self.contract, largest.SOURCE), self.verifiers, seed)
         return self.models.estimate([*diagnoses * self.diagnose, *[*written, *mended, *opinions] * self.generation])
 
@@ -105,7 +105,7 @@ class LlmProposer:
         stage = Stage.diagnose_error if broken else Stage.diagnose_bottleneck
         wanted = ErrorDiagnosis if broken else BottleneckDiagnosis
         view = self.means().ground.about(stage, subject)
-        ask = Ask(stage.value, render(view), derived(request.seed, stage.value), answer=wanted)
+        ask = ModelCall(stage.value, render(view), derived(request.seed, stage.value), answer=wanted)
         (reply,) = self.models.ask_all([ask])
         value = None if isinstance(reply, CallFailed) else reply.value
         return value.text if isinstance(value, ErrorDiagnosis | BottleneckDiagnosis) else ""
@@ -124,7 +124,7 @@ class LlmProposer:
         return [drafts[index] for index in order]
 
 
-def _answerable(replies: Sequence[Reply | CallFailed]) -> None:
+def _answerable(replies: Sequence[ModelReply | CallFailed]) -> None:
     """Raises where nobody will answer: without a key there is nothing to wait for, without money a run is at its end.
 
     Other failures are refused one by one, since each has its member and its price.

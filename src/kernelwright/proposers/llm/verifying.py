@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.words import shortened
-from kernelwright.llm.model import Ask, CallFailed
+from kernelwright.llm.model import CallFailed, ModelCall
 from kernelwright.proposers.llm.asking import Ground
 from kernelwright.proposers.llm.opinions import Members, Models, Review
 from kernelwright.proposers.llm.prompts import render
@@ -59,14 +59,14 @@ class Panel:
             found.append(row)
         return found
 
-    def asks(self, candidate: Candidate, stages: Sequence[Stage], seed: int) -> list[Ask]:
+    def asks(self, candidate: Candidate, stages: Sequence[Stage], seed: int) -> list[ModelCall]:
         found = []
         for stage in stages:
             prompt = render(self.ground.about(stage, shown_source(candidate)))
             for vote in range(self.votes):
                 member = self.members[vote % len(self.members)] if self.members else None
                 own = derived(seed, f"{stage} {candidate.id} {vote}")
-                found.append(Ask(stage.value, prompt, own, member=member, answer=Review))
+                found.append(ModelCall(stage.value, prompt, own, member=member, answer=Review))
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kernelwright.llm.pacing import Pace
+from kernelwright.llm.calling import RateLimiter
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Clock:
 
 def test_so_many_a_minute() -> None:
     clock = Clock()
-    pace = Pace(4, 30.0, clock, clock.sleep)
+    pace = RateLimiter(4, 30.0, clock, clock.sleep)
     for _ in range(3):
         with pace.turn():
             pass
@@ -32,7 +32,7 @@ def test_so_many_a_minute() -> None:
 
 def test_without_a_limit_nobody_waits() -> None:
     clock = Clock()
-    pace = Pace(1, None, clock, clock.sleep)
+    pace = RateLimiter(1, None, clock, clock.sleep)
     for _ in range(3):
         with pace.turn():
             pass
@@ -41,7 +41,7 @@ def test_without_a_limit_nobody_waits() -> None:
 
 def test_a_pause_holds_everybody() -> None:
     clock = Clock()
-    pace = Pace(4, None, clock, clock.sleep)
+    pace = RateLimiter(4, None, clock, clock.sleep)
     pace.pause(7.0)
     pace.pause(3.0)
     with pace.turn():
@@ -50,7 +50,7 @@ def test_a_pause_holds_everybody() -> None:
 
 def test_waiting_ends_when_it_is_over_for_good() -> None:
     clock = Clock()
-    pace = Pace(1, None, clock, sleep=lambda seconds: True)
+    pace = RateLimiter(1, None, clock, sleep=lambda seconds: True)
     pace.pause(1000.0)
     with pace.turn():
         assert clock.now == 100.0

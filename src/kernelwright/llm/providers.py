@@ -16,7 +16,7 @@ SDK_VARIABLES = ("ANTHROPIC_", "GEMINI_", "GOOGLE_", "OLLAMA_", "OPENAI_", "OPEN
 NO_KEY = "none"  # for servers that want none; an SDK would otherwise look for one in the environment
 
 
-def connected(member: Member) -> Model[Any]:
+def connect_model(member: Member) -> Model[Any]:
     """Its key is read here and stays in the SDK's client."""
     key = member.key() or NO_KEY
     connect = {"anthropic": _anthropic, "google": _google}.get(member.provider, _openai)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel, Field
 
-from kernelwright.llm.typed import Unusable, parse
+from kernelwright.llm.attempts import UnusableAnswer, parse_typed
 
 
 class Diagnosis(BaseModel):
@@ -27,7 +27,7 @@ GOOD = '{"bottleneck": "memory {L2}", "sure": 0.9}'
     ],
 )
 def test_the_object_is_found(text: str) -> None:
-    assert parse(Diagnosis, text) == Diagnosis(bottleneck="memory {L2}", sure=0.9)
+    assert parse_typed(Diagnosis, text) == Diagnosis(bottleneck="memory {L2}", sure=0.9)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,6 @@ def test_the_object_is_found(text: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said(text: str, told: str) -> None:
-    with pytest.raises(Unusable, match=told) as error:
-        parse(Diagnosis, text)
+    with pytest.raises(UnusableAnswer, match=told) as error:
+        parse_typed(Diagnosis, text)
     assert len(str(error.value)) < 2000
