@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.insight.lint.finding import Severity
-from kernelwright.insight.lint.ranges import range_findings
+from kernelwright.insight.lint.run import range_findings
 from kernelwright.tasks import Chosen, TaskError, normal
 from kernelwright.tasks import catalogue as module
 from kernelwright.tasks.backward import derive_backward

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from kernelwright.cli.output import complain, console, print_json
-from kernelwright.insight.lint.finding import Finding, Severity
+from kernelwright.insight.lint.finding import LintFinding, Severity
 from kernelwright.tasks.catalogue import catalogue
 from kernelwright.tasks.model import TaskError
 
@@ -66,7 +66,7 @@ def _linted(name: str, seed: int, *, quiet: bool) -> LintedTask:
     return LintedTask(task=task.name, findings=[asdict(finding) for finding in findings])
 
 
-def _show(task: str, findings: tuple[Finding, ...]) -> None:
+def _show(task: str, findings: tuple[LintFinding, ...]) -> None:
     out = console()
     for finding in findings:
         line = escape(finding.line(task))

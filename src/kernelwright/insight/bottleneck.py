@@ -1,7 +1,8 @@
-"""What holds a kernel back, from its time and what the workload needs at least: launching, moving, computing, waiting.
+"""The time that measured peaks allow for a workload (its bound), and what holds a kernel back from it.
 
-Where there are counters of a GPU they tell more of each launch: which unit is busy, or what warps wait for. All are
-pure functions of numbers, so that prompts, reports and tests say the same of the same kernel.
+A kernel is limited by launching, moving, computing or waiting. Where there are counters of a GPU they say more of each
+launch: which unit is busy, or what warps wait for. All are pure functions of numbers, so that prompts, reports and
+tests say the same of the same kernel.
 """
 
 from __future__ import annotations
@@ -11,8 +12,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.devices.cpu import CpuPeaks
 from kernelwright.judge.verdict import LaunchProfile
 from kernelwright.judge.words import byte_count
+from kernelwright.tasks.cost import cost
+from kernelwright.tasks.model import Task, Workload
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`bytes` and `operations` as `tasks.cost` counts them."""
+
+    bytes: int
+    operations: int
+    moving: float
+    computing: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.moving, self.computing)
+
+
+def bound(task: Task, workload: Workload, peaks: CpuPeaks) -> Bound:
+    least = cost(task, workload)
+    return Bound(
+        bytes=least.moved,
+        operations=least.operations,
+        moving=least.moved / peaks.bandwidth,
+        computing=least.operations / peaks.operations(workload.dtype),
+    )
+
 
 NEAR = 0.9  # of the bound's speed: little is left to gain
 BEATEN = 1.05  # of it: a peak was measured too low, or another unit was used, and the bound says nothing
@@ -132,14 +161,14 @@ def profiled(launches: Sequence[LaunchProfile], moved: int | None = None) -> Pro
         return None
     times = [one.seconds or 0.0 for one in launches]
     index = max(range(len(launches)), key=times.__getitem__)
-    limit, told = _limit(launches[index])
-    if not told:
+    limit, sentence = _limit(launches[index])
+    if not sentence:
         return None
     share = times[index] / math.fsum(times) if math.fsum(times) else 0.0
     whose = f"Launch {index + 1} takes {share:.0%} of the time" if len(launches) > 1 and share else ""
     if whose and share < LARGEST:
         whose += "; look at the others, too"
-    parts = [f"{whose}." if whose else "", told, *_remarks(launches[index]), _traffic(launches, moved)]
+    parts = [f"{whose}." if whose else "", sentence, *_remarks(launches[index]), _traffic(launches, moved)]
     return Profiled(limit, " ".join(part for part in parts if part))
 
 
@@ -147,8 +176,8 @@ def _limit(one: LaunchProfile) -> tuple[Limit, str]:
     busy = {name: share for name in _UNITS if (share := getattr(one, name)) is not None and share >= BUSY}
     if busy:
         name = max(busy, key=busy.__getitem__)
-        limit, told = _UNITS[name]
-        return limit, told.format(f"{busy[name]:.0%} of its peak")
+        limit, sentence = _UNITS[name]
+        return limit, sentence.format(f"{busy[name]:.0%} of its peak")
     if one.of_sm is not None and one.of_sm >= BUSY:
         return Limit.computing, _PARTS.format(f"{one.of_sm:.0%} of its peak")
     if not one.stalls:

@@ -223,8 +223,8 @@ def _read(path: Path, contract: str) -> Candidate:
 
 def _bounds(task: Task) -> dict[str, float]:
     """Of a CPU. Those of a GPU come with every verdict."""
-    from kernelwright.devices.peaks_cpu import cpu_peaks
-    from kernelwright.insight.bound import bound
+    from kernelwright.devices.cpu import cpu_peaks
+    from kernelwright.insight.bottleneck import bound
 
     peaks = cpu_peaks()
     return {workload.label: bound(task, workload, peaks).seconds for workload in task.public_workloads()}

@@ -67,7 +67,7 @@ def probing_workloads(task: Task) -> tuple[Workload, ...]:
 
 
 def accepted(expectation: Expectation, answer: torch.Tensor) -> bool:
-    """As the judge compares. A sample goes first: whoever fails there fails, and need not be explained in full."""
+    """As the judge compares. A sample goes first: what fails there fails, without a full comparison."""
     if not isinstance(expectation, Choice) and answer.numel() > 2 * SAMPLE:
         stride = answer.numel() // SAMPLE | 1
         if check(_every(expectation, stride), answer.reshape(-1)[::stride].contiguous(), SENTINEL) is not None:

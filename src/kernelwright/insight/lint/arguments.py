@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from kernelwright.insight.lint.finding import Finding, Rule, Severity
+from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.trials import Trial
 from kernelwright.tasks.declarations import Input, Saved, Scalar, Upstream
 from kernelwright.tasks.model import Task, TaskError
@@ -19,7 +19,7 @@ from kernelwright.tasks.reference import Argument, guarded, prepared, run_refere
 Change = tuple[str, Argument]
 
 
-def argument_findings(task: Task, trials: Sequence[Trial]) -> Iterator[Finding]:
+def argument_findings(task: Task, trials: Sequence[Trial]) -> Iterator[LintFinding]:
     """`trials`: one for each family, all of one workload."""
     for name, declared in task.inputs.items():
         if isinstance(declared, Saved):  # a derived gradient need not look at what was saved
@@ -32,13 +32,13 @@ def argument_findings(task: Task, trials: Sequence[Trial]) -> Iterator[Finding]:
             yield from _tensor_findings(task, trials, name)
 
 
-def _scalar_findings(task: Task, trials: Sequence[Trial], name: str, value: Scalar) -> Iterator[Finding]:
+def _scalar_findings(task: Task, trials: Sequence[Trial], name: str, value: Scalar) -> Iterator[LintFinding]:
     others = alternatives(value)
     changes = [[(name, other) for other in others] for _ in trials]
     if not _matters(task, trials, changes):
         shown = ", ".join(f"{other:g}" for other in others)
         message = f"{shown} instead of {value:g} go unnoticed on {len(trials)} of {len(trials)} families"
-        yield Finding(Rule.insensitive, _severity(task, name), f"scalar {name}", message, 1.0)
+        yield LintFinding(Rule.insensitive, _severity(task, name), f"scalar {name}", message, 1.0)
 
 
 def alternatives(value: Scalar) -> tuple[Scalar, ...]:
@@ -50,12 +50,12 @@ def alternatives(value: Scalar) -> tuple[Scalar, ...]:
     return (0, value + 1, 2 * value) if isinstance(value, int) else (0.0, value / 2, 2 * value)
 
 
-def _tensor_findings(task: Task, trials: Sequence[Trial], name: str) -> Iterator[Finding]:
+def _tensor_findings(task: Task, trials: Sequence[Trial], name: str) -> Iterator[LintFinding]:
     subject, severity = f"input {name}", _severity(task, name)
     families = f"{len(trials)} of {len(trials)} families"
     if not _matters(task, trials, [_redrawn(trial, name, None) for trial in trials]):
         message = f"other values go unnoticed on {families}"
-        yield Finding(Rule.insensitive, severity, subject, message, 1.0)
+        yield LintFinding(Rule.insensitive, severity, subject, message, 1.0)
         return
     masks = parts(_tensor(trials[0].drawn.inputs, name).shape)
     dead = [
@@ -66,7 +66,7 @@ def _tensor_findings(task: Task, trials: Sequence[Trial], name: str) -> Iterator
     if dead:
         message = f"other values in {' and in '.join(dead)} go unnoticed on {families}"
         share = max(float(masks[part].float().mean()) for part in dead)
-        yield Finding(Rule.dead_region, severity, subject, message, share)
+        yield LintFinding(Rule.dead_region, severity, subject, message, share)
 
 
 def parts(shape: Sequence[int]) -> dict[str, torch.Tensor]:
@@ -121,16 +121,16 @@ def _fixed(trials: Sequence[Trial], name: str) -> bool:
     return all(torch.equal(_tensor(draw, name), first) for draw in draws[1:])
 
 
-def _fixed_finding(task: Task, trials: Sequence[Trial], name: str) -> Finding:
+def _fixed_finding(task: Task, trials: Sequence[Trial], name: str) -> LintFinding:
     value = _tensor(trials[0].drawn.inputs, name)
     flat = value.reshape(-1)
     subject = f"input {name}"
     if bool((flat == flat[0]).all()):
         message = f"every value of every draw is {flat[0].item():g} (a kernel may leave it out)"
-        return Finding(Rule.fixed_input, Severity.error, subject, message, float(flat[0]))
+        return LintFinding(Rule.fixed_input, Severity.error, subject, message, float(flat[0]))
     message = f"every draw gives the same {flat.numel()} values (a kernel may contain them)"
     severity = Severity.note if name in task.constant else Severity.warning
-    return Finding(Rule.fixed_input, severity, subject, message, float(flat.numel()))
+    return LintFinding(Rule.fixed_input, severity, subject, message, float(flat.numel()))
 
 
 def _severity(task: Task, name: str) -> Severity:

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from kernelwright.devices import peaks_cpu, streaming
+from kernelwright.devices import cpu
 from kernelwright.devices.compiler import compiled
-from kernelwright.devices.streaming import FLAGS, SOURCE, streaming_copy, streams
+from kernelwright.devices.cpu import COPY_FLAGS, COPY_SOURCE, has_streaming_stores, streaming_copy
 from kernelwright.errors import CannotDecide
 
 x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="streaming stores are x86's")
@@ -24,7 +24,7 @@ def test_a_copy_takes_as_long_as_copying_takes(threads: int) -> None:
 @x86
 @pytest.mark.parametrize("arguments", [(), ("0", "1", "1"), (str(1 << 20), "0", "1"), (str(1 << 20), "1", "0")])
 def test_a_copy_of_nothing_gives_no_time(arguments: tuple[str, ...]) -> None:
-    done = subprocess.run([compiled(SOURCE, "copy", FLAGS), *arguments], capture_output=True, check=False)
+    done = subprocess.run([compiled(COPY_SOURCE, "copy", COPY_FLAGS), *arguments], capture_output=True, check=False)
     assert done.returncode != 0 and not done.stdout
 
 
@@ -39,21 +39,21 @@ def _no_compiler() -> str:
 
 
 def test_without_a_compiler_or_on_another_cpu_there_is_the_plain_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peaks_cpu, "COPIED_BYTES", 1 << 20)
-    monkeypatch.setattr(peaks_cpu, "SIDE", 64)
-    monkeypatch.setattr(peaks_cpu, "streaming_copy", lambda *_: pytest.fail("there is nothing to measure it with"))
+    monkeypatch.setattr(cpu, "COPIED_BYTES", 1 << 20)
+    monkeypatch.setattr(cpu, "SIDE", 64)
+    monkeypatch.setattr(cpu, "streaming_copy", lambda *_: pytest.fail("there is nothing to measure it with"))
     with monkeypatch.context() as changed:
-        changed.setattr(streaming, "compiler", _no_compiler)
-        assert not streams() and peaks_cpu.measure("a CPU", 1).bandwidth > 1e8
+        changed.setattr(cpu, "compiler", _no_compiler)
+        assert not has_streaming_stores() and cpu.measure("a CPU", 1).bandwidth > 1e8
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    assert not streams() and peaks_cpu.measure("a CPU", 1).bandwidth > 1e8
+    assert not has_streaming_stores() and cpu.measure("a CPU", 1).bandwidth > 1e8
 
 
 def test_the_faster_copy_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peaks_cpu, "COPIED_BYTES", 1 << 20)
-    monkeypatch.setattr(peaks_cpu, "SIDE", 64)
-    monkeypatch.setattr(peaks_cpu, "streams", lambda: True)
-    monkeypatch.setattr(peaks_cpu, "streaming_copy", lambda *_: 1e15)
-    assert peaks_cpu.measure("a CPU", 1).bandwidth == 1e15
-    monkeypatch.setattr(peaks_cpu, "streaming_copy", lambda *_: 1.0)
-    assert peaks_cpu.measure("a CPU", 1).bandwidth > 1e8
+    monkeypatch.setattr(cpu, "COPIED_BYTES", 1 << 20)
+    monkeypatch.setattr(cpu, "SIDE", 64)
+    monkeypatch.setattr(cpu, "has_streaming_stores", lambda: True)
+    monkeypatch.setattr(cpu, "streaming_copy", lambda *_: 1e15)
+    assert cpu.measure("a CPU", 1).bandwidth == 1e15
+    monkeypatch.setattr(cpu, "streaming_copy", lambda *_: 1.0)
+    assert cpu.measure("a CPU", 1).bandwidth > 1e8

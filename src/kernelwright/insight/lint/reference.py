@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+from kernelwright.devices.cpu import CpuPeaks
 from kernelwright.devices.lock import measuring
-from kernelwright.devices.peaks_cpu import CpuPeaks
-from kernelwright.insight.bound import bound
-from kernelwright.insight.lint.finding import Finding, Rule, Severity
+from kernelwright.insight.bottleneck import bound
+from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.trials import Trial
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, TaskError, Workload
@@ -26,7 +26,7 @@ MOST_CALLS, LONGEST = 7, 1.0
 REFERENCE = "reference"
 
 
-def determinism_findings(task: Task, inputs: Mapping[str, Argument]) -> Iterator[Finding]:
+def determinism_findings(task: Task, inputs: Mapping[str, Argument]) -> Iterator[LintFinding]:
     """Bit for bit on the same inputs. Sums in another order differ in the last bits, also in those of float64.
 
     The judge's tolerance cannot be asked here: it is derived from the reference, and chance would widen it.
@@ -39,7 +39,7 @@ def determinism_findings(task: Task, inputs: Mapping[str, Argument]) -> Iterator
         apart = max(_apart(answers[0], other) for other in answers[1:])
         severity = Severity.error if apart > LAST_BITS else Severity.warning
         message = f"{differing} of {AGAIN} repeated calls differ, by up to {apart:.1g} of their size (needed: none)"
-        yield Finding(Rule.not_deterministic, severity, REFERENCE, message, differing / AGAIN)
+        yield LintFinding(Rule.not_deterministic, severity, REFERENCE, message, differing / AGAIN)
 
 
 def _same(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> bool:
@@ -56,7 +56,7 @@ def _apart(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -
     return max((largest(a - b) / (largest(a) or 1.0) for a, b in pairs), default=0.0)
 
 
-def dead_findings(task: Task, trial: Trial) -> Iterator[Finding]:
+def dead_findings(task: Task, trial: Trial) -> Iterator[LintFinding]:
     """Only of what an author wrote: autograd, by design, computes a forward that its gradients may not need."""
     if task.direction == "backward" and hasattr(task.reference, "__wrapped__"):
         return
@@ -64,15 +64,15 @@ def dead_findings(task: Task, trial: Trial) -> Iterator[Finding]:
         dead = record(task, trial.drawn.inputs).dead
     except TaskError as error:
         message = f"its operations could not be followed, so dead ones are not known: {error}"
-        yield Finding(Rule.dead_operations, Severity.note, REFERENCE, message, 0.0)
+        yield LintFinding(Rule.dead_operations, Severity.note, REFERENCE, message, 0.0)
         return
     if dead:
         names = ", ".join(dict.fromkeys(operation.name for operation in dead))
         message = f"{len(dead)} operation(s) reach no result: {names} (needed: none)"
-        yield Finding(Rule.dead_operations, Severity.error, REFERENCE, message, float(len(dead)))
+        yield LintFinding(Rule.dead_operations, Severity.error, REFERENCE, message, float(len(dead)))
 
 
-def slowness_findings(task: Task, peaks: CpuPeaks) -> Iterator[Finding]:
+def slowness_findings(task: Task, peaks: CpuPeaks) -> Iterator[LintFinding]:
     """Of the public workload with the largest ratio."""
     ratios: list[tuple[float, Workload, float, float]] = []
     for workload in task.public_workloads():
@@ -82,7 +82,7 @@ def slowness_findings(task: Task, peaks: CpuPeaks) -> Iterator[Finding]:
             ratios.append((eager / least, workload, eager, least))
     if not ratios:
         message = f"no public workload has a bound of {1e6 * SHORTEST:.0f} µs, so speeds will be noise"
-        yield Finding(Rule.too_short, Severity.warning, "public workloads", message, SHORTEST)
+        yield LintFinding(Rule.too_short, Severity.warning, "public workloads", message, SHORTEST)
         return
     ratio, workload, eager, least = max(ratios, key=lambda found: found[0])
     if ratio >= SLOW:
@@ -90,7 +90,7 @@ def slowness_findings(task: Task, peaks: CpuPeaks) -> Iterator[Finding]:
             f"eager takes {1e3 * eager:.2f} ms, {ratio:.0f} times the bound of {1e3 * least:.2f} ms "
             f"(speedups mean little from {SLOW:.0f} times), {workload.label}"
         )
-        yield Finding(Rule.slow_eager, Severity.warning, REFERENCE, message, ratio)
+        yield LintFinding(Rule.slow_eager, Severity.warning, REFERENCE, message, ratio)
 
 
 def eager_seconds(task: Task, workload: Workload) -> float:
