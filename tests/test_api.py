@@ -22,7 +22,7 @@ from kernelwright import api
 from kernelwright.api import written_task
 from kernelwright.cli.optimize import optimize as command
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.llm.proposer import Means
+from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.once import Once
 from kernelwright.search import asking, proposing, session
 from kernelwright.search.run import look
@@ -286,7 +286,7 @@ def test_what_is_asked_for_is_what_the_run_is_told(toys: Path, monkeypatch: pyte
 
 
 def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: Means(samples.ground(), (acting.builds,))))
+    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
     with serving(well) as server:
         options: dict[str, Any] = {"proposer": "llm", "models": f"{server.url}#m", "budget": "6evals", "runs": toys}
         found = kernelwright.optimize(rms, EXAMPLE, generation=3, measure=2, record=toys / "tape", **options)

@@ -21,10 +21,10 @@ from kernelwright.llm.model import (
     ModelReply,
     Usage,
 )
-from kernelwright.proposers.llm.checks import Fault
-from kernelwright.proposers.llm.opinions import Models
-from kernelwright.proposers.llm.proposer import LlmProposer, Means
-from kernelwright.proposers.llm.view import Stage
+from kernelwright.proposers.llm.checks import CheckFault
+from kernelwright.proposers.llm.proposer import LlmProposer, ProposerTools
+from kernelwright.proposers.llm.verifiers import Models
+from kernelwright.proposers.llm.view import PromptStage
 from kernelwright.proposers.once import Once
 from tests.proposers.llm import samples
 from tests.search import toy
@@ -58,10 +58,10 @@ def answer(genes: toy.Genes, extra: str = "") -> str:
     return f"Idea: genes {genes[0]}\n```cpp\n{extra}{toy.source_of(genes)}```\n"
 
 
-def builds(candidate: Candidate) -> Fault | None:
+def builds(candidate: Candidate) -> CheckFault | None:
     """In the place of a compiler."""
     if "use(" not in candidate.source:
-        return Fault("it does not build", ("kernel.cpp:1: error: nothing is used",))
+        return CheckFault("it does not build", ("kernel.cpp:1: error: nothing is used",))
     return None
 
 
@@ -125,6 +125,6 @@ class Played:
 
 
 def proposer(models: Models, generation: int = 8, names: tuple[str, ...] = ("one", "two")) -> LlmProposer:
-    means = Once(lambda: Means(samples.ground(), (builds,)))
-    verifiers = (Stage.verify_memory, Stage.verify_numerics)
-    return LlmProposer(models, names, means, "cpp", generation, verifiers)
+    tools = Once(lambda: ProposerTools(samples.ground(), (builds,)))
+    verifiers = (PromptStage.verify_memory, PromptStage.verify_numerics)
+    return LlmProposer(models, names, tools, "cpp", generation, verifiers)

@@ -1,4 +1,4 @@
-"""Real checks that cost little, before anybody is asked for an opinion: plan, compiler and, without a GPU, emulator.
+"""Real checks that cost little, before a model is asked for an opinion: plan, compiler and, without a GPU, emulator.
 
 Everything runs in the judge's own confined builders, and lands in the judge's cache: what is built here is not built
 again for its judging.
@@ -30,14 +30,14 @@ MOST_ELEMENTS = 1 << 19  # of a workload for the emulator: a second or two each
 
 
 @dataclass(frozen=True)
-class Fault:
+class CheckFault:
     """Why a candidate would be rejected, in a sentence and in the compiler's or emulator's words."""
 
     sentence: str
     lines: tuple[str, ...] = ()
 
 
-Check = Callable[[Candidate], Fault | None]
+Check = Callable[[Candidate], CheckFault | None]
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Compiles:
 
     signatures: tuple[Signature, ...]
 
-    def __call__(self, candidate: Candidate) -> Fault | None:
+    def __call__(self, candidate: Candidate) -> CheckFault | None:
         for signature in dict.fromkeys(self.signatures):
             built = build(candidate, signature)
             if isinstance(built, BuildFailure):
-                return Fault("it does not build", built.lines[:LINES])
+                return CheckFault("it does not build", built.lines[:LINES])
         return None
 
 
@@ -61,16 +61,16 @@ class CudaBuilds:
     signatures: tuple[Signature, ...]
     target: Target
 
-    def __call__(self, candidate: Candidate) -> Fault | None:
+    def __call__(self, candidate: Candidate) -> CheckFault | None:
         try:
             sources = split(candidate.source)
         except CandidateError as error:
-            return Fault("it is no candidate", (str(error),))
+            return CheckFault("it is no candidate", (str(error),))
         failure = self._compiled(candidate) if has_nvrtc() else None
         if failure is None and not has_nvrtc():
             plans = evaluate_plans(sources.plan, self.signatures, self.target)
             failure = plans if isinstance(plans, GpuBuildFailure) else None
-        return None if failure is None else Fault("it does not build", failure.lines[:LINES])
+        return None if failure is None else CheckFault("it does not build", failure.lines[:LINES])
 
     def _compiled(self, candidate: Candidate) -> GpuBuildFailure | None:
         from kernelwright.contracts.cuda.toolchain.build import build_cuda
@@ -91,13 +91,13 @@ class Emulated:
     task: str
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, candidate: Candidate) -> Fault | None:
+    def __call__(self, candidate: Candidate) -> CheckFault | None:
         with self._lock, Checker(most_elements=MOST_ELEMENTS) as checker:
             found = checker.check(self.task, candidate)
         if found.outcome is not CheckOutcome.faulty or found.reason is None:
             return None
         lines = evidence_lines(found.evidence) if found.evidence is not None else []
-        return Fault(SENTENCES[found.reason], tuple(lines[:LINES]))
+        return CheckFault(SENTENCES[found.reason], tuple(lines[:LINES]))
 
 
 def checks_for(contract: str, task: str, signatures: tuple[Signature, ...], device: Device) -> tuple[Check, ...]:
@@ -118,12 +118,12 @@ def has_nvrtc() -> bool:
         return False
 
 
-def first_fault(candidate: Candidate, checks: tuple[Check, ...]) -> Fault | None:
+def first_fault(candidate: Candidate, checks: tuple[Check, ...]) -> CheckFault | None:
     """Of the candidate as it will be judged, with the first values of its tunables."""
     try:
         rendered = render(candidate)
     except TunableError as error:
-        return Fault("a tunable cannot be understood", (str(error),))
+        return CheckFault("a tunable cannot be understood", (str(error),))
     for check in checks:
         fault = check(rendered)
         if fault is not None:

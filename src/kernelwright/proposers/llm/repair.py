@@ -1,4 +1,4 @@
-"""Answers on their way to becoming proposals: read, checked for real, and sent back with the compiler's words."""
+"""Answers before they become proposals: read, checked by a compiler, and sent back with its errors for repair."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from kernelwright.judge.words import first_error
 from kernelwright.llm.model import CallFailed, FailureKind, ModelCall, ModelReply
 from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
-from kernelwright.proposers.llm.asking import Ground, edited_parent, repair_mode
-from kernelwright.proposers.llm.checks import Check, Fault, first_fault
-from kernelwright.proposers.llm.opinions import Models
+from kernelwright.proposers.llm.checks import Check, CheckFault, first_fault
+from kernelwright.proposers.llm.context import PromptContext, edited_parent, repair_mode
 from kernelwright.proposers.llm.prompts import page, render
-from kernelwright.proposers.llm.showing import cut
-from kernelwright.proposers.llm.verifying import derived
-from kernelwright.proposers.llm.view import PromptView, ShownKernel, Stage
+from kernelwright.proposers.llm.shown import cut
+from kernelwright.proposers.llm.verifiers import Models, derived_seed
+from kernelwright.proposers.llm.view import PromptStage, PromptView, ShownKernel
 from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal, Request
 
 BUILDERS = 2
@@ -27,14 +26,14 @@ class Draft:
     proposal: Proposal
     member: str
     usd: float
-    fault: Fault | None = None
+    fault: CheckFault | None = None
 
     def refuse(self, request: Request, why: str) -> None:
         request.refuse(self.proposal.candidate.name, why, self.member, self.usd)
 
 
-def read(view: PromptView, reply: ModelReply | CallFailed, request: Request, contract: str) -> Draft | None:
-    """The source in an answer, or None, and the request was told why."""
+def read_draft(view: PromptView, reply: ModelReply | CallFailed, request: Request, contract: str) -> Draft | None:
+    """The source in an answer, or None where it was refused, with the reason in the request."""
     if isinstance(reply, CallFailed):
         called = reply.called
         if reply.kind is not FailureKind.over_budget or (called and called.attempts):  # money was out after a retry
@@ -47,7 +46,7 @@ def read(view: PromptView, reply: ModelReply | CallFailed, request: Request, con
     except Refusal as error:
         request.refuse("", f"{member}: {error}", member, usd)
         return None
-    mode = f" {view.mode}" if view.stage is Stage.evolve else ""
+    mode = f" {view.mode}" if view.stage is PromptStage.evolve else ""
     proposal = Proposal(
         as_candidate(answer, contract, f"{view.stage} {request.number} {member}"),
         f"llm {view.stage}{mode}",
@@ -61,14 +60,14 @@ def read(view: PromptView, reply: ModelReply | CallFailed, request: Request, con
 
 
 @dataclass(frozen=True)
-class Mender:
+class Repairer:
     models: Models
-    ground: Ground
+    context: PromptContext
     checks: tuple[Check, ...]
     contract: str
 
     def sound(self, drafts: list[Draft], request: Request, rounds: int) -> list[Draft]:
-        """Those that build. One that does not goes back to a model with what the compiler said, `rounds` times."""
+        """Those that build. One that does not goes back to a model with the compiler's errors, `rounds` times."""
         found: list[Draft] = []
         left = _new(drafts, found, request)
         while left:
@@ -79,7 +78,7 @@ class Mender:
                 for draft in broken:
                     draft.refuse(request, _described(draft))
                 break
-            left = _new(self._mended(broken, request, rounds), found, request) if broken else []
+            left = _new(self._repaired(broken, request, rounds), found, request) if broken else []
             rounds -= 1
         return found
 
@@ -90,21 +89,23 @@ class Mender:
             faults = pool.map(lambda draft: first_fault(draft.proposal.candidate, self.checks), drafts)
             return [replace(draft, fault=fault) for draft, fault in zip(drafts, faults, strict=True)]
 
-    def _mended(self, broken: list[Draft], request: Request, rounds: int) -> list[Draft]:
+    def _repaired(self, broken: list[Draft], request: Request, rounds: int) -> list[Draft]:
         views = []
         for index, draft in enumerate(broken):
             subject = _faulty(draft)
-            seed = derived(request.seed, f"mend {rounds} {index}")
+            seed = derived_seed(request.seed, f"mend {rounds} {index}")
             more = {"variety": seed, "lessons": request.lessons, "mode": repair_mode(subject)}
-            views.append(self.ground.about(Stage.repair, subject).model_copy(update=more))
-        replies = self.models.ask_all([ModelCall(Stage.repair.value, render(view), view.variety) for view in views])
+            views.append(self.context.about(PromptStage.repair, subject).model_copy(update=more))
+        replies = self.models.ask_all(
+            [ModelCall(PromptStage.repair.value, render(view), view.variety) for view in views]
+        )
         again = (
             self._again(draft, view, reply, request) for draft, view, reply in zip(broken, views, replies, strict=True)
         )
         return [draft for draft in again if draft is not None]
 
     def _again(self, draft: Draft, view: PromptView, reply: ModelReply | CallFailed, request: Request) -> Draft | None:
-        """Changes in the answer apply to the source that did not build. The credit stays with who wrote it first."""
+        """Changes in the answer apply to the source that did not build. Its first author keeps the credit."""
         candidate = draft.proposal.candidate
         paid = replace(draft, usd=draft.usd + (reply.called.price if reply.called else 0.0))
         if isinstance(reply, CallFailed):
@@ -154,5 +155,5 @@ def _faulty(draft: Draft) -> ShownKernel:
 
 def _described(draft: Draft) -> str:
     assert draft.fault is not None
-    said = f": {first_error(draft.fault.lines)}" if draft.fault.lines else ""
-    return f"{draft.fault.sentence}{said}"
+    detail = f": {first_error(draft.fault.lines)}" if draft.fault.lines else ""
+    return f"{draft.fault.sentence}{detail}"

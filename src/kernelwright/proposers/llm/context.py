@@ -6,10 +6,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernelwright.proposers.llm.excerpts import is_cut
-from kernelwright.proposers.llm.hints import sampled
-from kernelwright.proposers.llm.showing import shown_kernel
-from kernelwright.proposers.llm.view import Mode, PromptView, ShownDevice, ShownKernel, ShownTask, Stage
+from kernelwright.proposers.llm.prompts import is_cut, sampled_hint
+from kernelwright.proposers.llm.shown import shown_kernel
+from kernelwright.proposers.llm.view import Mode, PromptStage, PromptView, ShownDevice, ShownKernel, ShownTask
 from kernelwright.proposers.model import Operator, Parent, Request
 
 EXAMPLES = 5
@@ -19,7 +18,7 @@ LONG = 5000  # characters of a source
 
 
 @dataclass(frozen=True)
-class Ground:
+class PromptContext:
     """What stays the same in all prompts of a run. `bounds` are a CPU's; those of a GPU come with every verdict."""
 
     contract: str
@@ -36,37 +35,37 @@ class Ground:
         stage = stage_of(request)
         parents = tuple(self.shown(parent) for parent in request.parents)
         examples = tuple(self.shown(one) for one in request.inspirations)
-        mode = repair_mode(parents[0]) if stage is Stage.repair else _mode(request.operator, parents, chance)
+        mode = repair_mode(parents[0]) if stage is PromptStage.repair else _mode(request.operator, parents, chance)
         hinted = chance.random() < HINTED
-        hint = sampled(self.contract, _limit(parents), chance.getrandbits(32)) if hinted else None
+        hint = sampled_hint(self.contract, _limit(parents), chance.getrandbits(32)) if hinted else None
         return PromptView(
             stage=stage,
             contract=self.contract,
             task=self.task,
             device=self.device,
             mode=mode,
-            subject=parents[0] if stage is Stage.repair else None,
+            subject=parents[0] if stage is PromptStage.repair else None,
             parents=parents,
             examples=_without(examples, parents)[-EXAMPLES:],
             lessons=request.lessons,
-            hint=hint if stage is not Stage.repair else None,
+            hint=hint if stage is not PromptStage.repair else None,
             variety=request.seed,
         )
 
-    def about(self, stage: Stage, subject: ShownKernel) -> PromptView:
-        """For whoever diagnoses or verifies one kernel."""
+    def about(self, stage: PromptStage, subject: ShownKernel) -> PromptView:
+        """For a model that diagnoses or verifies one kernel."""
         return PromptView(stage=stage, contract=self.contract, task=self.task, device=self.device, subject=subject)
 
 
-def stage_of(request: Request) -> Stage:
+def stage_of(request: Request) -> PromptStage:
     """Before anything is right the reference is translated; after that kernels evolve."""
     if request.operator is Operator.repair:
-        return Stage.repair
-    return Stage.evolve if request.parents or request.inspirations else Stage.translate
+        return PromptStage.repair
+    return PromptStage.evolve if request.parents or request.inspirations else PromptStage.translate
 
 
 def repair_mode(subject: ShownKernel) -> Mode:
-    """A long source is mended by changes: writing it out again takes minutes, and makes new mistakes."""
+    """A long source is repaired by edits: writing it out again takes minutes, and makes new mistakes."""
     return Mode.edit if len(subject.source) > LONG and _is_seen(subject) else Mode.rewrite
 
 
@@ -77,7 +76,7 @@ def edited_parent(request: Request) -> str | None:
 
 
 def _is_seen(kernel: ShownKernel) -> bool:
-    """Whether a prompt shows all of it: nobody can change what he is not shown."""
+    """Whether a prompt shows all of it: a model cannot edit what it is not shown."""
     return not is_cut(kernel.source)
 
 

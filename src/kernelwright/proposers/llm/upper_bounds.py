@@ -1,4 +1,4 @@
-"""The longest that prompts of a generation can be, so that an estimate is an upper end.
+"""The longest that prompts of a generation can be, so that an estimate is an upper bound.
 
 A byte is taken for a token. So short texts of others are made of the widest characters there are; sources are bounded
 in bytes already.
@@ -16,59 +16,58 @@ from kernelwright.judge.verdict import KernelUse
 from kernelwright.judge.words import SENTENCES
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
-from kernelwright.proposers.llm.asking import EXAMPLES, Ground
-from kernelwright.proposers.llm.hints import hints
-from kernelwright.proposers.llm.opinions import LENGTH, BottleneckDiagnosis
-from kernelwright.proposers.llm.prompts import render
-from kernelwright.proposers.llm.showing import EVIDENCE_LINES, LINE_LENGTH, ON_HIDDEN
-from kernelwright.proposers.llm.view import Mode, PromptView, ShownKernel, ShownTiming, Stage
+from kernelwright.proposers.llm.context import EXAMPLES, PromptContext
+from kernelwright.proposers.llm.prompts import hints, render
+from kernelwright.proposers.llm.shown import EVIDENCE_LINES, LINE_LENGTH, ON_HIDDEN
+from kernelwright.proposers.llm.verifiers import OPINION_LENGTH, BottleneckDiagnosis
+from kernelwright.proposers.llm.view import Mode, PromptStage, PromptView, ShownKernel, ShownTiming
 from kernelwright.proposers.model import Lesson
 
 WIDE = "\U0001d54f"  # four bytes
 SOURCE = "\n".join(["x" * 99] * (MAX_BYTES // 100))  # lines that fill an excerpt to the byte
 PARENTS = 2  # of a cross
 COUNTERS = 700  # bytes of a line of a profiler's table: a name of the widest characters and two dozen figures
-SAID = 1500  # and of what is said of the table
+SUMMARY = 1500  # and of the summary of the table
 
 
 def lessons(count: int, length: int) -> tuple[Lesson, ...]:
     return (Lesson(WIDE * length, WIDE * length),) * count
 
 
-def diagnosing(ground: Ground) -> Prompt:
-    return render(ground.about(Stage.diagnose_bottleneck, _right(ground)))
+def diagnosing(context: PromptContext) -> Prompt:
+    return render(context.about(PromptStage.diagnose_bottleneck, _right(context)))
 
 
-def evolving(ground: Ground, learned: Sequence[Lesson]) -> Prompt:
+def evolving(context: PromptContext, learned: Sequence[Lesson]) -> Prompt:
     """Of the prompts that ask for a new kernel: one that translates shows no others."""
-    told = [hint for _, hint in hints(ground.contract)]
-    words = WIDE * LENGTH
+    known = [hint for _, hint in hints(context.contract)]
+    words = WIDE * OPINION_LENGTH
     return _longest(
-        ground.about(Stage.evolve, _right(ground)).model_copy(
+        context.about(PromptStage.evolve, _right(context)).model_copy(
             update={
                 "subject": None,
-                "parents": (_right(ground),) * PARENTS,
-                "examples": (_right(ground),) * EXAMPLES,
+                "parents": (_right(context),) * PARENTS,
+                "examples": (_right(context),) * EXAMPLES,
                 "lessons": tuple(learned),
-                "hint": max(told, key=lambda hint: len(f"{hint.name}{hint.text}".encode()), default=None),
+                "hint": max(known, key=lambda hint: len(f"{hint.name}{hint.text}".encode()), default=None),
                 "diagnosis": BottleneckDiagnosis(limit="launching", evidence=words, change=words, expected=words).text,
             }
         )
     )
 
 
-def mending(ground: Ground, learned: Sequence[Lesson]) -> Prompt:
-    return _longest(ground.about(Stage.repair, _rejected()).model_copy(update={"lessons": tuple(learned)}))
+def repairing(context: PromptContext, learned: Sequence[Lesson]) -> Prompt:
+    return _longest(context.about(PromptStage.repair, _rejected()).model_copy(update={"lessons": tuple(learned)}))
 
 
 def _longest(view: PromptView) -> Prompt:
-    """In whichever way the kernel is to be written. No seed has more than 48 bits."""
+    """The longest over all modes of writing the kernel. No seed has more than 48 bits."""
     prompts = [render(view.model_copy(update={"mode": mode, "variety": (1 << 48) - 1})) for mode in Mode]
     return max(prompts, key=lambda prompt: len(prompt.user.encode()))
 
 
-def _right(ground: Ground) -> ShownKernel:
-    timings = tuple(_timing(one.label, on_gpu=ground.device.kind == "cuda") for one in ground.task.workloads)
+def _right(context: PromptContext) -> ShownKernel:
+    timings = tuple(_timing(one.label, on_gpu=context.device.kind == "cuda") for one in context.task.workloads)
     return ShownKernel(
         name=WIDE * NOTE_LENGTH, source=SOURCE, note=WIDE * NOTE_LENGTH, speedup=10_000.0, timings=timings
     )
@@ -116,5 +115,5 @@ def _timing(label: str, *, on_gpu: bool) -> ShownTiming:
         advice=max(ADVICE.values(), key=len),
         kernels=(use,) * MOST_LAUNCHES if on_gpu else (),
         counters=("x" * COUNTERS,) * (1 + MOST_LAUNCHES) if on_gpu else (),
-        counted="x" * SAID if on_gpu else "",
+        counted="x" * SUMMARY if on_gpu else "",
     )

@@ -38,8 +38,8 @@ def shown_task(task: Task, contract: str, reference: str = "") -> ShownTask:
                 label=workload.label, arguments=arguments, moved_bytes=least.moved, operations=least.operations
             )
         )
-    told = brief(contract_named(contract), task)
-    return ShownTask(reference=reference or task.name, brief=told, workloads=tuple(workloads))
+    text = brief(contract_named(contract), task)
+    return ShownTask(reference=reference or task.name, brief=text, workloads=tuple(workloads))
 
 
 def shown_kernel(
@@ -64,17 +64,17 @@ def shown_kernel(
 
 
 def shown_source(candidate: Candidate, note: str = "") -> ShownKernel:
-    """A candidate that nobody has judged yet."""
+    """A candidate that has not been judged yet."""
     return ShownKernel(name=candidate.name or candidate.id, source=candidate.source, note=note)
 
 
 def fault_of(verdict: AuthorVerdict) -> str:
     if verdict.verdict is Outcome.accepted:
         return ""
-    said = SENTENCES[verdict.reason]
+    sentence = SENTENCES[verdict.reason]
     if verdict.hidden.failed:
-        return f"{said} {ON_HIDDEN}"
-    return said
+        return f"{sentence} {ON_HIDDEN}"
+    return sentence
 
 
 def _evidence(evidence: Evidence | None) -> tuple[str, ...]:

@@ -14,19 +14,30 @@ from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.judge.verdict import Outcome, Reason
 from kernelwright.llm.model import FailureKind, ModelCall
-from kernelwright.proposers.llm.calibrating import Terms, calibrated, measure, sampled, worth
 from kernelwright.proposers.llm.calibration import (
     SHIPPED,
     Calibration,
-    Measured,
+    CalibrationTerms,
+    VerifierAccuracy,
+    calibrated,
     default_path,
-    read,
-    save,
+    measure_verifiers,
+    read_calibration,
+    sampled_questions,
+    save_calibration,
     verifiers_in_use,
+    worth,
 )
-from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_planting, from_verdict, honest
-from kernelwright.proposers.llm.planting import MUTATORS, planted
-from kernelwright.proposers.llm.view import VERIFIERS, Stage
+from kernelwright.proposers.llm.labelled import (
+    INJECTORS,
+    Labelled,
+    from_injection,
+    from_pairs,
+    from_verdict,
+    honest,
+    inject,
+)
+from kernelwright.proposers.llm.view import VERIFIERS, PromptStage
 from tests.hostile import long, quickly
 from tests.llm.scripted import Behaviour, Good, Seen, Status, serving
 from tests.proposers.llm import acting, samples
@@ -47,37 +58,39 @@ void kernel(kw::Tensor<const float, 2> x, double eps, kw::Tensor<float, 2> out) 
 """
 
 
-def test_every_mutator_changes_one_place_of_something() -> None:
+def test_every_injector_changes_one_place_of_something() -> None:
     candidate = Candidate("cpp", HONEST, "a")
     cuda = Candidate("cuda", "__global__ void k() {\n  __syncthreads();\n}\n/* plan.py\nimport kw\n*/\n", "b")
-    for mutator in MUTATORS:
-        found = planted(candidate, mutator, 1) or planted(cuda, mutator, 1)
-        assert found is not None, mutator.name
+    for injector in INJECTORS:
+        found = inject(candidate, injector, 1) or inject(cuda, injector, 1)
+        assert found is not None, injector.name
         assert found.source not in (candidate.source, cuda.source)
-        assert planted(candidate, mutator, 1) == planted(candidate, mutator, 1)
-    assert "plan.py" in planted(cuda, MUTATORS[5], 1).source  # type: ignore[union-attr]
+        assert inject(candidate, injector, 1) == inject(candidate, injector, 1)
+    assert "plan.py" in inject(cuda, INJECTORS[5], 1).source  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("source", [long("for("), long(" "), long("a[")], ids=lambda source: source[:4])
 def test_no_source_takes_longer_than_its_length_allows(source: str) -> None:
-    for mutator in MUTATORS:
-        quickly(planted, Candidate("cpp", source), mutator, 1)
+    for injector in INJECTORS:
+        quickly(inject, Candidate("cpp", source), injector, 1)
 
 
 def test_planted_bugs_are_about_the_verifier_that_should_see_them() -> None:
-    found = from_planting([honest("toy", Candidate("cpp", HONEST, "a"), "b")], 1)
+    found = from_injection([honest("toy", Candidate("cpp", HONEST, "a"), "b")], 1)
     kinds = {stage for one in found for stage, faulty in one.labels if faulty}
-    assert kinds == set(VERIFIERS) - {Stage.verify_cheating} and len({one.candidate.id for one in found}) == len(found)
-    assert not from_planting([found[0]], 1)  # bugs are planted into honest sources alone
+    assert kinds == set(VERIFIERS) - {PromptStage.verify_cheating} and len({one.candidate.id for one in found}) == len(
+        found
+    )
+    assert not from_injection([found[0]], 1)  # bugs are planted into honest sources alone
 
 
 def test_exploit_pairs_are_cheats_and_twins_are_honest() -> None:
     found = from_pairs(PAIRS)
-    cheats = [one for one in found if (Stage.verify_cheating, True) in one.labels]
+    cheats = [one for one in found if (PromptStage.verify_cheating, True) in one.labels]
     twins = [one for one in found if not any(faulty for _, faulty in one.labels)]
     assert len(cheats) > 100 and len(twins) > 20 and len(cheats) + len(twins) == len(found)
     downcast = next(one for one in cheats if one.origin == "exploit downcast_tf32")
-    assert (Stage.verify_numerics, True) in downcast.labels
+    assert (PromptStage.verify_numerics, True) in downcast.labels
 
 
 def test_past_verdicts_are_labels() -> None:
@@ -86,18 +99,18 @@ def test_past_verdicts_are_labels() -> None:
     assert labelled is not None and not any(faulty for _, faulty in labelled.labels)
     wrong = samples.parent(outcome=Outcome.rejected).verdict
     found = from_verdict("toy", accepted.proposal.candidate, wrong)
-    assert found is not None and found.labels == ((Stage.verify_numerics, True),)
+    assert found is not None and found.labels == ((PromptStage.verify_numerics, True),)
     late = wrong.model_copy(update={"reason": Reason.timed_out})
     assert from_verdict("toy", accepted.proposal.candidate, late) is None
 
 
 def _labelled(count: int) -> list[Labelled]:
     ones = [honest("toy", Candidate("cpp", f"{HONEST}// {n}\n", str(n)), "b") for n in range(count)]
-    return ones + from_planting(ones, 1)
+    return ones + from_injection(ones, 1)
 
 
 def test_accuracy_precision_and_recall_are_counted_per_model() -> None:
-    questions = sampled(_labelled(10), 20, 1)
+    questions = sampled_questions(_labelled(10), 20, 1)
 
     def script(ask: ModelCall) -> str | FailureKind:
         """`one` knows everything; `two` suspects everything; `three` does not answer."""
@@ -109,12 +122,12 @@ def test_accuracy_precision_and_recall_are_counted_per_model() -> None:
     models = acting.Played(script, names=("one", "two", "three"))
     by_prompt: dict[tuple[str, str], bool] = {}
     from kernelwright.proposers.llm.prompts import render
-    from kernelwright.proposers.llm.showing import shown_source
+    from kernelwright.proposers.llm.shown import shown_source
 
     for one, stage, faulty in questions:
         user = render(samples.ground().about(stage, shown_source(one.candidate))).user
         by_prompt[user, stage.value] = faulty
-    found = measure(models, models.names, questions, lambda task, contract: samples.ground(), 1)
+    found = measure_verifiers(models, models.names, questions, lambda task, contract: samples.ground(), 1)
     numerics = {one.member: one for one in found if one.verifier == "verify-numerics"}
     assert (numerics["one"].accuracy, numerics["one"].precision, numerics["one"].recall) == (1.0, 1.0, 1.0)
     assert numerics["two"].recall == 1.0 and numerics["two"].accuracy == numerics["two"].precision == 0.5
@@ -122,20 +135,20 @@ def test_accuracy_precision_and_recall_are_counted_per_model() -> None:
     assert numerics["one"].usd == pytest.approx(0.01)
 
 
-def figures(**given: object) -> Measured:
+def figures(**given: object) -> VerifierAccuracy:
     values = {"right_alarms": 8, "missed": 2, "false_alarms": 1, "right_passes": 9, "seconds": 4.0, "usd": 0.0}
-    return Measured.model_validate({"verifier": "verify-numerics", "member": "m", **values, **given})
+    return VerifierAccuracy.model_validate({"verifier": "verify-numerics", "member": "m", **values, **given})
 
 
 def test_a_verifier_pays_if_it_saves_more_than_it_takes() -> None:
-    slow_judge = Terms(evaluation_seconds=60.0, evaluation_usd=0.05)
+    slow_judge = CalibrationTerms(evaluation_seconds=60.0, evaluation_usd=0.05)
     assert pays(figures(), slow_judge)
-    assert not pays(figures(), Terms(evaluation_seconds=1.0, evaluation_usd=0.05))  # judging is as quick
+    assert not pays(figures(), CalibrationTerms(evaluation_seconds=1.0, evaluation_usd=0.05))  # judging is as quick
     assert not pays(figures(usd=1.0), slow_judge)
     assert not pays(figures(false_alarms=9, right_passes=1), slow_judge)  # it holds good ones back
 
 
-def pays(one: Measured, terms: Terms) -> bool:
+def pays(one: VerifierAccuracy, terms: CalibrationTerms) -> bool:
     found = worth([one], terms)
     assert found is not None
     return found[0]
@@ -143,25 +156,25 @@ def pays(one: Measured, terms: Terms) -> bool:
 
 def test_nothing_is_said_of_a_verifier_that_was_not_measured_on_both_sides(tmp_path: Path) -> None:
     """As where the server died half way; the shipped choice holds for it."""
-    terms = Terms(evaluation_seconds=1.0, evaluation_usd=0.05)
+    terms = CalibrationTerms(evaluation_seconds=1.0, evaluation_usd=0.05)
     nobody = {"right_alarms": 0, "missed": 0, "false_alarms": 0, "right_passes": 0, "unanswered": 20}
     silent = figures(verifier="verify-memory", **nobody)
     one_sided = figures(verifier="verify-compilation", false_alarms=0, right_passes=0)
     found = calibrated([silent, one_sided, figures()], terms)
     assert found.pays == {"verify-numerics": False} and found.why.keys() == found.pays.keys()
-    save(tmp_path / "verifiers.json", found)
-    assert verifiers_in_use(tmp_path / "verifiers.json") == (Stage.verify_memory,)
+    save_calibration(tmp_path / "verifiers.json", found)
+    assert verifiers_in_use(tmp_path / "verifiers.json") == (PromptStage.verify_memory,)
 
 
 def test_the_proposer_goes_by_the_calibration(tmp_path: Path) -> None:
     path = tmp_path / "verifiers.json"
     assert verifiers_in_use(path) == SHIPPED
     bad = figures(verifier="verify-memory", usd=1.0)
-    found = calibrated([bad, figures(), figures(verifier="verify-cheating")], Terms(60.0, 0.05))
-    save(path, found)
-    assert read(path) == found and verifiers_in_use(path) == (Stage.verify_numerics,)
+    found = calibrated([bad, figures(), figures(verifier="verify-cheating")], CalibrationTerms(60.0, 0.05))
+    save_calibration(path, found)
+    assert read_calibration(path) == found and verifiers_in_use(path) == (PromptStage.verify_numerics,)
     path.write_text("{}")
-    with pytest.raises(KernelwrightError, match="is no calibration"):
+    with pytest.raises(KernelwrightError, match="is not a calibration"):
         verifiers_in_use(path)
 
 
@@ -206,7 +219,7 @@ def test_a_calibration_that_nobody_answered_replaces_none(
     behaviour: Behaviour, options: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "home"))
-    save(default_path(), calibrated([figures()], Terms(60.0, 0.05)))
+    save_calibration(default_path(), calibrated([figures()], CalibrationTerms(60.0, 0.05)))
     before = default_path().read_bytes()
     with serving(behaviour) as server:
         config = tmp_path / "models.toml"
