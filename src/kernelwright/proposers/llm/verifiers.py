@@ -143,8 +143,8 @@ def majority(stage: PromptStage, reviews: Sequence[Review | None]) -> Opinion:
 def ranked(opinions: Sequence[Sequence[Opinion]], count: int) -> tuple[list[int], dict[int, str]]:
     """Which `count` of the candidates are measured, best first, and why the others are not.
 
-    Those that a majority objects to come last. They are measured all the same where there is room, since a verifier that
-    is wrong must not stop a good kernel for good.
+    Those that a majority objects to come last. They are measured all the same where there is room, since a
+    verifier that is wrong must not stop a good kernel for good.
     """
 
     def doubt(index: int) -> tuple[int, float, int]:
