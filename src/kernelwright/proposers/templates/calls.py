@@ -19,43 +19,43 @@ from kernelwright.proposers.templates.graph import (
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeRef:
     """A node, by its number in the graph."""
 
     node: int
 
 
-Merged = Place | tuple[Place, ...] | Number | Sequence[Any] | None
-Lowered = Place | tuple[Place, ...]
+Merged = NodeRef | tuple[NodeRef, ...] | Number | Sequence[Any] | None
+Lowered = NodeRef | tuple[NodeRef, ...]
 
 
 @dataclass
-class Builder:
+class GraphBuilder:
     """Collects nodes; equal ones are one node, so that nothing is computed twice."""
 
     task: str
     nodes: list[Node] = field(default_factory=list)
     _known: dict[Node, int] = field(default_factory=dict)
 
-    def add(self, node: Node) -> Place:
+    def add(self, node: Node) -> NodeRef:
         if node not in self._known:
             self._known[node] = len(self.nodes)
             self.nodes.append(node)
-        return Place(self._known[node])
+        return NodeRef(self._known[node])
 
-    def constant(self, value: Number, dtype: str) -> Place:
+    def constant(self, value: Number, dtype: str) -> NodeRef:
         return self.add(Constant((), dtype, value=value))
 
-    def pointwise(self, operation: str, operands: Sequence[Any], shape: Shape, dtype: str) -> Place:
+    def pointwise(self, operation: str, operands: Sequence[Any], shape: Shape, dtype: str) -> NodeRef:
         """Numbers among the operands become constants in the dtype of the tensors beside them."""
-        beside = next((self.nodes[o.node].dtype for o in operands if isinstance(o, Place)), dtype)
-        places = [o if isinstance(o, Place) else self.constant(o, _wider(beside, o)) for o in operands]
+        beside = next((self.nodes[o.node].dtype for o in operands if isinstance(o, NodeRef)), dtype)
+        places = [o if isinstance(o, NodeRef) else self.constant(o, _wider(beside, o)) for o in operands]
         return self.add(Pointwise(shape, dtype, tuple(p.node for p in places), operation))
 
-    def shape(self, place: Place) -> Shape:
+    def shape(self, place: NodeRef) -> Shape:
         return self.nodes[place.node].shape
 
-    def dtype(self, place: Place) -> str:
+    def dtype(self, place: NodeRef) -> str:
         return self.nodes[place.node].dtype
 
 
@@ -66,7 +66,7 @@ def _wider(dtype: str, value: Number) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    builder: Builder
+    builder: GraphBuilder
     name: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -76,7 +76,7 @@ class Call:
     def get(self, place: int, name: str, default: Any = None) -> Any:
         return self.args[place] if place < len(self.args) else self.kwargs.get(name, default)
 
-    def pointwise(self, operation: str, *operands: Any, dtype: str = "") -> Place:
+    def pointwise(self, operation: str, *operands: Any, dtype: str = "") -> NodeRef:
         return self.builder.pointwise(operation, operands, self.shape, dtype or self.dtype)
 
     def refuse(self, why: str = "") -> CannotExpressError:
@@ -87,7 +87,7 @@ class Call:
 Lowering = Callable[[Call], Lowered]
 
 
-def reduced(call: Call, operation: str, place: Place, dims: tuple[int, ...], dtype: str = "") -> Place:
+def reduced(call: Call, operation: str, place: NodeRef, dims: tuple[int, ...], dtype: str = "") -> NodeRef:
     """Always without the reduced dimensions; a view brings them back where the reference keeps them.
 
     Dimensions that are neither leading nor trailing are reduced in two steps, the trailing ones first.

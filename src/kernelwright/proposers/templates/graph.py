@@ -60,7 +60,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Argument(Node):
+class ArgumentNode(Node):
     name: str = ""
 
 
@@ -100,7 +100,7 @@ class Position(Node):
 
 
 @dataclass(frozen=True)
-class View(Node):
+class ViewNode(Node):
     """The same elements in the same order under another shape."""
 
 
@@ -133,7 +133,7 @@ UNIT = Window((1, 1), (1, 1), (0, 0))
 
 
 @dataclass(frozen=True)
-class Pool(Node):
+class PoolNode(Node):
     """Maximum over windows of input 0."""
 
     window: Window = UNIT
@@ -182,7 +182,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class GraphTensor:
     """A tensor of the signature, in the order in which a kernel receives it."""
 
     name: str
@@ -196,5 +196,5 @@ class Graph:
     task: str
     nodes: tuple[Node, ...]
     results: tuple[Result, ...]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[GraphTensor, ...]
     scalars: tuple[str, ...]

@@ -10,10 +10,9 @@ from typing import Protocol
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator, Proposal, Request
-from kernelwright.proposers.templates.fusion import fused
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
-from kernelwright.proposers.templates.plan import Plan, make_plan
+from kernelwright.proposers.templates.plan import StepPlan, fused, make_plan
 from kernelwright.proposers.templates.trace import read_graph
 from kernelwright.tasks.model import Signature, Task
 
@@ -23,16 +22,16 @@ TRIES = 64  # draws in a row that give nothing new before the pool counts as use
 class Renderer(Protocol):
     """One contract's way of writing a plan with genes as a candidate: cpp/candidate.py is one."""
 
-    def gene_pool(self, plan: Plan) -> GenePool: ...
+    def gene_pool(self, plan: StepPlan) -> GenePool: ...
 
-    def describe(self, plan: Plan, genes: Genes) -> str: ...
+    def describe(self, plan: StepPlan, genes: Genes) -> str: ...
 
-    def render(self, plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str: ...
+    def render(self, plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str: ...
 
 
 @dataclass(frozen=True)
 class TemplateProposer:
-    plan: Plan
+    plan: StepPlan
     renderer: Renderer
     contract: str
     signatures: tuple[Signature, ...]
@@ -106,5 +105,5 @@ def _renderer(contract: str) -> Renderer:
     raise KernelwrightError(f"templates cannot write {contract!r} candidates: use the contract cpp or cuda")
 
 
-def _pattern(plan: Plan) -> str:
+def _pattern(plan: StepPlan) -> str:
     return "+".join(dict.fromkeys(step.pattern for step in plan.steps))

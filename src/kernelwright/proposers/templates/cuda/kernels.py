@@ -60,7 +60,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     number: int
     kernels: tuple[Kernel, ...]
 
@@ -103,7 +103,7 @@ class Launch:
         """In Python; a kernel whose blocks may wait for each other is the only one of its launch."""
         return self.kernels[0].cooperative
 
-    def plan(self, overlapped: Launch | None) -> str:
+    def plan(self, overlapped: KernelLaunch | None) -> str:
         """Lines of plan.py. `overlapped` is the launch before, where this one may begin while that one runs."""
         names = [kernel.name for kernel in self.kernels]
         lines = []
@@ -145,15 +145,29 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
+def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[KernelLaunch]:
     """Each kernel in the first launch after all that it needs, where neither it nor that launch keeps to itself."""
-    launches: list[Launch] = []
+    launches: list[KernelLaunch] = []
     for kernel in kernels:
         apart = kernel.cooperative != "False" or kernel.heavy
         needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
         free = [n for n in range(needed + 1, len(launches)) if share and not apart and launches[n].open]
         if free:
-            launches[free[0]] = Launch(free[0], (*launches[free[0]].kernels, kernel))
+            launches[free[0]] = KernelLaunch(free[0], (*launches[free[0]].kernels, kernel))
         else:
-            launches.append(Launch(len(launches), (kernel,)))
+            launches.append(KernelLaunch(len(launches), (kernel,)))
     return launches
+
+
+@dataclass(frozen=True)
+class KernelBody:
+    """The body has `last`, with which elements end (ends.py)."""
+
+    body: list[str]
+    blocks: str
+    threads: str
+    shared: str = "0"
+    least_blocks: str = "1"
+    heavy: bool = False
+    needs: tuple[str, ...] = ()  # CUDA beside the prelude
+    helpers: tuple[str, ...] = ()  # functions of the plan

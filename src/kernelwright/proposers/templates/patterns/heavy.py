@@ -15,15 +15,15 @@ from kernelwright.proposers.templates.graph import (
     Graph,
     Matmul,
     Permute,
-    Pool,
     PoolBackward,
+    PoolNode,
     Scatter,
     Window,
     total,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 
-HEAVY = (Matmul, Scatter, Pool, PoolBackward, Convolution, ConvolutionInput, ConvolutionWeight)
+HEAVY = (Matmul, Scatter, PoolNode, PoolBackward, Convolution, ConvolutionInput, ConvolutionWeight)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def recognise_heavy(graph: Graph, place: int) -> Recognised:
             rows, many = total(node.shape[:-1]), graph.nodes[node.inputs[0]].shape[-1]
             wide = node.shape[-1]
             return Recognised(node.inputs, lambda names, home: ScatterStep(names[0], names[1], home, rows, many, wide))
-        case Pool():
+        case PoolNode():
             shape = graph.nodes[node.inputs[0]].shape
             form = (total(shape[:-2]), shape[-2], shape[-1], node.window)
             return Recognised(node.inputs, lambda names, home: PoolStep(names[0], home, *form))

@@ -24,7 +24,7 @@ from kernelwright.proposers.templates.graph import (
     Position,
     Reduce,
     Shape,
-    View,
+    ViewNode,
     total,
 )
 from kernelwright.proposers.templates.patterns.simplify import simplified
@@ -214,7 +214,7 @@ class _Reading:
                 return self._add(Instruction("number", (), Span.one, node.dtype, number=node.value))
             case Position():
                 return self._position(node)
-            case View():
+            case ViewNode():
                 return self._view(node)
             case Broadcast():
                 return self.at[node.inputs[0]]
