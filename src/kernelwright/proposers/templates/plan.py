@@ -208,7 +208,7 @@ def fused(plan: StepPlan) -> StepPlan:
 
 
 def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later: tuple[Step, ...]) -> Step:
-    """The product goes where its last step puts its result, element over element, if nobody else reads it."""
+    """The product goes where its last step puts its result, element over element, if nothing else reads it."""
     target = program.stores[0].tensor
     lone = not any(product.output in inputs_of(step) for step in later)
     buffer = next((buffer for buffer in buffers if buffer.name == product.output), None)
@@ -217,7 +217,7 @@ def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later:
         program = replace(program, instructions=tuple(moved))
         product = replace(product, output=target)
         buffers.remove(buffer)
-    return replace(product, last=program)
+    return replace(product, epilogue=program)
 
 
 def _shape(product: Product) -> tuple[object, object]:
@@ -241,5 +241,5 @@ def _follows(program: RowProgram, product: Product) -> bool:
         return False
     simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
     stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
-    alone = product.last is None and product.output in inputs_of(program)
+    alone = product.epilogue is None and product.output in inputs_of(program)
     return simple and stored and alone and (program.rows, program.cols) == _shape(product)

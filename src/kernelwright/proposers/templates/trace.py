@@ -215,7 +215,7 @@ Term = Formula | str | float
 
 
 class FormulaTable:
-    """Which formula produced which value. Values are drawn so that no two formulas meet by chance."""
+    """Which formula produced which value. Values are drawn so that no two formulas agree by chance."""
 
     def __init__(self) -> None:
         self._terms: dict[float, Term] = {}

@@ -83,7 +83,7 @@ def _pooled(plan: StepPlan, before: ConvolutionStep, pool: PoolStep, later: Sequ
     own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(
         pool.input in reads_of(s) for s in later
     )
-    stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
+    stored = [store.tensor for store in before.epilogue.stores] if before.epilogue else [before.output]
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
 
 

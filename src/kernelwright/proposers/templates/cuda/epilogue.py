@@ -14,19 +14,19 @@ from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
 class Epilogue:
     """Statements over `product`, the element at (`row`, `c`) of ROWS × COLS."""
 
-    def __init__(self, pen: KernelWriter, program: RowProgram | None, output: str) -> None:
+    def __init__(self, code: KernelWriter, program: RowProgram | None, output: str) -> None:
         self.program, self.output = program, output
-        self.pen: KernelWriter = pen
+        self.code: KernelWriter = code
         if program is not None:
             self.writer = Writer(
                 program=program,
                 stage=stage_of(program, 0),
-                genes=pen.genes,
-                sizes=pen.sizes,
-                graph=pen.graph,
-                step=pen.step,
-                setup=pen.setup,
-                parameters=pen.parameters,
+                genes=code.genes,
+                sizes=code.sizes,
+                graph=code.graph,
+                step=code.step,
+                setup=code.setup,
+                parameters=code.parameters,
             )
 
     def singles(self) -> list[str]:
@@ -69,7 +69,7 @@ class Epilogue:
         return lines, name
 
     def target(self, tensor: str) -> str:
-        return self.pen.pointer(tensor, written=True, read=False)
+        return self.code.pointer(tensor, written=True, read=False)
 
     def _values(self, places: list[int]) -> tuple[list[str], list[str]]:
         assert self.program is not None
@@ -95,31 +95,31 @@ class Epilogue:
 
     def _loaded(self, place: int) -> str:
         i = self.writer.instruction(place)
-        pointer = self.pen.pointer(i.tensor)
+        pointer = self.code.pointer(i.tensor)
         if i.span == Span.full:
             return f"{pointer}[row * COLS + c]"
         if i.span == Span.col:
             return f"{pointer}[c]"
         if i.period:
-            self.pen.define(f"PERIOD_{self.pen.step}_{place}", self.pen.size(i.period))
-            return f"{pointer}[row % static_cast<long long>(PERIOD_{self.pen.step}_{place})]"
+            self.code.define(f"PERIOD_{self.code.step}_{place}", self.code.size(i.period))
+            return f"{pointer}[row % static_cast<long long>(PERIOD_{self.code.step}_{place})]"
         return f"{pointer}[row]"
 
 
-def written_epilogue(pen: KernelWriter, step: MatmulStep) -> tuple[str, str]:
+def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
     """Structures with the sizes and the end of a product, and the statement that makes `last`.
 
     `last.extra` is apart from `last.finish`, so that a kernel loads before it has the product.
     """
-    inner = replace(pen, parameters={})
-    steps = Epilogue(inner, step.last, step.output)
+    inner = replace(code, parameters={})
+    steps = Epilogue(inner, step.epilogue, step.output)
     loads, lines, stored = steps.apart()
     stores = [f"store({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
     singles = steps.singles()
     members = list(inner.parameters.values())
     for one in members:
-        pen.pointer(one.name, written=one.written, read=one.read, kind=one.type)
-    n = pen.step
+        code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
+    n = code.step
     text = [
         f"struct Shape_{n} {{",
         f"  static constexpr int ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",

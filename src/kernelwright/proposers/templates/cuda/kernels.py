@@ -161,9 +161,12 @@ def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[KernelLaunch]:
 
 @dataclass(frozen=True)
 class KernelBody:
-    """The body has `last`, with which elements end (ends.py)."""
+    """One method for a product, as a renderer writes it: lines of the kernel, and Python for its launch.
 
-    body: list[str]
+    The lines use `last`, the epilogue of each element (epilogue.py).
+    """
+
+    lines: list[str]
     blocks: str
     threads: str
     shared: str = "0"

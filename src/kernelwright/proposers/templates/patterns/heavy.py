@@ -1,4 +1,4 @@
-"""Steps that are no row programs: products, pooling and convolutions, each from one node of the graph."""
+"""Steps other than row programs: products, pooling and convolutions, each from one node of the graph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HEAVY = (Matmul, Scatter, PoolNode, PoolBackward, Convolution, ConvolutionInput,
 
 @dataclass(frozen=True)
 class MatmulStep:
-    """output[m, n] = sum over k of left[m, k] right[k, n]; a transposed operand lies in memory the other way round."""
+    """output[m, n] = sum over k of left[m, k] right[k, n]; a transposed operand is stored transposed."""
 
     left: str
     right: str
@@ -38,7 +38,7 @@ class MatmulStep:
     k: Extent
     left_transposed: bool
     right_transposed: bool
-    last: RowProgram | None = None  # steps over elements that follow on the product
+    epilogue: RowProgram | None = None  # steps over elements that follow on the product
     pattern: ClassVar[str] = "product"
 
 
@@ -86,7 +86,7 @@ class ConvolutionStep:
     tall: Extent
     broad: Extent
     window: Window
-    last: RowProgram | None = None
+    epilogue: RowProgram | None = None
     pattern: ClassVar[str] = "convolution"
 
 

@@ -64,30 +64,30 @@ def describe(method: str, genes: Genes) -> str:
     return text + (", blocks in equal shares of the depths of all tiles" if genes["split"] else "")
 
 
-def written(method: str, step: MatmulStep, pen: KernelWriter) -> KernelBody:
-    n, genes = pen.step, pen.genes
+def written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
+    n, genes = code.step, code.genes
     deep = _deep(method, genes)
-    pen.setup.append(f"steps_{n} = ceil(k_{n}, {deep})")
+    code.setup.append(f"steps_{n} = ceil(k_{n}, {deep})")
     if method == "wgmma":
-        pen.set("groups", 'int(kw.device.architecture == "sm_90a")')
-    pen.setup.append(f"high_{n}, wide_{n} = {_tile(method, n, str(genes['block']))}")
-    pen.setup.append(f"own_high_{n}, own_wide_{n}, fit_{n} = {_form(method, n)}")
-    pen.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * ceil(n_{n}, wide_{n})")
+        code.set("groups", 'int(kw.device.architecture == "sm_90a")')
+    code.setup.append(f"high_{n}, wide_{n} = {_tile(method, n, str(genes['block']))}")
+    code.setup.append(f"own_high_{n}, own_wide_{n}, fit_{n} = {_form(method, n)}")
+    code.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * ceil(n_{n}, wide_{n})")
     room = f"{genes['split']} * fit_{n} * kw.device.multiprocessors"
-    pen.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
+    code.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
     for name in ("high", "wide", "own_high", "own_wide"):
-        pen.define(f"{name.upper()}_{n}", f"{name}_{n}")
+        code.define(f"{name.upper()}_{n}", f"{name}_{n}")
     for name, along_depth, size in (("LEFT", not step.left_transposed, "m"), ("RIGHT", step.right_transposed, "n")):
-        pen.define(f"{name}_WIDTH_{n}", f"widest(4, {'k' if along_depth else size}_{n})")
+        code.define(f"{name}_WIDTH_{n}", f"widest(4, {'k' if along_depth else size}_{n})")
     parts, arrived = f"parts_{n}", f"arrived_{n}"
-    pen.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
-    pen.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
-    sums, came = pen.pointer(parts, written=True), pen.pointer(arrived, written=True, kind="unsigned")
+    code.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
+    code.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
+    sums, came = code.pointer(parts, written=True), code.pointer(arrived, written=True, kind="unsigned")
     body = [
         f"constexpr int THREADS = THREADS_product_{n};",
         *_core(method, step, n, deep),
         f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
-        f"    block, blocks, {pen.pointer(step.left)}, {pen.pointer(step.right)}, {sums}, {came}, last);",
+        f"    block, blocks, {code.pointer(step.left)}, {code.pointer(step.right)}, {sums}, {came}, last);",
     ]
     left = _floats(f"high_{n}", deep, along_depth=not step.left_transposed)
     right = _floats(f"wide_{n}", deep, along_depth=step.right_transposed)

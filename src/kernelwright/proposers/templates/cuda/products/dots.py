@@ -43,33 +43,33 @@ def describe(step: MatmulStep, genes: Genes) -> str:
     return f"lanes along the columns, {patch.split('x')[0]} rows a warp, {team} warps for the depth"
 
 
-def written(step: MatmulStep, pen: KernelWriter, left: str = "", right: str = "") -> KernelBody:
+def written(step: MatmulStep, code: KernelWriter, left: str = "", right: str = "") -> KernelBody:
     """`left` and `right` are the operands where they are not read as they lie.
 
     The plan has `vector` floats for a lane, `tall` x `broad` elements for a warp, `team` warps for all of them.
     """
-    n, genes = pen.step, pen.genes
+    n, genes = code.step, code.genes
     along_depth = step.right_transposed
-    pen.set("vector", f"widest({genes['width']}, {'k' if along_depth else 'n'}_{n})")
+    code.set("vector", f"widest({genes['width']}, {'k' if along_depth else 'n'}_{n})")
     strip = f"(32 * vector_{n})"
     across = f"n_{n}" if along_depth else f"ceil(n_{n}, {strip})"
     rows, cols = str(genes["patch"]).split("x") if genes["patch"] != "0" else ("0", "0")
     chosen = f"sides(m_{n}, {across}, {rows}, {cols if along_depth else 1})"
-    pen.setup.append(f"tall_{n}, broad_{n} = {chosen}")
-    pen.define(f"TALL_{n}", f"tall_{n}")
-    pen.define(f"BROAD_{n}", f"broad_{n}")
-    pen.set("deep", f"ceil(k_{n}, {strip if along_depth else LOADS_OF_A_STRIP})")
-    pen.set("team", f"min({genes['team'] or MOST_TEAM}, power(deep_{n}))")
-    pen.set("warps", f"max(team_{n}, {genes['warps']})")
+    code.setup.append(f"tall_{n}, broad_{n} = {chosen}")
+    code.define(f"TALL_{n}", f"tall_{n}")
+    code.define(f"BROAD_{n}", f"broad_{n}")
+    code.set("deep", f"ceil(k_{n}, {strip if along_depth else LOADS_OF_A_STRIP})")
+    code.set("team", f"min({genes['team'] or MOST_TEAM}, power(deep_{n}))")
+    code.set("warps", f"max(team_{n}, {genes['warps']})")
     if along_depth:
-        pen.set("ahead", f"min({genes['ahead']}, ceil(deep_{n}, team_{n}))")
+        code.set("ahead", f"min({genes['ahead']}, ceil(deep_{n}, team_{n}))")
     else:
-        pen.set("ahead", f"min({LOADS_OF_A_STRIP // 2 * int(genes['ahead'])}, ceil(k_{n}, team_{n}))")
+        code.set("ahead", f"min({LOADS_OF_A_STRIP // 2 * int(genes['ahead'])}, ceil(k_{n}, team_{n}))")
     function = "dots" if along_depth else "strips"
     first = f"BROAD_{n}" if along_depth else str(step.left_transposed).lower()
     chosen = f"Shape_{n}, {first}, TALL_{n}, TEAM_{n}, WARPS_{n}, VECTOR_{n}, AHEAD_{n}"
-    left = left or f"Plain{{{pen.pointer(step.left)}}}"
-    right = right or f"Plain{{{pen.pointer(step.right)}}}"
+    left = left or f"Plain{{{code.pointer(step.left)}}}"
+    right = right or f"Plain{{{code.pointer(step.right)}}}"
     call = f"{function}<{chosen}>(block, {left}, {right}, last);"
     blocks = f"ceil(ceil(m_{n}, tall_{n}) * ceil({across}, broad_{n}), warps_{n} // team_{n})"
     elements = f"tall_{n} * broad_{n}" if along_depth else f"tall_{n} * {strip}"

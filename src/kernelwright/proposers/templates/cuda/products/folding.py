@@ -92,7 +92,7 @@ def _readers(steps: Sequence[Step | PooledConvolution], tensor: str, writer: int
             continue
         if not isinstance(step, MatmulStep) or step.left != tensor or not dots.covers(step):
             return {}
-        if tensor == step.right or (step.last and tensor in inputs_of(step.last)):
+        if tensor == step.right or (step.epilogue and tensor in inputs_of(step.epilogue)):
             return {}
         found[number] = step
     return found
@@ -101,7 +101,7 @@ def _readers(steps: Sequence[Step | PooledConvolution], tensor: str, writer: int
 def reads_of(step: Step | PooledConvolution) -> set[str]:
     if isinstance(step, PooledConvolution):
         return reads_of(step.convolution)
-    last = getattr(step, "last", None)
+    last = getattr(step, "epilogue", None)
     return {*inputs_of(step), *(inputs_of(last) if last else ())}
 
 
@@ -114,32 +114,32 @@ def _of_elements_alone(program: RowProgram, place: int) -> bool:
     return i.span != Span.row and all(_of_elements_alone(program, operand) for operand in i.operands)
 
 
-def written_operand(pen: KernelWriter, made: FoldedOperand) -> tuple[str, str]:
+def written_operand(code: KernelWriter, made: FoldedOperand) -> tuple[str, str]:
     """A structure that reads vectors of the operand, and the expression that makes one."""
-    inner = replace(pen, parameters={})
-    program, n = made.program, pen.step
+    inner = replace(code, parameters={})
+    program, n = made.program, code.step
     places = _needed(program, made.place)
     writer = Writer(
         program=program,
         stage=stage_of(program, 0),
-        genes=pen.genes,
-        sizes=pen.sizes,
-        graph=pen.graph,
-        step=pen.step,
-        setup=pen.setup,
+        genes=code.genes,
+        sizes=code.sizes,
+        graph=code.graph,
+        step=code.step,
+        setup=code.setup,
         parameters=inner.parameters,
     )
     varying = [place for place in places if program.instructions[place].span & Span.col]
     loads = [place for place in varying if program.instructions[place].operation == "load"]
     singles = writer.singles(set(places), {})
     lines = [f"const {TYPES[program.instructions[p].dtype]} v{p} = {_element(program, p)};" for p in varying]
-    pen.define(f"OPERAND_COLS_{n}", pen.size(program.cols))
+    code.define(f"OPERAND_COLS_{n}", code.size(program.cols))
     at = {Span.full: "at", Span.col: f"at % OPERAND_COLS_{n}"}
     sources = {p: program.instructions[p] for p in loads}
     fetched = [f"load(l{p}, {inner.pointer(i.tensor)} + {at[i.span]});" for p, i in sources.items()]
     members = list(inner.parameters.values())
     for one in members:
-        pen.pointer(one.name, kind=one.type)
+        code.pointer(one.name, kind=one.type)
     text = [
         f"struct Operand_{n} {{",
         *(f"  const {one.type}* {one.pointer};" for one in members),

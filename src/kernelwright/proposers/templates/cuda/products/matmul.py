@@ -42,33 +42,33 @@ def describe(step: MatmulStep, genes: Genes) -> str:
     if small != large:
         few = f"below 2^{genes['border']} multiplications, or for {dots.FEW} rows or columns at most"
         text = f"{_described(small, step, genes)} {few}, else {text}"
-    return text + (", the steps after it on each element" if step.last else "")
+    return text + (", the steps after it on each element" if step.epilogue else "")
 
 
 def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    pen = _pen(step, genes, sizes, graph, number)
-    end, last = written_epilogue(pen, step)
+    code = _writer(step, genes, sizes, graph, number)
+    end, last = written_epilogue(code, step)
     small, large = _methods(step, genes)
     if small == large:
-        way = _written(large, step, pen)
+        body = _written(large, step, code)
     else:
-        pen.set("small", f"int({is_small(step, genes, sizes)})")
-        way = _either(number, _written(small, step, pen), _written(large, step, pen))
-    return [_kernel(pen, way, end, last)]
+        code.set("small", f"int({is_small(step, genes, sizes)})")
+        body = _either(number, _written(small, step, code), _written(large, step, code))
+    return [_kernel(code, body, end, last)]
 
 
 def render_folded(step: FoldedProduct, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    pen = _pen(step.product, genes, sizes, graph, number)
-    end, last = written_epilogue(pen, step.product)
-    text, left = written_operand(pen, step.left)
-    return [_kernel(pen, dots.written(step.product, pen, left), text + end, last)]
+    code = _writer(step.product, genes, sizes, graph, number)
+    end, last = written_epilogue(code, step.product)
+    text, left = written_operand(code, step.left)
+    return [_kernel(code, dots.written(step.product, code, left), text + end, last)]
 
 
 def render_sum(step: ColumnSum, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    pen = _pen(step.product, SUM_GENES, sizes, graph, number)
-    end, last = written_epilogue(pen, step.product)
-    text, right = written_operand(pen, step.right)
-    return [_kernel(pen, dots.written(step.product, pen, "Ones{}", right), text + end, last)]
+    code = _writer(step.product, SUM_GENES, sizes, graph, number)
+    end, last = written_epilogue(code, step.product)
+    text, right = written_operand(code, step.right)
+    return [_kernel(code, dots.written(step.product, code, "Ones{}", right), text + end, last)]
 
 
 def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
@@ -79,27 +79,27 @@ def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
     return dots.is_small(step, int(genes["border"]), m, n, k)
 
 
-def _pen(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> KernelWriter:
-    pen = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
+def _writer(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> KernelWriter:
+    code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
-        pen.set(name, pen.size(extent))
-    return pen
+        code.set(name, code.size(extent))
+    return code
 
 
-def _kernel(pen: KernelWriter, way: KernelBody, before: str, last: str) -> Kernel:
+def _kernel(code: KernelWriter, body: KernelBody, before: str, last: str) -> Kernel:
     return Kernel(
-        f"product_{pen.step}",
-        tuple(pen.parameters.values()),
-        "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in (last, *way.body)),
-        pen.plan_lines,
-        way.blocks,
-        way.threads,
+        f"product_{code.step}",
+        tuple(code.parameters.values()),
+        "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in (last, *body.lines)),
+        code.plan_lines,
+        body.blocks,
+        body.threads,
         before=before,
-        least_blocks=way.least_blocks,
-        shared=way.shared,
-        heavy=way.heavy,
-        needs=way.needs,
-        helpers=way.helpers,
+        least_blocks=body.least_blocks,
+        shared=body.shared,
+        heavy=body.heavy,
+        needs=body.needs,
+        helpers=body.helpers,
     )
 
 
@@ -119,13 +119,13 @@ def _described(method: str, step: MatmulStep, genes: Genes) -> str:
     return blocked.describe(method, genes)
 
 
-def _written(method: str, step: MatmulStep, pen: KernelWriter) -> KernelBody:
+def _written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
     match method:
         case "tiles":
-            return tiles.written(step, pen)
+            return tiles.written(step, code)
         case "dots":
-            return dots.written(step, pen)
-    return blocked.written(method, step, pen)
+            return dots.written(step, code)
+    return blocked.written(method, step, code)
 
 
 def _either(number: int, small: KernelBody, large: KernelBody) -> KernelBody:
@@ -135,7 +135,7 @@ def _either(number: int, small: KernelBody, large: KernelBody) -> KernelBody:
         return f"(({one}) if small_{number} else ({other}))"
 
     return KernelBody(
-        [f"#if SMALL_{number}", *small.body, "#else", *large.body, "#endif"],
+        [f"#if SMALL_{number}", *small.lines, "#else", *large.lines, "#endif"],
         chosen(small.blocks, large.blocks),
         chosen(small.threads, large.threads),
         chosen(small.shared, large.shared),

@@ -19,14 +19,14 @@ def describe(genes: Genes) -> str:
     return text
 
 
-def written(step: MatmulStep, pen: KernelWriter) -> KernelBody:
-    number, depth = pen.step, int(pen.genes["depth"])
-    pen.set("tile", _side(number) if pen.genes["tile"] == 0 else str(pen.genes["tile"]))
-    pen.set("tiles", f"ceil(m_{number}, tile_{number}) * ceil(n_{number}, tile_{number})")
-    aim = f"max(1, {pen.genes['split']} * kw.device.multiprocessors // tiles_{number})"
-    pen.set("splits", f"min(ceil(k_{number}, {depth}), {aim})" if pen.genes["split"] else "1")
-    lines = _tile(step, pen, depth)
-    lines += _joined(pen, number)
+def written(step: MatmulStep, code: KernelWriter) -> KernelBody:
+    number, depth = code.step, int(code.genes["depth"])
+    code.set("tile", _side(number) if code.genes["tile"] == 0 else str(code.genes["tile"]))
+    code.set("tiles", f"ceil(m_{number}, tile_{number}) * ceil(n_{number}, tile_{number})")
+    aim = f"max(1, {code.genes['split']} * kw.device.multiprocessors // tiles_{number})"
+    code.set("splits", f"min(ceil(k_{number}, {depth}), {aim})" if code.genes["split"] else "1")
+    lines = _tile(step, code, depth)
+    lines += _joined(code, number)
     lines += [
         "#pragma unroll",
         "for (int a = 0; a < EACH; ++a)",
@@ -48,9 +48,9 @@ def _side(number: int) -> str:
     return f"next((side for side in (128, 64) if {enough}), 32 if m_{number} * n_{number} >= 4096 else 16)"
 
 
-def _tile(step: MatmulStep, pen: KernelWriter, depth: int) -> list[str]:
+def _tile(step: MatmulStep, code: KernelWriter, depth: int) -> list[str]:
     """`sum`: this thread's elements of the tile at (`top`, `left`), over this block's share of the depth."""
-    n, left, right = pen.step, pen.pointer(step.left), pen.pointer(step.right)
+    n, left, right = code.step, code.pointer(step.left), code.pointer(step.right)
     at_left = "(k + i) * ROWS + row" if step.left_transposed else "row * DEPTH + (k + i)"
     at_right = "c * DEPTH + (k + i)" if step.right_transposed else "(k + i) * COLS + c"
     return [
@@ -94,14 +94,14 @@ def _filled(to: str, source: str, at: str, name: str, first: str, most: str, *, 
     ]
 
 
-def _joined(pen: KernelWriter, number: int) -> list[str]:
+def _joined(code: KernelWriter, number: int) -> list[str]:
     """Blocks that share a tile leave their sums in memory; the last one goes on with all of them."""
-    if not pen.genes["split"]:
+    if not code.genes["split"]:
         return []
     sums, came = f"sums_{number}", f"came_{number}"
-    pen.setup.append(f'{sums} = kw.scratch("{sums}", 4 * splits_{number} * tiles_{number} * tile_{number} ** 2)')
-    pen.setup.append(f'{came} = kw.workspace("{came}", 4 * tiles_{number})')
-    to, counters = pen.pointer(sums, written=True), pen.pointer(came, written=True, kind="unsigned")
+    code.setup.append(f'{sums} = kw.scratch("{sums}", 4 * splits_{number} * tiles_{number} * tile_{number} ** 2)')
+    code.setup.append(f'{came} = kw.workspace("{came}", 4 * tiles_{number})')
+    to, counters = code.pointer(sums, written=True), code.pointer(came, written=True, kind="unsigned")
     place = "(a * EACH + b) * SIDE * SIDE + threadIdx.x"
     return [
         "if (SPLITS > 1) {",

@@ -1,4 +1,4 @@
-"""Few rows of many columns whose sums over the rows are wanted: three kernels, of which the last owns columns.
+"""Few rows of many columns whose sums over the rows are wanted: three kernels, of which the last takes whole columns.
 
 Blocks of the first go over all rows, each with columns of its own, and leave what they add to each row's reductions.
 A block of the second joins those of a row. A thread of the third goes down its columns, with all that a row has come
@@ -61,7 +61,7 @@ class RowShares(_ColumnThreadWriter):
     def kernel(self) -> Kernel:
         tag, add = self.tag, self.setup.append
         add(f"rows_{tag}, cols_{tag} = {self.size(self.program.rows)}, {self.size(self.program.cols)}")
-        add(f"owned_{self.step}_{self.stage.number} = {self.owning(tag)}")
+        add(f"owned_{self.step}_{self.stage.number} = {self.uses_column_threads(tag)}")
         add(f"width_{tag} = widest(4, cols_{tag})")
         add(f"parts_{tag} = ceil(cols_{tag}, {THREADS * CHUNKS} * width_{tag})")
         for name in ("rows", "cols", "width", "parts"):

@@ -32,7 +32,7 @@ class RowReductions(StagePlan):
     def join(self, place: int) -> str:
         return JOINS[self.instruction(place).kind]
 
-    def meeting(self, number: int, reductions: tuple[int, ...], meanwhile: Sequence[str] = ()) -> list[str]:
+    def reduce_row(self, number: int, reductions: tuple[int, ...], meanwhile: Sequence[str] = ()) -> list[str]:
         """Joins the threads' values `a` of pass `number`; blocks do something else until they hear of each other."""
         slots = self._slots_of(reductions)
         lines = [f"a{p} = over_team<{self.join(p)}, TEAM, WHOLE>(a{p}, {slots[p]});" for p in reductions]
@@ -199,7 +199,7 @@ class OnePassReductions(RowReductions):
         return [*lines, "turn ^= 1;"]
 
     def one_pass(self, pair: Moments, first: Elements, elements: Elements, meanwhile: Sequence[str]) -> list[str]:
-        """Both passes of a row in one; blocks that share it meet once."""
+        """Both passes of a row in one; blocks that share it synchronise once."""
         lines = [*COUNTS, *self.in_threads(pair, first, elements), *self.in_block(pair)]
         if self.parted:
             before = sum(map(len, self.stage.passes[: pair.number]))

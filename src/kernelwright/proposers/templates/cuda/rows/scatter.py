@@ -21,11 +21,11 @@ def describe(step: ScatterStep, genes: Genes) -> str:
 
 
 def render(step: ScatterStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    pen = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
+    code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     for name in ("rows", "many", "wide"):
-        pen.set(name, pen.size(getattr(step, name)))
-    target = pen.pointer(step.output, written=True, read=False)
-    index, source = pen.pointer(step.index, kind="long long"), pen.pointer(step.source)
+        code.set(name, code.size(getattr(step, name)))
+    target = code.pointer(step.output, written=True, read=False)
+    index, source = code.pointer(step.index, kind="long long"), code.pointer(step.source)
     lines = [
         f"constexpr int MANY = MANY_{number}, WIDE = WIDE_{number}, THREADS = {genes['threads']};",
         f"constexpr int EACH = {EARLY} < (MANY + THREADS - 1) / THREADS ? {EARLY} : (MANY + THREADS - 1) / THREADS;",
@@ -46,5 +46,5 @@ def render(step: ScatterStep, genes: Genes, sizes: Sizes, graph: Graph, number: 
     ]
     body = "".join(f"  {line}\n" for line in lines)
     threads = str(genes["threads"])
-    parameters = tuple(pen.parameters.values())
-    return [Kernel(f"scatter_{number}", parameters, body, pen.plan_lines, f"rows_{number}", threads)]
+    parameters = tuple(code.parameters.values())
+    return [Kernel(f"scatter_{number}", parameters, body, code.plan_lines, f"rows_{number}", threads)]

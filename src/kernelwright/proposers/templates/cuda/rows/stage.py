@@ -131,7 +131,7 @@ class StageWriter(ColumnReductions):
             elif not pair or number != pair.number + 1:
                 lines += self._declared(reductions)
                 meanwhile = [] if number else self._meanwhile(keep)
-                lines += [*self._pass(reductions, keep, known), *self.meeting(number, reductions, meanwhile)]
+                lines += [*self._pass(reductions, keep, known), *self.reduce_row(number, reductions, meanwhile)]
             lines += self._settled(number + 1, keep)
         lines += self.counted() if self.parted else []
         if stage.finishes:
@@ -172,7 +172,7 @@ class StageWriter(ColumnReductions):
             return [*lines, "{", *(f"  {line}" for line in once), "}"]
         twice = []
         for number, reductions in enumerate(both, pair.number):
-            twice += [*self._pass(reductions, keep, known), *self.meeting(number, reductions)]
+            twice += [*self._pass(reductions, keep, known), *self.reduce_row(number, reductions)]
             twice += self._row_values(self.stage.needed, number + 1, keep) if number == pair.number else []
         return [*lines, "if (PARTS > 1) {", *once, "} else {", *twice, "}"]
 

@@ -12,7 +12,7 @@ from kernelwright.proposers.templates.cuda.rows.analysis import (
 from kernelwright.proposers.templates.cuda.rows.writer import Writer
 
 COLUMN_REGISTERS = 64
-# Of blocks that meet all are resident: by how many threads there are on a multiprocessor, what a thread may keep.
+# All blocks of a grid-wide reduction are resident. By threads on a multiprocessor: what a thread may keep.
 KEPT_IN_PARTS, COLUMNS_IN_PARTS = {512: 88, 1024: 40}, {512: 32, 1024: 16}
 LONG = 32768  # elements of a row that no block should have to keep alone
 WORKING = 24  # registers that a thread needs besides what it keeps
@@ -35,7 +35,7 @@ class StagePlan(Writer):
         add(f"team_{tag} = min({genes['most']}, max({fewest}, power(ceil(cols_{tag}, {genes['elements']}))))")
         add(f"parts_{tag} = 1")
         if stage.columns:
-            add(f"owned_{tag} = {self.owning(tag)}")
+            add(f"owned_{tag} = {self.uses_column_threads(tag)}")
         alone = f"rows_{tag} * cols_{tag} <= {genes.get('solo', 0)}" if stage.totals else "False"
         add(f"solo_{tag} = {alone}")
         if self.parted:
@@ -71,8 +71,8 @@ class StagePlan(Writer):
         least = max(int(self.genes["dense"]), min(self.persist, AHEAD_PERSIST) if self.genes.get("ahead") else 0)
         return f"max(1, {least * 256} // threads_{self.tag})"
 
-    def owning(self, tag: str) -> str:
-        """Whether threads own columns, in Python."""
+    def uses_column_threads(self, tag: str) -> str:
+        """Whether a thread takes whole columns, in Python."""
         may = self.genes.get("owned") and suits_column_threads(self.program, self.stage)
         return f"rows_{tag} > 1 and cols_{tag} >= {MANY_COLUMNS}" if may else "False"
 
@@ -99,7 +99,7 @@ class StagePlan(Writer):
 
     @property
     def _space(self) -> str:
-        """Registers of a thread and bytes of shared memory for what blocks that meet keep."""
+        """Registers of a thread and bytes of shared memory for what the blocks of a grid-wide reduction keep."""
         registers = KEPT_IN_PARTS[self._crowd] if self.genes["keep"] else 0
         return f"({registers}, kw.device.shared_per_block // {self.resident} - {STATIC_SHARED})"
 

@@ -17,19 +17,19 @@ from kernelwright.proposers.templates.sizes import Sizes
 SHARED_FLOATS = 8192  # of weights at a time
 
 
-def constants(step: ConvolutionStep, pen: KernelWriter) -> list[str]:
-    n = pen.step
+def constants(step: ConvolutionStep, code: KernelWriter) -> list[str]:
+    n = code.step
     names = ("batch", "channels", "height", "width", "filters", "tall", "broad")
     sizes = ", ".join(f"{name.upper()} = {name.upper()}_{n}" for name in names)
     window = step.window
     (kh, kw), (sh, sw), (ph, pw), (dh, dw) = window.kernel, window.stride, window.padding, window.dilation
     image, made = f"channels_{n} * height_{n} * width_{n}", f"filters_{n} * tall_{n} * broad_{n}"
-    pen.define(f"INDEX_{n}", f"'int' if batch_{n} * max({image}, {made}) < 2 ** 31 else 'long long'")
+    code.define(f"INDEX_{n}", f"'int' if batch_{n} * max({image}, {made}) < 2 ** 31 else 'long long'")
     return [
         f"constexpr int {sizes};",
         f"using Index = INDEX_{n};",
         f"constexpr int KH = {kh}, KW = {kw}, SH = {sh}, SW = {sw}, PH = {ph}, PW = {pw}, DH = {dh}, DW = {dw};",
-        f"constexpr int TAPS = KH * KW, THREADS = {pen.genes['threads']};",
+        f"constexpr int TAPS = KH * KW, THREADS = {code.genes['threads']};",
     ]
 
 
@@ -49,11 +49,11 @@ def shared_weights(weight: str, outer: str, inner: str, at: str) -> list[str]:
     ]
 
 
-def input_gradient(step: ConvolutionStep, pen: KernelWriter) -> tuple[list[str], str]:
+def input_gradient(step: ConvolutionStep, code: KernelWriter) -> tuple[list[str], str]:
     """A block has SHARES threads for each place, each with its share of the filters."""
-    n, genes = pen.step, pen.genes
-    pen.set("group", f"min({genes['group']}, channels_{n})")
-    target = pen.pointer(step.output, written=True, read=False)
+    n, genes = code.step, code.genes
+    code.set("group", f"min({genes['group']}, channels_{n})")
+    target = code.pointer(step.output, written=True, read=False)
     lines = [
         f"constexpr int GROUP = GROUP_{n}, GROUPS = (CHANNELS + GROUP - 1) / GROUP, PLACES = HEIGHT * WIDTH;",
         f"constexpr int SHARES = {genes['shares']}, EACH = THREADS / SHARES;",
@@ -64,8 +64,8 @@ def input_gradient(step: ConvolutionStep, pen: KernelWriter) -> tuple[list[str],
         "const Index b = at / PLACES;",
         "const int place = at - b * PLACES, y = place / WIDTH, x = place % WIDTH;",
         "float sum[GROUP] = {};",
-        *shared_weights(pen.pointer(step.second), "CHANNELS", "FILTERS", "(d * CHANNELS + g) * TAPS + t"),
-        f"  const float* const planes = {pen.pointer(step.first)} + (b * FILTERS + first) * (TALL * BROAD);",
+        *shared_weights(code.pointer(step.second), "CHANNELS", "FILTERS", "(d * CHANNELS + g) * TAPS + t"),
+        f"  const float* const planes = {code.pointer(step.first)} + (b * FILTERS + first) * (TALL * BROAD);",
         "  const int count = FILTERS - first < CHUNK ? FILTERS - first : CHUNK;",
         "#pragma unroll",
         "  for (int t = 0; t < TAPS; ++t) {",
@@ -96,21 +96,21 @@ def input_gradient(step: ConvolutionStep, pen: KernelWriter) -> tuple[list[str],
     return lines, f"ceil(batch_{n} * height_{n} * width_{n}, {each}) * ceil(channels_{n}, group_{n})"
 
 
-def weight_gradient(step: ConvolutionStep, pen: KernelWriter) -> tuple[list[str], str]:
+def weight_gradient(step: ConvolutionStep, code: KernelWriter) -> tuple[list[str], str]:
     """Blocks for each filter and channel, each with its share of the images; the last of them joins the shares.
 
     A thread goes down a column of an image, so that it reads each line under the window once.
     """
-    n, genes = pen.step, pen.genes
-    given, image = pen.pointer(step.first), pen.pointer(step.second)
-    target = pen.pointer(step.output, written=True, read=False)
-    pen.set("pairs", f"filters_{n} * channels_{n}")
+    n, genes = code.step, code.genes
+    given, image = code.pointer(step.first), code.pointer(step.second)
+    target = code.pointer(step.output, written=True, read=False)
+    code.set("pairs", f"filters_{n} * channels_{n}")
     aim = f"max(1, {genes['blocks']} * kw.device.multiprocessors // pairs_{n})"
-    pen.set("splits", f"min(batch_{n}, {aim})")
+    code.set("splits", f"min(batch_{n}, {aim})")
     taps = step.window.kernel[0] * step.window.kernel[1]
-    pen.setup.append(f'shares_{n} = kw.scratch("shares_{n}", 4 * splits_{n} * pairs_{n} * {taps})')
-    pen.setup.append(f'came_{n} = kw.workspace("came_{n}", 4 * pairs_{n})')
-    shares, came = pen.pointer(f"shares_{n}", written=True), pen.pointer(f"came_{n}", written=True, kind="unsigned")
+    code.setup.append(f'shares_{n} = kw.scratch("shares_{n}", 4 * splits_{n} * pairs_{n} * {taps})')
+    code.setup.append(f'came_{n} = kw.workspace("came_{n}", 4 * pairs_{n})')
+    shares, came = code.pointer(f"shares_{n}", written=True), code.pointer(f"came_{n}", written=True, kind="unsigned")
     lines = [
         f"constexpr int SPLITS = SPLITS_{n}, PLACES = TALL * BROAD, IMAGES = (BATCH + SPLITS - 1) / SPLITS;",
         "constexpr int REACH = (KH - 1) * DH + 1;",
@@ -202,7 +202,7 @@ def describe(step: Convolving, genes: Genes) -> str:
         text += f", filters in {genes['shares']} shares"
     if "blocks" in genes:
         text += f", images split until there are {genes['blocks']} blocks for each multiprocessor"
-    if inner.last:
+    if inner.epilogue:
         text += ", the steps after it on each element"
     return text + (", pooled in registers" if isinstance(step, PooledConvolution) else "")
 
@@ -210,30 +210,30 @@ def describe(step: Convolving, genes: Genes) -> str:
 def render(step: Convolving, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
     pool = step.pool if isinstance(step, PooledConvolution) else None
     inner = step.convolution if isinstance(step, PooledConvolution) else step
-    pen = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
+    code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     for name in ("batch", "channels", "height", "width", "filters", "tall", "broad"):
-        pen.set(name, pen.size(getattr(inner, name)))
+        code.set(name, code.size(getattr(inner, name)))
     taps = inner.window.kernel[0] * inner.window.kernel[1]
     if taps > MOST_TAPS:
         raise CannotExpressError(f"{graph.task}: no CUDA template covers a convolution with {taps} taps")
     match inner.kind:
         case "forward":
-            lines, blocks = _forward(inner, pool, pen)
+            lines, blocks = _forward(inner, pool, code)
         case "input":
-            lines, blocks = input_gradient(inner, pen)
+            lines, blocks = input_gradient(inner, code)
         case _:
-            lines, blocks = weight_gradient(inner, pen)
-    body = "".join(f"  {line}\n" for line in [*constants(inner, pen), *lines])
-    parameters, threads = tuple(pen.parameters.values()), str(genes["threads"])
-    return [Kernel(f"convolution_{number}", parameters, body, pen.plan_lines, blocks, threads)]
+            lines, blocks = weight_gradient(inner, code)
+    body = "".join(f"  {line}\n" for line in [*constants(inner, code), *lines])
+    parameters, threads = tuple(code.parameters.values()), str(genes["threads"])
+    return [Kernel(f"convolution_{number}", parameters, body, code.plan_lines, blocks, threads)]
 
 
 class _RowsEarly(Epilogue):
     """What the last steps read once for each plane is read before the sums begin."""
 
-    def __init__(self, pen: KernelWriter, program: RowProgram | None, output: str) -> None:
+    def __init__(self, code: KernelWriter, program: RowProgram | None, output: str) -> None:
         self.early: dict[int, str] = {}
-        super().__init__(pen, program, output)
+        super().__init__(code, program, output)
 
     def _loaded(self, place: int) -> str:
         text = super()._loaded(place)
@@ -253,12 +253,12 @@ class _RowsEarly(Epilogue):
         return lines
 
 
-def _forward(step: ConvolutionStep, pool: PoolStep | None, pen: KernelWriter) -> tuple[list[str], str]:
+def _forward(step: ConvolutionStep, pool: PoolStep | None, code: KernelWriter) -> tuple[list[str], str]:
     """All that a thread needs of the first channel is asked for before the one barrier, weights included."""
-    n, genes = pen.step, pen.genes
+    n, genes = code.step, code.genes
     (qh, qw), (rh, rw) = (pool.window.kernel, pool.window.stride) if pool else ((1, 1), (1, 1))
-    last = _RowsEarly(pen, step.last, step.output)
-    stores = _pooled(last, pen, pool) if pool else _stored(last)
+    last = _RowsEarly(code, step.epilogue, step.output)
+    stores = _pooled(last, code, pool) if pool else _stored(last)
     lines = [
         f"constexpr int GROUP = {genes['group']}, GROUPS = (FILTERS + GROUP - 1) / GROUP;",
         f"constexpr int DOWN = (TALL - {qh}) / {rh} + 1, ACROSS = (BROAD - {qw}) / {rw} + 1, PLACES = DOWN * ACROSS;",
@@ -273,7 +273,7 @@ def _forward(step: ConvolutionStep, pool: PoolStep | None, pen: KernelWriter) ->
         f"const int down = place / ACROSS * {rh}, across = place % ACROSS * {rw};",
         "float patch[PATCH_H][PATCH_W];",
         "const auto read = [&](const int channel) {",
-        f"  const float* const plane = {pen.pointer(step.first)} + (b * CHANNELS + channel) * (HEIGHT * WIDTH);",
+        f"  const float* const plane = {code.pointer(step.first)} + (b * CHANNELS + channel) * (HEIGHT * WIDTH);",
         "#pragma unroll",
         "  for (int i = 0; i < PATCH_H * PATCH_W; ++i) {",
         "    const int y = down * SH - PH + i / PATCH_W, x = across * SW - PW + i % PATCH_W;",
@@ -284,7 +284,7 @@ def _forward(step: ConvolutionStep, pool: PoolStep | None, pen: KernelWriter) ->
         "read(0);",
         *last.loads(),
         "float sum[QH * QW][GROUP] = {};",
-        *shared_weights(pen.pointer(step.second), "FILTERS", "CHANNELS", "(g * CHANNELS + d) * TAPS + t"),
+        *shared_weights(code.pointer(step.second), "FILTERS", "CHANNELS", "(g * CHANNELS + d) * TAPS + t"),
         "  for (int d = 0; d < CHUNK && first + d < CHANNELS; ++d) {",
         "    float now[PATCH_H][PATCH_W];",
         "#pragma unroll",
@@ -325,8 +325,8 @@ def _stored(last: Epilogue) -> list[str]:
     return [*_PLACES, *(f"  {line}" for line in last.stores()), "}"]
 
 
-def _pooled(last: Epilogue, pen: KernelWriter, pool: PoolStep) -> list[str]:
+def _pooled(last: Epilogue, code: KernelWriter, pool: PoolStep) -> list[str]:
     steps, value = last.value()
-    target = pen.pointer(pool.output, written=True, read=False)
+    target = code.pointer(pool.output, written=True, read=False)
     inner = [*_PLACES, *(f"  {line}" for line in steps), f"  best = most(best, {value});", "}"]
     return ["float best = -INF;", *inner, f"{target}[row * PLACES + place] = best;"]

@@ -13,23 +13,23 @@ Pooling = PoolStep | PoolBackwardStep
 
 
 def apart(window: Window) -> bool:
-    """Windows that do not overlap and begin inside, so that each owns a cell of the image."""
+    """Windows that do not overlap and begin inside, so that each has a cell of the image to itself."""
     plain = window.padding == (0, 0) and window.dilation == (1, 1)
     return plain and all(k <= s for k, s in zip(window.kernel, window.stride, strict=True))
 
 
-def one_by_one(step: Pooling, pen: KernelWriter) -> list[str]:
+def one_by_one(step: Pooling, code: KernelWriter) -> list[str]:
     if isinstance(step, PoolStep):
-        return _maximum(step, pen)
-    return _cell(step, pen) if apart(step.window) else _gathered(step, pen)
+        return _maximum(step, code)
+    return _cell(step, code) if apart(step.window) else _gathered(step, code)
 
 
-def _maximum(step: PoolStep, pen: KernelWriter) -> list[str]:
+def _maximum(step: PoolStep, code: KernelWriter) -> list[str]:
     (kh, kw), (sh, sw), (ph, pw), (dh, dw) = _parts(step.window)
     return [
         "const Index row = at / BROAD, plane = row / TALL;",
         "const int column = at - row * BROAD, line = row - plane * TALL;",
-        f"const float* const from = {pen.pointer(step.input)} + plane * HEIGHT * WIDTH;",
+        f"const float* const from = {code.pointer(step.input)} + plane * HEIGHT * WIDTH;",
         "float best = -INF;",
         "#pragma unroll",
         f"for (int i = 0; i < {kh}; ++i)",
@@ -38,23 +38,23 @@ def _maximum(step: PoolStep, pen: KernelWriter) -> list[str]:
         f"    const int y = line * {sh} - {ph} + i * {dh}, x = column * {sw} - {pw} + j * {dw};",
         "    if (y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH) best = most(best, from[y * WIDTH + x]);",
         "  }",
-        f"{pen.pointer(step.output, written=True, read=False)}[at] = best;",
+        f"{code.pointer(step.output, written=True, read=False)}[at] = best;",
     ]
 
 
-def _cell(step: PoolBackwardStep, pen: KernelWriter) -> list[str]:
+def _cell(step: PoolBackwardStep, code: KernelWriter) -> list[str]:
     (kh, kw), (sh, sw), _, _ = _parts(step.window)
     return [
         f"constexpr int DOWN = (HEIGHT + {sh - 1}) / {sh}, ACROSS = (WIDTH + {sw - 1}) / {sw};",
         "const Index row = at / ACROSS, plane = row / DOWN;",
         "const int column = at - row * ACROSS, line = row - plane * DOWN;",
         f"const int top = line * {sh}, left = column * {sw};",
-        f"const float* const from = {pen.pointer(step.input)} + plane * HEIGHT * WIDTH;",
-        f"float* const to = {pen.pointer(step.output, written=True, read=False)} + plane * HEIGHT * WIDTH;",
+        f"const float* const from = {code.pointer(step.input)} + plane * HEIGHT * WIDTH;",
+        f"float* const to = {code.pointer(step.output, written=True, read=False)} + plane * HEIGHT * WIDTH;",
         "int found = -1;",
         "float best = 0.0f, given = 0.0f;",
         "if (line < TALL && column < BROAD) {",
-        f"  given = {pen.pointer(step.gradient)}[(plane * TALL + line) * BROAD + column];",
+        f"  given = {code.pointer(step.gradient)}[(plane * TALL + line) * BROAD + column];",
         "#pragma unroll",
         f"  for (int i = 0; i < {kh * kw}; ++i) {{",
         f"    const float value = from[(top + i / {kw}) * WIDTH + left + i % {kw}];",
@@ -70,14 +70,14 @@ def _cell(step: PoolBackwardStep, pen: KernelWriter) -> list[str]:
     ]
 
 
-def _gathered(step: PoolBackwardStep, pen: KernelWriter) -> list[str]:
+def _gathered(step: PoolBackwardStep, code: KernelWriter) -> list[str]:
     """Any window: an element looks at every window that it is in, and whether it is the first maximum there."""
     (kh, kw), (sh, sw), (ph, pw), (dh, dw) = _parts(step.window)
     return [
         "const Index row = at / WIDTH, plane = row / HEIGHT;",
         "const int x = at - row * WIDTH, y = row - plane * HEIGHT;",
-        f"const float* const from = {pen.pointer(step.input)} + plane * HEIGHT * WIDTH;",
-        f"const float* const given = {pen.pointer(step.gradient)} + plane * TALL * BROAD;",
+        f"const float* const from = {code.pointer(step.input)} + plane * HEIGHT * WIDTH;",
+        f"const float* const given = {code.pointer(step.gradient)} + plane * TALL * BROAD;",
         "float sum = 0.0f;",
         f"for (int i = 0; i < {kh}; ++i)",
         f"  for (int j = 0; j < {kw}; ++j) {{",
@@ -96,7 +96,7 @@ def _gathered(step: PoolBackwardStep, pen: KernelWriter) -> list[str]:
         "      }",
         "    if (found == y * WIDTH + x) sum += given[line * BROAD + column];",
         "  }",
-        f"{pen.pointer(step.output, written=True, read=False)}[at] = sum;",
+        f"{code.pointer(step.output, written=True, read=False)}[at] = sum;",
     ]
 
 
@@ -123,22 +123,22 @@ def describe(step: Pooling, genes: Genes) -> str:
 
 
 def render(step: Pooling, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    pen = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
+    code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     window, n = step.window, number
     for name in ("planes", "height", "width"):
-        pen.set(name, pen.size(getattr(step, name)))
-    pen.set("tall", _made(f"height_{n}", window, 0))
-    pen.set("broad", _made(f"width_{n}", window, 1))
+        code.set(name, code.size(getattr(step, name)))
+    code.set("tall", _made(f"height_{n}", window, 0))
+    code.set("broad", _made(f"width_{n}", window, 1))
     (sh, sw) = window.stride
-    pen.set("each", f"widest({genes['pair']}, broad_{n})")
+    code.set("each", f"widest({genes['pair']}, broad_{n})")
     # Lines are whole windows; what a backward must clear beside them is nothing.
     whole = f"width_{n} == broad_{n} * {sw}" if apart(window) and window.kernel == window.stride else "False"
     if isinstance(step, PoolBackwardStep):
         whole += f" and height_{n} == tall_{n} * {sh}"
-    pen.set("whole", f"int({whole})")
+    code.set("whole", f"int({whole})")
     items = _items(step, number)
-    pen.set("items", f"planes_{n} * tall_{n} * broad_{n} // each_{n} if whole_{n} else {items}")
-    pen.define(f"INDEX_{n}", f"'int' if planes_{n} * height_{n} * width_{n} < 2 ** 31 else 'long long'")
+    code.set("items", f"planes_{n} * tall_{n} * broad_{n} // each_{n} if whole_{n} else {items}")
+    code.define(f"INDEX_{n}", f"'int' if planes_{n} * height_{n} * width_{n} < 2 ** 31 else 'long long'")
     names = ("height", "width", "tall", "broad", "each")
     constants = ", ".join(f"{name.upper()} = {name.upper()}_{n}" for name in names)
     lines = [
@@ -148,19 +148,19 @@ def render(step: Pooling, genes: Genes, sizes: Sizes, graph: Graph, number: int)
         "const Index first = static_cast<Index>(block) * (THREADS * LINES) + threadIdx.x;",
         "(void)HEIGHT, (void)TALL, (void)EACH;",
         f"#if WHOLE_{n}",
-        *(_maxima(step, pen) if isinstance(step, PoolStep) else _gradients(step, pen)),
+        *(_maxima(step, code) if isinstance(step, PoolStep) else _gradients(step, code)),
         "#else",
         "for (int u = 0; u < LINES; ++u) {",
         "  const Index at = first + u * THREADS;",
         "  if (at >= ITEMS) return;",
-        *(f"  {line}" for line in one_by_one(step, pen)),
+        *(f"  {line}" for line in one_by_one(step, code)),
         "}",
         "#endif",
     ]
     body = "".join(f"  {line}\n" for line in lines)
     blocks = f"ceil(items_{n}, {int(genes['threads']) * int(genes['lines'])})"
-    parameters = tuple(pen.parameters.values())
-    return [Kernel(f"pool_{n}", parameters, body, pen.plan_lines, blocks, str(genes["threads"]))]
+    parameters = tuple(code.parameters.values())
+    return [Kernel(f"pool_{n}", parameters, body, code.plan_lines, blocks, str(genes["threads"]))]
 
 
 def _items(step: Pooling, n: int) -> str:
@@ -177,7 +177,7 @@ def _made(size: str, window: Window, axis: int) -> str:
     return f"({size} + {2 * window.padding[axis]} - {reach}) // {window.stride[axis]} + 1"
 
 
-def _windows(step: Pooling, pen: KernelWriter) -> list[str]:
+def _windows(step: Pooling, code: KernelWriter) -> list[str]:
     """`part`: EACH windows at each of the thread's LINES, read as vectors, all of them before any is needed."""
     (kh, kw) = step.window.kernel
     return [
@@ -191,7 +191,7 @@ def _windows(step: Pooling, pen: KernelWriter) -> list[str]:
         "#pragma unroll",
         "for (int u = 0; u < LINES; ++u)",
         "  if (first + u * THREADS < ITEMS) {",
-        f"    const float* const from = {pen.pointer(step.input)} + place(first + u * THREADS);",
+        f"    const float* const from = {code.pointer(step.input)} + place(first + u * THREADS);",
         "#pragma unroll",
         f"    for (int i = 0; i < {kh}; ++i)",
         "#pragma unroll",
@@ -201,11 +201,11 @@ def _windows(step: Pooling, pen: KernelWriter) -> list[str]:
     ]
 
 
-def _maxima(step: PoolStep, pen: KernelWriter) -> list[str]:
+def _maxima(step: PoolStep, code: KernelWriter) -> list[str]:
     (kh, kw) = step.window.kernel
-    to = pen.pointer(step.output, written=True, read=False)
+    to = code.pointer(step.output, written=True, read=False)
     return [
-        *_windows(step, pen),
+        *_windows(step, code),
         "#pragma unroll",
         "for (int u = 0; u < LINES; ++u)",
         "  if (first + u * THREADS < ITEMS) {",
@@ -216,22 +216,22 @@ def _maxima(step: PoolStep, pen: KernelWriter) -> list[str]:
         f"    for (int i = 0; i < {kh}; ++i)",
         "#pragma unroll",
         f"      for (int j = 0; j < SPAN; ++j) best[j / {kw}] = most(best[j / {kw}], part[u][i][j]);",
-        f"    {_store(pen)}({to} + (first + u * THREADS) * EACH, best);",
+        f"    {_store(code)}({to} + (first + u * THREADS) * EACH, best);",
         "  }",
     ]
 
 
-def _gradients(step: PoolBackwardStep, pen: KernelWriter) -> list[str]:
+def _gradients(step: PoolBackwardStep, code: KernelWriter) -> list[str]:
     """Each window's gradient goes to its first maximum; the cell is all of the window."""
     (kh, kw) = step.window.kernel
-    to = pen.pointer(step.output, written=True, read=False)
+    to = code.pointer(step.output, written=True, read=False)
     return [
         "alignas(16) float given[LINES][EACH];",
         "#pragma unroll",
         "for (int u = 0; u < LINES; ++u)",
         "  if (first + u * THREADS < ITEMS)",
-        f"    load(given[u], {pen.pointer(step.gradient)} + (first + u * THREADS) * EACH);",
-        *_windows(step, pen),
+        f"    load(given[u], {code.pointer(step.gradient)} + (first + u * THREADS) * EACH);",
+        *_windows(step, code),
         "#pragma unroll",
         "for (int u = 0; u < LINES; ++u)",
         "  if (first + u * THREADS < ITEMS) {",
@@ -257,11 +257,11 @@ def _gradients(step: PoolBackwardStep, pen: KernelWriter) -> list[str]:
         f"          const int e = (v * VECTOR + j) / {kw}, own = i * {kw} + (v * VECTOR + j) % {kw};",
         "          back[j] = found[e] == own ? given[u][e] : 0.0f;",
         "        }",
-        f"        {_store(pen)}(to + i * WIDTH + v * VECTOR, back);",
+        f"        {_store(code)}(to + i * WIDTH + v * VECTOR, back);",
         "      }",
         "  }",
     ]
 
 
-def _store(pen: KernelWriter) -> str:
-    return "stream" if pen.genes["stream"] else "store"
+def _store(code: KernelWriter) -> str:
+    return "stream" if code.genes["stream"] else "store"
