@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
-from kernelwright.insight import bottleneck, counters
+from kernelwright.insight import bottleneck
 from kernelwright.judge.gpu.ncu import MOST_STALLS
 from kernelwright.judge.verdict import (
     BuildEvidence,
@@ -174,7 +174,7 @@ def test_no_line_of_a_profile_is_longer_than_an_estimate_takes_it_for() -> None:
     full = LaunchProfile.model_validate(
         figures | {"kernel": upper_bounds.WIDE * 99, "stalls": stalls, "local_bytes": 1e12}
     )
-    assert max(len(line.encode()) for line in counters.lines([full] * 20)) < upper_bounds.COUNTERS
+    assert max(len(line.encode()) for line in bottleneck.profile_table([full] * 20)) < upper_bounds.COUNTERS
     told = bottleneck.profiled([full, full.model_copy(update={"of_dram": 0.1, "waves": 1.01})], 1)
     assert told is not None and len(told.sentence) < upper_bounds.SUMMARY
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from kernelwright.insight.counters import symbol
+from kernelwright.insight.bottleneck import symbol
 from kernelwright.judge.words import byte_count, duration, shortened
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.answers import NOTE_LENGTH

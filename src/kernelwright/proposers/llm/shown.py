@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.contracts import Candidate, contract_named
 from kernelwright.contracts.brief import brief
-from kernelwright.insight.bottleneck import Bottleneck, Peaks, bottleneck, profiled
-from kernelwright.insight.counters import MOST_LAUNCHES, lines
+from kernelwright.insight.bottleneck import MOST_LAUNCHES, Bottleneck, Peaks, bottleneck, profile_table, profiled
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult
 from kernelwright.judge.words import SENTENCES, evidence_lines
 from kernelwright.proposers.llm.view import ShownDevice, ShownKernel, ShownTask, ShownTiming, ShownWorkload
@@ -114,7 +113,7 @@ def _timing(
         limit=found.limit.value if found else "",
         advice=found.sentence if found else "",
         kernels=result.kernels[:MOST_LAUNCHES],
-        counters=lines(launches),
+        counters=profile_table(launches),
         counted=counted.sentence if counted else "",
     )
 

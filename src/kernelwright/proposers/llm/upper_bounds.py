@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelwright.contracts.candidate import MAX_BYTES
+from kernelwright.insight.bottleneck import MOST_LAUNCHES, NAME_LENGTH
 from kernelwright.insight.bottleneck import SENTENCES as ADVICE
-from kernelwright.insight.counters import MOST_LAUNCHES, NAME_LENGTH
 from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.verdict import KernelUse
 from kernelwright.judge.words import SENTENCES

@@ -6,20 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from kernelwright.proposers.templates import lower_windows
-from kernelwright.proposers.templates.calls import Call, GraphBuilder, Lowered, Lowering, NodeRef, reduced
 from kernelwright.proposers.templates.graph import (
     Broadcast,
+    Call,
     Constant,
     Extent,
     Formula,
     Gather,
+    GraphBuilder,
+    Lowered,
+    Lowering,
     Matmul,
+    NodeRef,
     Number,
     Permute,
     Position,
     Scatter,
     Shape,
     ViewNode,
+    reduced,
     total,
 )
 

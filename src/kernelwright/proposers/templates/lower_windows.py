@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelwright.proposers.templates.calls import Call, NodeRef, reduced
 from kernelwright.proposers.templates.graph import (
+    Call,
     Convolution,
     ConvolutionInput,
     ConvolutionWeight,
     Extent,
+    NodeRef,
     PoolBackward,
     PoolNode,
     PoolPlaces,
     ViewNode,
     Window,
+    reduced,
 )
 
 

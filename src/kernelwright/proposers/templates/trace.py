@@ -15,14 +15,16 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernelwright.proposers.templates.calls import GraphBuilder, Merged, NodeRef
 from kernelwright.proposers.templates.graph import (
     ArgumentNode,
     CannotExpressError,
     Extent,
     Formula,
     Graph,
+    GraphBuilder,
     GraphTensor,
+    Merged,
+    NodeRef,
     Number,
     Result,
     Shape,

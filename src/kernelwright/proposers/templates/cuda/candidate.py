@@ -9,8 +9,7 @@ from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.proposers.templates.cuda import prelude
-from kernelwright.proposers.templates.cuda.kernel_writer import python_size
-from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
+from kernelwright.proposers.templates.cuda.kernels import Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
 from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
 from kernelwright.proposers.templates.cuda.rows import flat, rows, scatter

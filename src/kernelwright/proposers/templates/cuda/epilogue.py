@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernelwright.proposers.templates.cuda.kernel_writer import TYPES, KernelWriter, expression
+from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
 from kernelwright.proposers.templates.cuda.rows.writer import Writer
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep

@@ -6,8 +6,7 @@ warp (`tf32x3`), or by four warps together where the GPU has that, which is Hopp
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.kernel_writer import KernelWriter
-from kernelwright.proposers.templates.cuda.kernels import KernelBody
+from kernelwright.proposers.templates.cuda.kernels import KernelBody, KernelWriter
 from kernelwright.proposers.templates.cuda.products.cores import FLOATS, GROUPS, TENSORS, WIDTHS
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep

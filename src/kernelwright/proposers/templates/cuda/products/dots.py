@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.kernel_writer import KernelWriter
-from kernelwright.proposers.templates.cuda.kernels import KernelBody
+from kernelwright.proposers.templates.cuda.kernels import KernelBody, KernelWriter
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 

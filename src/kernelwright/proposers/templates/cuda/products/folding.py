@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from kernelwright.proposers.templates.cuda.kernel_writer import TYPES, KernelWriter, expression
+from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, expression
 from kernelwright.proposers.templates.cuda.products import dots
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
 from kernelwright.proposers.templates.cuda.rows.writer import Writer

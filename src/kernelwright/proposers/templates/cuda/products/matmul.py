@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.epilogue import written_epilogue
-from kernelwright.proposers.templates.cuda.kernel_writer import KernelWriter, python_size
-from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody
+from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter, python_size
 from kernelwright.proposers.templates.cuda.products import blocked, dots, tiles
 from kernelwright.proposers.templates.cuda.products.folding import ColumnSum, FoldedProduct, written_operand
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelwright.proposers.templates.cuda.kernel_writer import COSTLY
+from kernelwright.proposers.templates.cuda.kernels import COSTLY
 from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernelwright.proposers.templates.cuda.kernel_writer import TYPES
-from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel
 from kernelwright.proposers.templates.cuda.rows.analysis import Moments, held, moments, row_results
-from kernelwright.proposers.templates.cuda.rows.elements import Elements
-from kernelwright.proposers.templates.cuda.rows.row_reductions import COUNTS
+from kernelwright.proposers.templates.cuda.rows.reductions import COUNTS
 from kernelwright.proposers.templates.cuda.rows.stage import NOTHING, StageWriter
+from kernelwright.proposers.templates.cuda.rows.writer import Elements
 
 THREADS = 256
 CHUNKS = 4  # vectors of a row for each thread of the first kernel

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.kernel_writer import TYPES, expression
-from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
-from kernelwright.proposers.templates.cuda.rows.elements import Elements
-from kernelwright.proposers.templates.cuda.rows.writer import Writer
+from kernelwright.proposers.templates.cuda.rows.writer import Elements, Writer
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.kernel_writer import KernelWriter
-from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import ScatterStep

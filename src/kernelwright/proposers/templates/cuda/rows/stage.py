@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cuda.kernel_writer import TYPES, expression
-from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import (
     HeldValues,
     Moments,
@@ -13,8 +12,8 @@ from kernelwright.proposers.templates.cuda.rows.analysis import (
     recounted,
     stage_of,
 )
-from kernelwright.proposers.templates.cuda.rows.column_reductions import ColumnReductions
-from kernelwright.proposers.templates.cuda.rows.elements import Elements, SingleElement
+from kernelwright.proposers.templates.cuda.rows.reductions import ColumnReductions
+from kernelwright.proposers.templates.cuda.rows.writer import Elements, SingleElement
 from kernelwright.proposers.templates.patterns.rows import Instruction, Span
 
 NOTHING = HeldValues((), (), (), (), ())

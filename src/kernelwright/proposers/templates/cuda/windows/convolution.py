@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from kernelwright.proposers.templates.cuda.epilogue import Epilogue
-from kernelwright.proposers.templates.cuda.kernel_writer import KernelWriter
-from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep, PoolStep
