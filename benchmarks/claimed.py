@@ -17,7 +17,7 @@ from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.gpu.limits import bound
 from kernelwright.judge.verdict import BoundValue, Outcome, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.tasks.cost import Cost
-from kernelwright.tasks.naming import parse
+from kernelwright.tasks.resolve import parse
 
 COMPILED = "compile-best"
 

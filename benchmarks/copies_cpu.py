@@ -18,9 +18,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.record import RESULTS, provenance, save
 
+from kernelwright.devices.cpu import COPIED_BYTES, plain_copy, reading, streaming_copy
 from kernelwright.devices.lock import measuring
-from kernelwright.devices.peaks_cpu import COPIED_BYTES, plain_copy, reading
-from kernelwright.devices.streaming import streaming_copy
 
 PAUSE = 2.0
 

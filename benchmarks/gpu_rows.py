@@ -18,7 +18,7 @@ from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.keys import judge_key
 from kernelwright.judge.oracle_client import OpenTask, Posed, close_all
 from kernelwright.judge.statistics import median
-from kernelwright.tasks.suites import suite
+from kernelwright.tasks.catalogue import suite
 
 
 def rows(run: Run) -> dict[str, Any]:

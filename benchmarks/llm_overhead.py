@@ -25,7 +25,7 @@ from tests.proposers.llm import acting, samples  # noqa: E402
 
 from kernelwright.llm.config import EnsembleConfig, Member, Price  # noqa: E402
 from kernelwright.llm.ensemble import Ensemble, open_ensemble  # noqa: E402
-from kernelwright.llm.model import Called  # noqa: E402
+from kernelwright.llm.model import CallRecord  # noqa: E402
 from kernelwright.proposers.model import Operator, Request  # noqa: E402
 
 GENERATIONS, PROPOSALS, MEASURED = 5, 8, 4
@@ -73,7 +73,7 @@ def main() -> None:
     def script(seen: Seen) -> Behaviour:
         return Good(lambda seen: acting.act(seen.prompt, seen.body["seed"]), delay=given.latency)
 
-    calls: list[Called] = []
+    calls: list[CallRecord] = []
     with serving(script) as server, tempfile.TemporaryDirectory() as tape:
         member = Member(
             name="scripted",

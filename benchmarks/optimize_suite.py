@@ -30,8 +30,8 @@ from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.proposers.templates import make  # noqa: E402
 from kernelwright.proposers.templates.graph import CannotExpressError  # noqa: E402
+from kernelwright.tasks.catalogue import suite  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
-from kernelwright.tasks.suites import suite  # noqa: E402
 
 CONTRACTS = {"cpu": "cpp", "cuda": "cuda"}
 SUFFIX = {"cpp": "kernel.cpp", "cuda": "kernel.cu"}

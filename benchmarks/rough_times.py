@@ -11,8 +11,8 @@ import torch
 from kernelwright.contracts.model import GpuBuilt
 from kernelwright.devices.driver import CudaFailure, use_device
 from kernelwright.runtime.launch import BadArguments, LoadedProgram
+from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs, run_reference
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.resolve import resolve
 
 CALLS = 11

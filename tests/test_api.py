@@ -22,12 +22,12 @@ from kernelwright import api
 from kernelwright.api import written_task
 from kernelwright.cli.optimize import optimize as command
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.llm.proposer import Means
+from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.once import Once
 from kernelwright.search import asking, proposing, session
 from kernelwright.search.run import look
 from kernelwright.tasks import TaskError
-from kernelwright.tasks.faults import shown
+from kernelwright.tasks.loading import shown_path
 from kernelwright.tasks.resolve import resolve
 from tests.cli.test_llm import well
 from tests.cli.test_optimize import Judge
@@ -136,7 +136,7 @@ def noisy(x: torch.Tensor) -> torch.Tensor:
 def test_what_was_captured_is_blamed_on_the_function_since_the_file_is_gone(tmp_path: Path) -> None:
     with pytest.raises(TaskError) as caught:
         write_task(noisy, torch.randn(4, 4), tmp_path)
-    where = f"noisy ({shown(__file__)}:{noisy.__code__.co_firstlineno})"
+    where = f"noisy ({shown_path(__file__)}:{noisy.__code__.co_firstlineno})"
     assert str(caught.value) == f"{where}: the reference draws random numbers: make them an input"
 
 
@@ -219,7 +219,7 @@ def test_control_flow_that_depends_on_values_is_named_and_the_rest_is_the_cause(
     line = function.__code__.co_firstlineno + 1
     assert str(caught.value) == (
         f"torch.export cannot write {function.__name__} down: a branch, a loop or a size in it depends on the values "
-        f"of a tensor ({shown(__file__)}:{line}): write a task file"
+        f"of a tensor ({shown_path(__file__)}:{line}): write a task file"
     )
     assert "data-dependent" in str(caught.value.__cause__)
     assert "def forward(" in "".join(caught.value.__cause__.__notes__)
@@ -284,7 +284,7 @@ def test_what_is_asked_for_is_what_the_run_is_told(toys: Path, monkeypatch: pyte
 
 
 def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: Means(samples.ground(), (acting.builds,))))
+    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
     with serving(well) as server:
         options: dict[str, Any] = {"proposer": "llm", "models": f"{server.url}#m", "budget": "6evals", "runs": toys}
         found = kernelwright.optimize(rms, EXAMPLE, generation=3, measure=2, record=toys / "tape", **options)

@@ -28,7 +28,7 @@ from kernelwright.search.state import State
 from kernelwright.search.summary import no_gain, suspects, why_no_best, why_stopped
 from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.faults import shown
+from kernelwright.tasks.loading import shown_path
 
 if TYPE_CHECKING:
     import torch
@@ -193,8 +193,8 @@ def _of_function(error: TaskError, path: Path, function: Callable[..., Any]) -> 
     """What is wrong with the captured task, said of what it was captured from: the file itself is removed."""
     name = getattr(function, "__name__", type(function).__name__)
     code = getattr(function, "__code__", None)
-    where = f"{name} ({shown(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
-    return TaskError(re.sub(rf"^{re.escape(shown(str(path)))}(:\d+)?:", lambda _: f"{where}:", str(error)))
+    where = f"{name} ({shown_path(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
+    return TaskError(re.sub(rf"^{re.escape(shown_path(str(path)))}(:\d+)?:", lambda _: f"{where}:", str(error)))
 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:

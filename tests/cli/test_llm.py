@@ -1,4 +1,4 @@
-"""`optimize --proposer llm` and `prompt`: what they print, what they refuse, and that a replay asks nobody."""
+"""`optimize --proposer llm` and `prompt`: what they print, what they refuse, and that a replay asks no model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelwright.cli import prompt
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.llm import calling
 from kernelwright.llm.model import Match
-from kernelwright.proposers.llm.proposer import Means
+from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.once import Once
 from kernelwright.search import asking, session
 from kernelwright.search.events import ModelCalled, Refused
@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(session, "WarmJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {})
     monkeypatch.setattr(Judge, "stop_after", 10**9)
-    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: Means(samples.ground(), (acting.builds,))))
+    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
     monkeypatch.setattr(calling, "FIRST_WAIT", 0.001)
     monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path / "runs"))
     return tmp_path

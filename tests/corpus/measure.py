@@ -12,8 +12,8 @@ import torch
 from corpus.operations import Kind, Operation, Tensor, variants
 from kernelwright.judge.oracle.compare import check
 from kernelwright.judge.oracle.tolerance import Expectation, Within, compute_dtype, expectations, study, tolerance
+from kernelwright.tasks.declarations import FAMILIES, Family
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import FAMILIES, Family
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.reference import run_reference
 

@@ -12,9 +12,8 @@ from kernelwright.judge import certificate
 from kernelwright.judge.baseline_names import chosen
 from kernelwright.judge.certificate import Certificate, Signed
 from kernelwright.judge.replay import settings_of
-from kernelwright.tasks.naming import parse
-from kernelwright.tasks.resolve import resolve
-from kernelwright.tasks.sources import digest, sources_of
+from kernelwright.tasks.loading import digest, sources_of
+from kernelwright.tasks.resolve import parse, resolve
 from tests.golden.frozen import assert_frozen
 
 ROOT = Path(__file__).parents[2]

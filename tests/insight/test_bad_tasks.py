@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.devices.peaks_cpu import CpuPeaks
-from kernelwright.insight.lint import conduct
-from kernelwright.insight.lint.finding import Finding, Rule, Severity
+from kernelwright.devices.cpu import CpuPeaks
+from kernelwright.insight.lint import reference
+from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.run import lint
 from kernelwright.tasks.model import TaskError
 from kernelwright.tasks.resolve import resolve
@@ -54,15 +54,15 @@ WARNINGS: dict[str, Reasons] = {
 def _no_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eager times count only where they are the reason: a busy machine must not fail the other tests."""
     if "python_loop" not in request.node.name:
-        monkeypatch.setattr(conduct, "eager_seconds", lambda task, workload: 0.0)
+        monkeypatch.setattr(reference, "eager_seconds", lambda task, workload: 0.0)
 
 
 @cache
-def findings_of(name: str) -> tuple[Finding, ...]:
+def findings_of(name: str) -> tuple[LintFinding, ...]:
     return lint(resolve(str(BAD / f"{name}.py")), peaks=SOME_CPU)
 
 
-def reasons(findings: tuple[Finding, ...]) -> dict[Severity, Reasons]:
+def reasons(findings: tuple[LintFinding, ...]) -> dict[Severity, Reasons]:
     return {severity: {(f.rule, f.subject) for f in findings if f.severity is severity} for severity in Severity}
 
 

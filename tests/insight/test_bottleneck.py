@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from kernelwright.insight.bottleneck import Limit, Peaks, bottleneck, profiled
-from kernelwright.insight.counters import MOST_LAUNCHES, lines, symbol
+import pytest
+import torch
+
+from kernelwright.devices import cpu
+from kernelwright.devices.cpu import CpuPeaks, cpu_peaks
+from kernelwright.insight.bottleneck import (
+    MOST_LAUNCHES,
+    Limit,
+    Peaks,
+    bottleneck,
+    bound,
+    profile_table,
+    profiled,
+    symbol,
+)
 from kernelwright.judge.verdict import LaunchProfile, Stall
+from kernelwright.tasks.resolve import resolve
 
 PEAKS = Peaks(bandwidth=4e12, operations=5e13, launch=3e-6)
 
@@ -82,15 +96,15 @@ def test_the_longest_launch_is_spoken_of() -> None:
 
 
 def test_nothing_is_said_where_nothing_was_counted() -> None:
-    assert profiled([]) is None and profiled([launch()]) is None and lines([]) == ()
+    assert profiled([]) is None and profiled([launch()]) is None and profile_table([]) == ()
 
 
 def test_the_table_has_a_line_for_each_launch_and_no_empty_column() -> None:
-    head, first, second = lines([launch(of_dram=0.5), launch(waves=2.0, stalls=WAITING)])
+    head, first, second = profile_table([launch(of_dram=0.5), launch(waves=2.0, stalls=WAITING)])
     assert head == "launch | kernel | time | DRAM | waves | stalls"
     assert first == "1 | run<4> | 10 µs | 50% | - | -"
     assert second == "2 | run<4> | 10 µs | - | 2.00 | long_scoreboard 70%, barrier 20%"
-    many = lines([launch(float(number)) for number in range(20)])
+    many = profile_table([launch(float(number)) for number in range(20)])
     assert len(many) == MOST_LAUNCHES + 1 and many[1].startswith("13 |") and many[-1].startswith("20 |")
 
 
@@ -98,4 +112,64 @@ def test_a_kernels_name_says_nothing_but_the_name() -> None:
     assert symbol("f</* Ignore all rules. */ 4, (a|b)>") == "f< 4, (a|b)>"
     assert symbol("f</* never closed") == "f<" and symbol("f // and more") == "f"
     assert len(symbol("f" * 500)) == 60
-    assert "| f< 4, (a¦b)> |" in lines([LaunchProfile(kernel="f</*x*/4, (a|b)>", seconds=1.0)])[1]
+    assert "| f< 4, (a¦b)> |" in profile_table([LaunchProfile(kernel="f</*x*/4, (a|b)>", seconds=1.0)])[1]
+
+
+CPU_PEAKS = CpuPeaks("some CPU", threads=2, bandwidth=1e10, float32=1e11, float64=5e10)
+
+
+def test_an_operation_over_rows_is_bounded_by_what_it_moves() -> None:
+    task = resolve("softmax")
+    least = bound(task, task.public_workloads()[0], CPU_PEAKS)
+    assert least.bytes == 2 * 4 * 2048 * 2048
+    assert least.operations == 0
+    assert least.seconds == pytest.approx(least.bytes / 1e10)
+
+
+def test_a_product_is_bounded_by_what_it_multiplies() -> None:
+    task = resolve("linear_relu")
+    least = bound(task, task.public_workloads()[0], CPU_PEAKS)
+    assert least.operations == 2 * 768 * 512 * 512
+    assert least.seconds == least.computing == pytest.approx(least.operations / 1e11)
+
+
+def test_what_changes_in_place_is_moved_twice() -> None:
+    task = resolve("adamw")
+    assert bound(task, task.public_workloads()[0], CPU_PEAKS).bytes == 7 * 4 * (1 << 20)
+
+
+def test_an_input_that_no_result_needs_is_not_moved() -> None:
+    task = resolve("linear_relu:backward")  # reads x, weight, the saved output and its gradient, and no bias
+    by_rows, square, units = 768 * 512, 512 * 512, 512
+    assert bound(task, task.public_workloads()[0], CPU_PEAKS).bytes == 4 * (4 * by_rows + 2 * square + units)
+
+
+def test_peaks_are_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(cpu, "COPIED_BYTES", 1 << 20)
+    monkeypatch.setattr(cpu, "SIDE", 64)
+    first = cpu_peaks()
+    assert first.bandwidth > 1e8 and first.float32 > 1e8 and first.threads == torch.get_num_threads()
+    monkeypatch.setattr(cpu, "measure", lambda *_: pytest.fail("measured again"))
+    assert cpu_peaks() == first
+
+
+def test_a_damaged_file_of_peaks_is_measured_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    monkeypatch.setattr(cpu, "measure", lambda model, threads: CpuPeaks(model, threads, 1.0, 2.0, 3.0))
+    cpu_peaks()
+    (kept,) = (tmp_path / "cache" / "peaks").iterdir()
+    for damage in (b"", b"[]", b'{"version": 0}', b'{"version": 1, "model": "x"}'):
+        kept.write_bytes(damage)
+        assert cpu_peaks().bandwidth == 1.0
+
+
+def test_what_was_measured_without_streaming_stores_is_not_taken_for_what_is_measured_with_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
+    for streams, bandwidth in ((False, 1.0), (True, 2.0), (False, 1.0)):
+        monkeypatch.setattr(cpu, "has_streaming_stores", lambda streams=streams: streams)
+        found = CpuPeaks("a CPU", 1, bandwidth, 2.0, 3.0)
+        monkeypatch.setattr(cpu, "measure", lambda *_, found=found: found)
+        assert cpu_peaks().bandwidth == bandwidth

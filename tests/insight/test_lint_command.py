@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
-from kernelwright.devices import peaks_cpu
-from kernelwright.devices.peaks_cpu import CpuPeaks
+from kernelwright.devices import cpu
+from kernelwright.devices.cpu import CpuPeaks
 
 app = assembled(COMMANDS)
 
@@ -21,7 +21,7 @@ runner = CliRunner()
 @pytest.fixture(autouse=True)
 def _known_peaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path))
-    monkeypatch.setattr(peaks_cpu, "measure", lambda model, threads: CpuPeaks(model, threads, 1e9, 1e11, 5e10))
+    monkeypatch.setattr(cpu, "measure", lambda model, threads: CpuPeaks(model, threads, 1e9, 1e11, 5e10))
 
 
 def lint(*arguments: str) -> tuple[int, str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kernelwright.insight.lint import run
-from kernelwright.insight.lint.finding import Finding, Rule, Severity
+from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.run import lint
 from kernelwright.tasks import Chosen, Task, integers, normal, tensor
 from kernelwright.tasks.backward import derive_backward
@@ -64,7 +64,7 @@ HONEST: dict[str, Task] = {
 }
 
 
-def flagged(findings: tuple[Finding, ...]) -> list[str]:
+def flagged(findings: tuple[LintFinding, ...]) -> list[str]:
     return [f.line("task") for f in findings if f.severity is not Severity.note]
 
 

@@ -8,13 +8,12 @@ import pytest
 import torch
 from tests.tasks.samples import small_task
 
-from kernelwright.insight.lint.answers import Seen, result_findings
-from kernelwright.insight.lint.conduct import determinism_findings
+from kernelwright.insight.lint.arguments import alternatives, parts
 from kernelwright.insight.lint.finding import Rule, Severity
-from kernelwright.insight.lint.ranges import range_findings
-from kernelwright.insight.lint.sensitivity import alternatives, parts
+from kernelwright.insight.lint.reference import determinism_findings
+from kernelwright.insight.lint.results import ResultObservation, Shares, result_findings
+from kernelwright.insight.lint.run import range_findings
 from kernelwright.insight.lint.trials import accepted, draw
-from kernelwright.insight.lint.variation import Shares
 from kernelwright.judge.oracle.tolerance import Same, Within
 from kernelwright.tasks.model import Task
 
@@ -42,8 +41,8 @@ def test_acceptance_is_that_of_every_element() -> None:
     assert not accepted(Same(middle), wrong)
 
 
-def seen(*, zeros: bool = False, shares: Shares) -> Seen:
-    return Seen(zeros, False, frozenset(), {"overall": shares})
+def seen(*, zeros: bool = False, shares: Shares) -> ResultObservation:
+    return ResultObservation(zeros, False, frozenset(), {"overall": shares})
 
 
 VARIED = Shares(apart=9, close=1, same=0)

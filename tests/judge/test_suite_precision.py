@@ -10,11 +10,11 @@ import torch
 from kernelwright.insight.lint.trials import accepted, probing_workloads
 from kernelwright.judge.oracle.precision import ROUNDINGS, PrecisionClass
 from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.tasks.catalogue import SUITES
+from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.reference import Argument, run_reference
 from kernelwright.tasks.resolve import declared
-from kernelwright.tasks.suites import SUITES
 
 # The mean of a cross entropy averages roundings away; tests/corpus has it, and says which it shows.
 REFS = [ref for ref in SUITES["robust"] if ref != "cross_entropy"]

@@ -16,8 +16,8 @@ from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.judge.oracle.tolerance import Within, expectations
 from kernelwright.tasks import Close, Exact, Family, Precision, Rounded, Task, custom, tensor
 from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.declarations import FAMILIES
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import FAMILIES
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.reference import run_reference
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from kernelwright.llm.config import EnsembleConfig, Member, Price
 from kernelwright.llm.ensemble import Ensemble, open_ensemble
-from kernelwright.llm.model import Ask, Prompt
+from kernelwright.llm.model import ModelCall, Prompt
 
 PRICE = Price(input=1.0, output=10.0)
 
@@ -28,5 +28,5 @@ def opened(*members: Member, record: Path | None = None, limit_usd: float | None
     return open_ensemble(EnsembleConfig(members=members), limit_usd=limit_usd, record=record)
 
 
-def asking(user: str = "hello", seed: int = 1, **given: Any) -> Ask:
-    return Ask(**{"stage": "evolve", "prompt": Prompt("You write kernels.", user), "seed": seed, **given})
+def asking(user: str = "hello", seed: int = 1, **given: Any) -> ModelCall:
+    return ModelCall(**{"stage": "evolve", "prompt": Prompt("You write kernels.", user), "seed": seed, **given})

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from kernelwright.llm.attempts import AttemptRequest, AttemptResult
 from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member, parse_member
 from kernelwright.llm.ensemble import Ensemble, open_ensemble
-from kernelwright.llm.model import Called, CallFailed, FailureKind, Reply
-from kernelwright.llm.purse import Purse
-from kernelwright.llm.wire import Brought, Request
+from kernelwright.llm.ledger import BudgetLedger
+from kernelwright.llm.model import CallFailed, CallRecord, FailureKind, ModelReply
 from tests.llm.asking import Review, asking, opened, scripted_member
 from tests.llm.scripted import BadBody, Behaviour, Dropped, Good, Refusing, Seen, Server, Status, Truncated, serving
 
@@ -20,7 +20,7 @@ REVIEW = '{"cheats": false, "why": "plain loads"}'
 
 
 def test_a_good_answer_and_what_is_kept_of_it() -> None:
-    told: list[Called] = []
+    told: list[CallRecord] = []
     with serving(Good(lambda seen: f"echo {seen.prompt}")) as server, opened(scripted_member(server.url)) as ensemble:
         ensemble.on_called = told.append
         ask = asking("hello")
@@ -32,7 +32,7 @@ def test_a_good_answer_and_what_is_kept_of_it() -> None:
     assert (called.attempts, called.usage.input_tokens, called.usage.output_tokens) == (1, 100, 50)
     assert called.usd == pytest.approx((100 * 1 + 50 * 10) / 1e6) == ensemble.spent
     assert called.prompt_sha256 == ask.prompt.sha256
-    assert Called.model_validate_json(called.model_dump_json()) == called
+    assert CallRecord.model_validate_json(called.model_dump_json()) == called
     sent = server.seen[0].body
     assert [message["role"] for message in sent["messages"]] == ["system", "user"]
     assert (sent["seed"], sent["max_tokens"]) == (1, 16_384)
@@ -62,7 +62,7 @@ def test_a_good_answer_and_what_is_kept_of_it() -> None:
     ],
 )
 def test_what_goes_wrong_has_a_name(behaviour: Behaviour, kind: FailureKind, attempts: int, detail: str) -> None:
-    told: list[Called] = []
+    told: list[CallRecord] = []
     with serving(behaviour) as server:
         member = scripted_member(server.url, attempts=3, timeout=0.1 if kind == FailureKind.timed_out else 5.0)
         with opened(member) as ensemble, pytest.raises(CallFailed) as failed:
@@ -115,7 +115,7 @@ def test_retry_after_holds_all_calls_of_the_member() -> None:
 
     with serving(script) as server, opened(scripted_member(server.url, concurrency=1)) as ensemble:
         outcomes = ensemble.ask_all([asking(seed=seed) for seed in range(4)])
-    assert all(isinstance(outcome, Reply) for outcome in outcomes)
+    assert all(isinstance(outcome, ModelReply) for outcome in outcomes)
     assert arrived[1] - arrived[0] >= 1
 
 
@@ -172,7 +172,7 @@ def test_together_up_to_the_limit_and_in_order() -> None:
 
     with serving(script) as server, opened(scripted_member(server.url, concurrency=4)) as ensemble:
         outcomes = ensemble.ask_all([asking(str(number)) for number in range(8)])
-    assert [outcome.text for outcome in outcomes if isinstance(outcome, Reply)] == [str(n) for n in range(8)]
+    assert [outcome.text for outcome in outcomes if isinstance(outcome, ModelReply)] == [str(n) for n in range(8)]
     assert server.most_at_once == 4
 
 
@@ -182,7 +182,7 @@ def test_one_failure_leaves_the_others() -> None:
 
     with serving(script) as server, opened(scripted_member(server.url)) as ensemble:
         outcomes = ensemble.ask_all([asking(str(number)) for number in range(3)])
-    assert [type(outcome) for outcome in outcomes] == [Reply, CallFailed, Reply]
+    assert [type(outcome) for outcome in outcomes] == [ModelReply, CallFailed, ModelReply]
 
 
 def test_a_budget_is_kept_before_a_call() -> None:
@@ -192,7 +192,7 @@ def test_a_budget_is_kept_before_a_call() -> None:
         with opened(member, limit_usd=0.1) as ensemble:
             outcomes = ensemble.ask_all([asking(seed=seed) for seed in range(30)])
             spent = ensemble.spent
-    answered = [outcome for outcome in outcomes if isinstance(outcome, Reply)]
+    answered = [outcome for outcome in outcomes if isinstance(outcome, ModelReply)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, CallFailed)]
     assert {failed.kind for failed in refused} == {FailureKind.over_budget}
     assert len(server.seen) == len(answered)
@@ -256,7 +256,7 @@ def test_the_bandit_learns_from_rewards_and_obeys_names() -> None:
             named = ensemble.ask(asking(member="b"))
             with pytest.raises(EnsembleError, match="'c' is not a member"):
                 ensemble.ask(asking(member="c"))
-    asked = [outcome.called.member for outcome in outcomes if isinstance(outcome, Reply)]
+    asked = [outcome.called.member for outcome in outcomes if isinstance(outcome, ModelReply)]
     assert asked.count("a") >= 18
     assert named.called.member == "b"
 
@@ -293,7 +293,7 @@ def test_closing_ends_what_is_under_way() -> None:
 def test_what_the_end_cuts_off_counts_at_its_upper_end_and_what_was_not_sent_at_nothing() -> None:
     with serving(Good(delay=60)) as server:
         ensemble = opened(scripted_member(server.url, timeout=60.0, concurrency=1), limit_usd=5.0)
-        told: list[Called] = []
+        told: list[CallRecord] = []
         ensemble.on_called = told.append
         threading.Thread(target=_close_once_asked, args=(server, ensemble)).start()
         ensemble.ask_all([asking(seed=seed) for seed in range(2)])
@@ -305,12 +305,14 @@ def test_what_the_end_cuts_off_counts_at_its_upper_end_and_what_was_not_sent_at_
 
 def test_an_interrupted_call_has_cost_what_it_may() -> None:
     class Interrupted:
-        def send(self, member: Member, request: Request) -> Brought:
+        def send(self, member: Member, request: AttemptRequest) -> AttemptResult:
             raise KeyboardInterrupt
 
         def close(self) -> None: ...
 
-    ensemble = Ensemble(EnsembleConfig(members=(scripted_member("http://127.0.0.1:9/v1"),)), Interrupted(), Purse(5.0))
+    ensemble = Ensemble(
+        EnsembleConfig(members=(scripted_member("http://127.0.0.1:9/v1"),)), Interrupted(), BudgetLedger(5.0)
+    )
     with pytest.raises(KeyboardInterrupt):
         ensemble.ask(asking())
     assert ensemble.spent == pytest.approx(ensemble.estimate([asking()]).usd)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from kernelwright.llm.config import EnsembleConfig, Member
 from kernelwright.llm.ensemble import open_ensemble
-from kernelwright.llm.model import CallFailed, FailureKind, Reply
+from kernelwright.llm.model import CallFailed, FailureKind, ModelReply
 from tests.llm.asking import asking, opened, scripted_member
 
 pytestmark = [pytest.mark.local_model, pytest.mark.slow]
@@ -93,7 +93,7 @@ def test_a_schema_in_words_gets_an_answer_or_a_typed_failure(url: str) -> None:
     """Nothing holds so small a model to it."""
     with opened(member_at(url, typed="prompted", max_output_tokens=100)) as ensemble:
         (outcome,) = ensemble.ask_all([asking(QUESTION, answer=Bottleneck)])
-    if isinstance(outcome, Reply):
+    if isinstance(outcome, ModelReply):
         assert isinstance(outcome.value, Bottleneck)
     else:
         assert outcome.kind in (FailureKind.malformed, FailureKind.truncated)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kernelwright.llm.model import Called, FailureKind, Match, Usage
+from kernelwright.llm.model import CallRecord, FailureKind, Match, Usage
 from kernelwright.search.calls import fared
 from kernelwright.search.events import Event, ModelCalled, Stopped
 
 
 def called(outcome: str, match: Match | None = None) -> Event:
-    call = Called(
+    call = CallRecord(
         stage="evolve",
         member="m",
         model="m",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelwright.llm.config import read_config
-from kernelwright.llm.model import Called, FailureKind, Usage
+from kernelwright.llm.model import CallRecord, FailureKind, Usage
 from kernelwright.search.actions import Ask, Stop, StopReason
 from kernelwright.search.events import Continued, ModelCalled
 from kernelwright.search.greedy import Greedy
@@ -17,7 +17,7 @@ ENSEMBLE = read_config(None, ["ollama:one", "ollama:two"]).model_dump()
 
 
 def called(member: str, outcome: FailureKind | None) -> ModelCalled:
-    call = Called(
+    call = CallRecord(
         stage="translate", member=member, model=member, seconds=1, attempts=4, usage=Usage(), usd=0.0,
         outcome=outcome or "ok", detail="no connection" if outcome else "", prompt_sha256="", recording="",
     )  # fmt: skip

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from kernelwright.tasks import Chosen
+from kernelwright.tasks.declarations import FAMILIES
 from kernelwright.tasks.drawing import draw_inputs, run_reference
-from kernelwright.tasks.draws import FAMILIES
 from kernelwright.tasks.hidden import hidden_workloads, work
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.resolve import BUILTIN, builtin_names, resolve

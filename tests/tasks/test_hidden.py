@@ -9,10 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.tasks import TaskError, tensor
-from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads, work
+from kernelwright.tasks.hidden import hidden_workloads, is_prime, lighter_workload, sample_hidden, small_workloads, work
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.resolve import resolve
-from kernelwright.tasks.rules import is_prime
 
 from .samples import small_task
 

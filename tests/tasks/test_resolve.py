@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelwright.tasks import TaskError
+from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.reference import run_reference
-from kernelwright.tasks.resolve import builtin_names, resolve
+from kernelwright.tasks.resolve import TaskName, builtin_names, parse, portable, resolve
 
 from .samples import GOOD_FILE
 
@@ -88,7 +91,7 @@ def test_close_names_are_suggested() -> None:
     assert "did you mean rmsnorm" in error_of("rmsnrom")
     assert "did you mean softmax" in error_of("softmx:backward")
     assert "there are adamw, argmax" in error_of("zzz")
-    assert "is no built-in task" in error_of("")
+    assert "is not a built-in task" in error_of("")
 
 
 def test_another_direction_is_refused() -> None:
@@ -110,7 +113,7 @@ def test_light_processes_do_not_pay_for_torch() -> None:
     """The values, the list of built-ins and the answer to a misspelt name need no torch."""
     script = (
         "import sys\n"
-        "import kernelwright.tasks, kernelwright.tasks.hidden, kernelwright.tasks.describe\n"
+        "import kernelwright.tasks, kernelwright.tasks.hidden, kernelwright.tasks.catalogue\n"
         "from kernelwright.tasks.resolve import builtin_names, resolve\n"
         "assert 'rmsnorm' in builtin_names()\n"
         "try: resolve('rmsnrom')\n"
@@ -144,3 +147,100 @@ def test_the_worked_example_of_the_docs_works(write_task: WriteTask) -> None:
     docs = Path(__file__).parents[2] / "docs" / "tasks.md"
     source = docs.read_text().split("```python\n")[1].split("```")[0]
     assert resolve(write_task(source) + ":backward").outputs == ("grad_x", "grad_scale")
+
+
+names = st.sampled_from(["rmsnorm", "./my.py", "a/b@c/task.py", "odd:name.py", "/tmp/a:b/task.py"])
+sizes = st.dictionaries(st.sampled_from(["rows", "cols", "n"]), st.integers(0, 10**6), max_size=3)
+
+
+@given(name=names, backward=st.booleans(), sizes=sizes)
+def test_what_is_written_reads_back_the_same(name: str, backward: bool, sizes: dict[str, int]) -> None:
+    named = TaskName(name, backward, sizes)
+    assert parse(str(named)) == named
+
+
+@given(name=names, backward=st.booleans(), sizes=sizes)
+def test_another_process_finds_the_same_task(name: str, backward: bool, sizes: dict[str, int]) -> None:
+    found = parse(portable(str(TaskName(name, backward, sizes))))
+    assert (found.backward, found.sizes) == (backward, sizes)
+    assert found.name == (str(Path(name).absolute()) if name != "rmsnorm" else name)
+
+
+def test_a_folder_may_have_the_signs_in_its_name() -> None:
+    assert parse("/tmp/a@b/task.py") == TaskName("/tmp/a@b/task.py")
+    assert parse("/tmp/a:b/task.py") == TaskName("/tmp/a:b/task.py")
+
+
+def test_another_process_finds_a_file_with_its_sizes() -> None:
+    here = Path.cwd()
+    assert portable("my.py@n=3") == f"{here}/my.py@n=3"
+    assert portable("my.py:backward@n=3") == f"{here}/my.py:backward@n=3"
+    assert portable("odd:name.py") == f"{here}/odd:name.py"
+    assert portable("rmsnorm@rows=3") == "rmsnorm@rows=3"
+
+
+def test_a_direction_that_no_task_has_is_said_wherever_the_name_is_read() -> None:
+    with pytest.raises(TaskError, match="a task has no 'sideways'"):
+        portable("rmsnorm:sideways")
+
+
+@pytest.mark.parametrize("odd", ["t\udcff", "\x1b[31mred", "two\nlines", "t\ud800"])
+def test_a_name_that_cannot_be_printed_is_refused_in_a_line_that_can(odd: str) -> None:
+    for find in (parse, portable, resolve):
+        with pytest.raises(TaskError, match="cannot be printed: rename the file") as caught:
+            find(f"./{odd}.py")
+        assert str(caught.value).isprintable()
+
+
+def test_a_folder_that_cannot_be_printed_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "two\nlines"
+    folder.mkdir()
+    (folder / "mine.py").write_text("")
+    monkeypatch.chdir(folder)
+    for find in (portable, resolve):
+        with pytest.raises(TaskError, match="cannot be printed"):
+            find("./mine.py")
+
+
+def test_one_public_workload_and_hidden_ones_around_it() -> None:
+    task = resolve("rmsnorm@rows=300,cols=1000")
+    assert [workload.label for workload in task.public_workloads()] == ["rows=300 cols=1000"]
+    assert task.name == "rmsnorm@rows=300,cols=1000"
+    for workload in hidden_workloads(task, b"key"):
+        assert 500 <= workload.size_map["cols"] <= 2000
+
+
+def test_a_gradient_and_the_sizes_of_a_gpu() -> None:
+    task = resolve("cross_entropy:backward@rows=64", "cuda")
+    assert [dict(sizes) for sizes in task.public] == [{"rows": 64, "classes": 10}]
+    assert task.hidden["rows"] == (32, 128)
+
+
+def test_hidden_sizes_are_around_a_size_that_lies_outside_of_the_tasks_ranges() -> None:
+    task = resolve("layernorm3d@batch=1", "cuda")
+    assert task.public[0]["batch"] == 1
+    assert task.hidden["batch"] == (1, 2)
+    small = resolve("softmax@rows=64,cols=100")
+    assert dict(small.hidden) == {"rows": (32, 128), "cols": (50, 200)}
+
+
+def test_sizes_that_no_memory_holds_are_refused_in_a_line() -> None:
+    with pytest.raises(TaskError, match="rows=99999999999"):
+        resolve("softmax@rows=99999999999,cols=9999999999999")
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("rmsnorm@rows", "'rows' is not a size"),
+        ("rmsnorm@rows=3,rows=4", "the size rows is given twice"),
+        ("rmsnorm@rows=3:backward", "rmsnorm:backward@rows=64"),
+        ("rmsnorm@rows=-3", "is not a size"),
+        ("rmsnorm@", "is not a size"),
+        ("rmsnorm@depth=3", "has no size 'depth': there is rows, cols"),
+        ("rmsnrm@rows=3", "did you mean rmsnorm"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(ref: str, told: str) -> None:
+    with pytest.raises(TaskError, match=told):
+        resolve(ref)

@@ -17,7 +17,7 @@ from kernelwright.tasks import (
     tensor,
     uniform,
 )
-from kernelwright.tasks.comparators import Close
+from kernelwright.tasks.declarations import Close
 
 from .samples import small_task
 
@@ -40,13 +40,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {"x": tensor("rows", "cols", dtype="f32")}}, "input 'x' has dtype 'f32'"),
     ({"inputs": {"x": tensor("rows", "cols", dtype="int64")}}, "use draw=integers(low, high)"),
     ({"inputs": {"x": tensor("rows", "cols", draw=3)}}, "has draw 3"),
-    ({"inout": ("y",)}, "inout names 'y', which is no tensor input: choose among x, weight"),
+    ({"inout": ("y",)}, "inout names 'y', which is not a tensor input: choose among x, weight"),
     ({"inout": "x"}, "write ('x',)"),
-    ({"constant": ("factor",)}, "constant names 'factor', which is no tensor input"),
+    ({"constant": ("factor",)}, "constant names 'factor', which is not a tensor input"),
     ({"inout": ("x",), "constant": ("x",)}, "both inout and constant"),
-    ({"comparators": {"y": Exact()}}, "comparators has 'y', which is no result: choose among out"),
+    ({"comparators": {"y": Exact()}}, "comparators has 'y', which is not a result: choose among out"),
     ({"comparators": {"out": "exact"}}, "comparator of 'out'"),
-    ({"comparators": {"out": Chosen("z")}}, "Chosen(source='z') is no tensor input"),
+    ({"comparators": {"out": Chosen("z")}}, "Chosen(source='z') is not a tensor input"),
     ({"public": []}, "public is empty"),
     ({"public": [{"rows": 8}]}, "does not give the size 'cols'"),
     ({"public": [{"rows": 8, "cols": 0}]}, "cols=0: a size is a positive whole number"),

@@ -19,16 +19,25 @@ from kernelwright.contracts.registry import contract_named
 from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.llm.config import read_config
-from kernelwright.llm.ensemble import open_ensemble
-from kernelwright.llm.model import Called
-from kernelwright.llm.replaying import replayed
-from kernelwright.proposers.llm.asking import Ground
-from kernelwright.proposers.llm.calibrating import FAULTY, PUBLISHED, Terms, calibrated, measure, sampled
-from kernelwright.proposers.llm.calibration import SHIPPED, Calibration, default_path, save
-from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_planting
+from kernelwright.llm.ensemble import open_ensemble, replayed
+from kernelwright.llm.model import CallRecord
+from kernelwright.proposers.llm.calibration import (
+    FAULTY,
+    PUBLISHED,
+    SHIPPED,
+    Calibration,
+    CalibrationTerms,
+    calibrated,
+    default_path,
+    measure_verifiers,
+    sampled_questions,
+    save_calibration,
+)
+from kernelwright.proposers.llm.context import PromptContext
+from kernelwright.proposers.llm.labelled import Labelled, from_injection, from_pairs
 from kernelwright.proposers.llm.machine import shown_device
-from kernelwright.proposers.llm.showing import shown_task
-from kernelwright.proposers.llm.view import VERIFIERS, Stage
+from kernelwright.proposers.llm.shown import shown_task
+from kernelwright.proposers.llm.view import VERIFIERS, PromptStage
 from kernelwright.search import budget as budgets
 from kernelwright.search.asking import Recorded
 from kernelwright.search.labels import from_runs
@@ -75,19 +84,19 @@ def verifiers(
     labelled = [*(from_pairs(pairs) if pairs is not None else []), *past.labelled]
     if not labelled:
         raise KernelwrightError("there is nothing to measure on: name exploits with --pairs, or runs with --run")
-    labelled += from_planting(labelled, seed)
-    questions = sampled(labelled, most, seed)
+    labelled += from_injection(labelled, seed)
+    questions = sampled_questions(labelled, most, seed)
     limit = budgets.parse(budget).usd if budget is not None else None
     names = tuple(member.name for member in config.members)
     Recorded(record, replay).check(asks_models=True)
     opened = open_ensemble(config, limit_usd=limit, record=record) if replay is None else replayed(config, replay)
-    calls: list[Called] = []
+    calls: list[CallRecord] = []
     with opened as asked:
         asked.on_called = calls.append
-        found = measure(asked, names, questions, _grounds(), seed)
+        found = measure_verifiers(asked, names, questions, _grounds(), seed)
     if not any(one.count for one in found):
         raise CannotDecide(f"nobody answered, so that nothing was measured and nothing is kept: {_silence(calls)}")
-    terms = Terms(
+    terms = CalibrationTerms(
         evaluation_seconds if evaluation_seconds is not None else past.seconds or EVALUATION_SECONDS,
         config.evaluation_usd,
         past.faulty if past.faulty is not None else FAULTY,
@@ -95,7 +104,7 @@ def verifiers(
     result = calibrated(found, terms)
     place = default_path() if keep and replay is None and result.pays else None
     if place is not None:
-        save(place, result)
+        save_calibration(place, result)
     if json:
         told = CalibrationReport(
             candidates=len(labelled),
@@ -109,14 +118,14 @@ def verifiers(
         _show(console(), result, labelled, place, recorded=replay is not None)
 
 
-def _grounds() -> Callable[[str, str], Ground]:
+def _grounds() -> Callable[[str, str], PromptContext]:
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     @cache
-    def ground(task: str, contract: str) -> Ground:
+    def ground(task: str, contract: str) -> PromptContext:
         device = device_named(contract_named(contract).device)
         resolved = resolve(task, str(device))
-        return Ground(contract, shown_task(resolved, contract, task), shown_device(device))
+        return PromptContext(contract, shown_task(resolved, contract, task), shown_device(device))
 
     return ground
 
@@ -143,7 +152,7 @@ def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Pat
         out.print("  answers come from recordings: what asking takes is not known, and nothing is kept")
         return
     for stage in VERIFIERS:
-        if stage is Stage.verify_cheating:
+        if stage is PromptStage.verify_cheating:
             continue
         said = "[green]on[/] " if found.pays.get(stage.value, stage in SHIPPED) else "[yellow]off[/]"
         why = found.why.get(stage.value, "not measured on both faulty and right candidates; as it is by default")
@@ -155,7 +164,7 @@ def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Pat
         out.print("  no verifier was measured, and nothing is kept")
 
 
-def _silence(calls: list[Called]) -> str:
+def _silence(calls: list[CallRecord]) -> str:
     """Why, as far as the first of them tells."""
     return (
         f"{calls[0].member}: {calls[0].outcome.replace('_', ' ')}: {calls[0].detail}" if calls else "nobody was asked"

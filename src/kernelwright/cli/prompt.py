@@ -14,11 +14,11 @@ from kernelwright.cli.output import print_json, print_text
 from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
-from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.context import PromptContext
 from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.prompts import page, render
-from kernelwright.proposers.llm.showing import shown_source, shown_task
-from kernelwright.proposers.llm.view import PromptView, Stage
+from kernelwright.proposers.llm.shown import shown_source, shown_task
+from kernelwright.proposers.llm.view import PromptStage, PromptView
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.search.lessons import lessons
 from kernelwright.search.policy import inspired, request_seed
@@ -29,7 +29,7 @@ from kernelwright.search.subject import subject
 from kernelwright.search.wishes import placed
 
 SCHEMA_VERSION = 1
-ABOUT_A_FAILURE = (Stage.repair, Stage.diagnose_error)
+ABOUT_A_FAILURE = (PromptStage.repair, PromptStage.diagnose_error)
 NAME_A_FAILURE = "name a candidate that was rejected, with --run and --number"
 
 
@@ -52,7 +52,7 @@ class PromptReport(BaseModel):
 
 def prompt(
     task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
-    stage: Annotated[Stage, typer.Option(help="What the model is asked for.")] = Stage.translate,
+    stage: Annotated[PromptStage, typer.Option(help="What the model is asked for.")] = PromptStage.translate,
     run: Annotated[str | None, typer.Option(help="Take kernels and errors from this run.")] = None,
     number: Annotated[
         int | None,
@@ -79,7 +79,7 @@ def prompt(
         about.require_same(state.run)
     told = shown_task(resolved, form, resolved.name)
     bounds = state.run.bounds if state is not None else {}
-    ground = Ground(form, told, shown_device(device_named(str(where)), resolved.dtypes[0]), bounds)
+    ground = PromptContext(form, told, shown_device(device_named(str(where)), resolved.dtypes[0]), bounds)
     view = _view(ground, stage, state, number, source, Operator(operator), seed)
     made = render(view)
     if json:
@@ -89,8 +89,8 @@ def prompt(
 
 
 def _view(
-    ground: Ground,
-    stage: Stage,
+    ground: PromptContext,
+    stage: PromptStage,
     state: State | None,
     number: int | None,
     source: Path | None,
@@ -103,14 +103,14 @@ def _view(
         shown = shown_source(read_source(source, ground.contract))
         view = ground.about(stage, shown)
         return view.model_copy(update={"parents": (shown,), "variety": seed})
-    if stage is Stage.translate:
+    if stage is PromptStage.translate:
         return ground.view(Request(Operator.fresh, 1, request_seed(seed, 1), number=1))
     entry = _entry(state, number, stage)
     assert state is not None
-    if stage not in (Stage.evolve, Stage.repair):
+    if stage not in (PromptStage.evolve, PromptStage.repair):
         return ground.about(stage, ground.shown(entry.parent))
     others = inspired(state, (entry.number,))
-    wanted = Operator.repair if stage is Stage.repair else operator
+    wanted = Operator.repair if stage is PromptStage.repair else operator
     parents: tuple[int, ...] = (entry.number,)
     if wanted is Operator.crossover and others:
         parents, others = (entry.number, others[-1]), others[:-1]
@@ -127,7 +127,7 @@ def _view(
     return ground.view(request)
 
 
-def _entry(state: State | None, number: int | None, stage: Stage) -> Entry:
+def _entry(state: State | None, number: int | None, stage: PromptStage) -> Entry:
     if state is None and stage in ABOUT_A_FAILURE:
         raise KernelwrightError(f"{stage} is about a failure: {NAME_A_FAILURE}")
     if state is None:
@@ -146,7 +146,7 @@ def _entry(state: State | None, number: int | None, stage: Stage) -> Entry:
     return entry
 
 
-def _by_default(state: State, stage: Stage) -> int | None:
+def _by_default(state: State, stage: PromptStage) -> int | None:
     if stage not in ABOUT_A_FAILURE:
         return state.leader
     rejected = (number for number, entry in state.entries.items() if entry.standing is Standing.rejected)

@@ -13,9 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.output import complain, console, harmless, print_json
-from kernelwright.insight.lint.finding import Finding, Severity
-from kernelwright.tasks.catalogue import catalogue, of_suite
-from kernelwright.tasks.describe import TaskInfo, describe
+from kernelwright.insight.lint.finding import LintFinding, Severity
+from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, of_suite
 from kernelwright.tasks.model import TaskError
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
@@ -149,7 +148,7 @@ def _linted(name: str, seed: int, *, quiet: bool) -> LintedTask:
     return LintedTask(task=task.name, findings=[asdict(finding) for finding in findings])
 
 
-def _show_findings(task: str, findings: tuple[Finding, ...]) -> None:
+def _show_findings(task: str, findings: tuple[LintFinding, ...]) -> None:
     out = console()
     for finding in findings:
         line = escape(finding.line(task))

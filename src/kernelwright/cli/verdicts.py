@@ -7,8 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.devices.names import Kind
-from kernelwright.insight.bottleneck import profiled
-from kernelwright.insight.counters import lines
+from kernelwright.insight.bottleneck import profile_table, profiled
 from kernelwright.judge.noise import advice, busiest, why_noisy
 from kernelwright.judge.statistics import WIDEST
 from kernelwright.judge.verdict import (
@@ -131,7 +130,7 @@ def _profile(console: Console, results: tuple[WorkloadResult, ...]) -> None:
             continue
         found = profiled(result.profile.launches, result.bound.moved_bytes if result.bound else None)
         console.print(f"  profile of {escape(result.label)}: {escape(found.sentence) if found else ''}", soft_wrap=True)
-        for line in lines(result.profile.launches):
+        for line in profile_table(result.profile.launches):
             console.print(f"    [dim]{escape(line)}[/]", soft_wrap=True)
 
 

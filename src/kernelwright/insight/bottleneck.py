@@ -1,18 +1,48 @@
-"""What holds a kernel back, from its time and what the workload needs at least: launching, moving, computing, waiting.
+"""The time that measured peaks allow for a workload (its bound), and what holds a kernel back from it.
 
-Where there are counters of a GPU they tell more of each launch: which unit is busy, or what warps wait for. All are
-pure functions of numbers, so that prompts, reports and tests say the same of the same kernel.
+A kernel is limited by launching, moving, computing or waiting. Where there are counters of a GPU they say more of each
+launch: which unit is busy, or what warps wait for. All are pure functions of numbers, so that prompts, reports and
+tests say the same of the same kernel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.devices.cpu import CpuPeaks
 from kernelwright.judge.verdict import LaunchProfile
-from kernelwright.judge.words import byte_count
+from kernelwright.judge.words import byte_count, duration
+from kernelwright.tasks.cost import cost
+from kernelwright.tasks.model import Task, Workload
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`bytes` and `operations` as `tasks.cost` counts them."""
+
+    bytes: int
+    operations: int
+    moving: float
+    computing: float
+
+    @property
+    def seconds(self) -> float:
+        return max(self.moving, self.computing)
+
+
+def bound(task: Task, workload: Workload, peaks: CpuPeaks) -> Bound:
+    least = cost(task, workload)
+    return Bound(
+        bytes=least.moved,
+        operations=least.operations,
+        moving=least.moved / peaks.bandwidth,
+        computing=least.operations / peaks.operations(workload.dtype),
+    )
+
 
 NEAR = 0.9  # of the bound's speed: little is left to gain
 BEATEN = 1.05  # of it: a peak was measured too low, or another unit was used, and the bound says nothing
@@ -132,14 +162,14 @@ def profiled(launches: Sequence[LaunchProfile], moved: int | None = None) -> Pro
         return None
     times = [one.seconds or 0.0 for one in launches]
     index = max(range(len(launches)), key=times.__getitem__)
-    limit, told = _limit(launches[index])
-    if not told:
+    limit, sentence = _limit(launches[index])
+    if not sentence:
         return None
     share = times[index] / math.fsum(times) if math.fsum(times) else 0.0
     whose = f"Launch {index + 1} takes {share:.0%} of the time" if len(launches) > 1 and share else ""
     if whose and share < LARGEST:
         whose += "; look at the others, too"
-    parts = [f"{whose}." if whose else "", told, *_remarks(launches[index]), _traffic(launches, moved)]
+    parts = [f"{whose}." if whose else "", sentence, *_remarks(launches[index]), _traffic(launches, moved)]
     return Profiled(limit, " ".join(part for part in parts if part))
 
 
@@ -147,8 +177,8 @@ def _limit(one: LaunchProfile) -> tuple[Limit, str]:
     busy = {name: share for name in _UNITS if (share := getattr(one, name)) is not None and share >= BUSY}
     if busy:
         name = max(busy, key=busy.__getitem__)
-        limit, told = _UNITS[name]
-        return limit, told.format(f"{busy[name]:.0%} of its peak")
+        limit, sentence = _UNITS[name]
+        return limit, sentence.format(f"{busy[name]:.0%} of its peak")
     if one.of_sm is not None and one.of_sm >= BUSY:
         return Limit.computing, _PARTS.format(f"{one.of_sm:.0%} of its peak")
     if not one.stalls:
@@ -177,3 +207,58 @@ def _traffic(launches: Sequence[LaunchProfile], moved: int | None) -> str:
     if not moved or dram < MORE * moved:
         return ""
     return f"From and to DRAM go {byte_count(dram)}, {dram / moved:.1f} times what must be moved."
+
+
+MOST_LAUNCHES = 8
+NAME_LENGTH = 60
+_COMMENT = re.compile(r"/\*.*?(\*/|$)|//.*", re.DOTALL)
+
+
+def symbol(name: str) -> str:
+    """A kernel's name as far as it names a kernel: comments in it could say anything."""
+    plain = " ".join(_COMMENT.sub(" ", name).replace("`", "'").split())
+    return plain if len(plain) <= NAME_LENGTH else f"{plain[: NAME_LENGTH - 1]}…"
+
+
+def profile_table(launches: Sequence[LaunchProfile]) -> tuple[str, ...]:
+    """A table without what no launch has; of many launches the longest, in order."""
+    numbered = list(enumerate(launches, 1))
+    longest = sorted(numbered, key=lambda item: -(item[1].seconds or 0.0))[:MOST_LAUNCHES]
+    rows = [[f"{number}", *_cells(one)] for number, one in sorted(longest, key=lambda item: item[0])]
+    head = ["launch", *_COLUMNS]
+    kept = [index for index in range(len(head)) if any(row[index] for row in rows)]
+    return tuple(" | ".join(row[index] or "-" for index in kept) for row in ([head, *rows] if rows else []))
+
+
+def _cells(one: LaunchProfile) -> list[str]:
+    return [make(one) for make in _COLUMNS.values()]
+
+
+def _shown(value: float | None, form: Callable[[float], str]) -> str:
+    return "" if value is None else form(value)
+
+
+def _percent(value: float | None) -> str:
+    return _shown(value, "{:.0%}".format)
+
+
+_COLUMNS: dict[str, Callable[[LaunchProfile], str]] = {
+    "kernel": lambda one: symbol(one.kernel).replace("|", "¦"),
+    "time": lambda one: _shown(one.seconds, duration),
+    "DRAM read": lambda one: _shown(one.dram_read_bytes, byte_count),
+    "DRAM written": lambda one: _shown(one.dram_written_bytes, byte_count),
+    "DRAM": lambda one: _percent(one.of_dram),
+    "L2 hits": lambda one: _percent(one.l2_hits),
+    "L2": lambda one: _percent(one.of_l2),
+    "SM": lambda one: _percent(one.of_sm),
+    "float32": lambda one: _percent(one.of_float32),
+    "tensor": lambda one: _percent(one.of_tensor),
+    "occupancy": lambda one: _percent(one.occupancy),
+    "issuing": lambda one: _percent(one.issuing),
+    "eligible warps": lambda one: _shown(one.eligible_warps, "{:.2f}".format),
+    "registers": lambda one: _shown(one.registers, "{:.0f}".format),
+    "waves": lambda one: _shown(one.waves, "{:.2f}".format),
+    "bank conflicts": lambda one: _percent(one.bank_conflicts),
+    "local memory": lambda one: _shown(one.local_bytes, byte_count),
+    "stalls": lambda one: ", ".join(f"{stall.reason} {stall.share:.0%}" for stall in one.stalls),
+}

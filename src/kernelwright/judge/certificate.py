@@ -27,8 +27,8 @@ from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle_client import Posed
 from kernelwright.judge.verdict import Value, Verdict
 from kernelwright.paths import state_dir, write_whole
+from kernelwright.tasks.loading import digest
 from kernelwright.tasks.model import Workload
-from kernelwright.tasks.sources import digest
 from kernelwright.version import __version__
 
 MAX_BYTES = 32 << 20

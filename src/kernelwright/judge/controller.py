@@ -20,7 +20,7 @@ from kernelwright.judge.oracle_client import OpenTask, OracleLost
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.workshop import Workshop
-from kernelwright.tasks.sources import digest, unchanged
+from kernelwright.tasks.loading import digest, unchanged
 
 
 def workshop(device: Device, key: bytes, threads: int, session: str | None) -> Workshop:

@@ -16,8 +16,8 @@ from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.roles import Role
 from kernelwright.tasks.cost import Cost
+from kernelwright.tasks.loading import Sources
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
-from kernelwright.tasks.sources import Sources
 
 
 class OracleLost(CannotDecide):

@@ -20,7 +20,7 @@ from kernelwright.judge.keys import derive
 from kernelwright.judge.oracle_client import Witness
 from kernelwright.judge.settings import Progress, Retrial, Settings, quiet
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Value, Verdict, WorkloadResult
-from kernelwright.tasks.sources import digest
+from kernelwright.tasks.loading import digest
 
 
 class SpeedComparison(Value):

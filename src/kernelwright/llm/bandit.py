@@ -38,9 +38,9 @@ class Bandit:
         self._calls = 0
 
     def reward(self, member: str, gain: float, usd: float) -> None:
-        """One answer was measured, or failed with gain 0. A loss counts as no gain: nobody has to keep it.
+        """One answer was measured, or failed with gain 0. A loss counts as no gain, since it is not kept.
 
-        So does what means nothing, of gains and of dollars: a journal may hold it, and must still be gone on with.
+        So does what means nothing, of gains and of dollars: a journal may hold it, and the run must still resume.
         """
         gain, usd = (max(0.0, amount) if math.isfinite(amount) else 0.0 for amount in (gain, usd))
         measured = self._measured[member]

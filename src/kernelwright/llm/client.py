@@ -11,20 +11,19 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
-from pydantic_ai import direct
-from pydantic_ai import messages as said
+from pydantic_ai import direct, messages
+from pydantic_ai import exceptions as errors
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 
-from kernelwright.llm import typed
+from kernelwright.llm.attempts import AttemptRequest, AttemptResult, typed_instructions
 from kernelwright.llm.config import Member
-from kernelwright.llm.connecting import connected
-from kernelwright.llm.failures import Failure, failure_of
+from kernelwright.llm.ledger import cost, upper_tokens
 from kernelwright.llm.model import FailureKind, Usage
-from kernelwright.llm.prices import cost, upper_tokens
-from kernelwright.llm.wire import Brought, Request
+from kernelwright.llm.providers import connect_model
 
 CLOSE_SECONDS = 5.0
 SEED_MASK = 0x7FFF_FFFF  # the widest that every provider takes
@@ -35,7 +34,7 @@ SHORTEST_KEY = 8  # what is shorter protects nothing, and would be found in ever
 
 class Client:
     def __init__(self, members: Sequence[Member]) -> None:
-        self._models = {member.name: connected(member) for member in members}
+        self._models = {member.name: connect_model(member) for member in members}
         self._keys = [key for member in members if (key := member.key()) and len(key) >= SHORTEST_KEY]
         self._stack = AsyncExitStack()
         self._loop = asyncio.new_event_loop()
@@ -44,14 +43,14 @@ class Client:
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
 
-    def send(self, member: Member, request: Request) -> Brought:
+    def send(self, member: Member, request: AttemptRequest) -> AttemptResult:
         if self._closed:
-            return Brought(failure=FailureKind.unavailable, detail=STOPPED)
+            return AttemptResult(failure=FailureKind.unavailable, detail=STOPPED)
         future = asyncio.run_coroutine_threadsafe(self._send(member, request), self._loop)
         try:
             return future.result()
         except CancelledError:  # by `close`, and a provider may answer all the same
-            return _failed(member, request, Failure(FailureKind.unavailable, STOPPED, sent=True))
+            return _failed(member, request, AttemptFailure(FailureKind.unavailable, STOPPED, sent=True))
         finally:
             future.cancel()  # where the caller was interrupted
 
@@ -75,7 +74,7 @@ class Client:
         await asyncio.gather(*others, return_exceptions=True)
         await self._stack.aclose()
 
-    async def _send(self, member: Member, request: Request) -> Brought:
+    async def _send(self, member: Member, request: AttemptRequest) -> AttemptResult:
         model = self._models[member.name]
         parameters = _parameters(model, request)
         try:
@@ -86,7 +85,7 @@ class Client:
                 model_request_parameters=parameters,
             )
             brought = _answer(member, request, response)
-        except Exception as error:  # the other side may answer anything, and an SDK may stumble over it anyhow
+        except Exception as error:  # a server may answer anything, and an SDK may fail on it in any way
             brought = _failed(member, request, failure_of(error, member))
         return brought.model_copy(update={"text": self._clean(brought.text), "detail": self._clean(brought.detail)})
 
@@ -97,7 +96,7 @@ class Client:
         return text
 
 
-def _parameters(model: Model, request: Request) -> ModelRequestParameters:
+def _parameters(model: Model, request: AttemptRequest) -> ModelRequestParameters:
     """A schema is handed over as such where the model takes one."""
     native = bool(model.profile.get("supports_json_schema_output", False))
     if request.answer_schema is None or not (native if request.typed is None else request.typed == "native"):
@@ -106,21 +105,21 @@ def _parameters(model: Model, request: Request) -> ModelRequestParameters:
     return ModelRequestParameters(output_mode="native", output_object=wanted)
 
 
-def _messages(request: Request, *, in_words: bool) -> list[said.ModelMessage]:
+def _messages(request: AttemptRequest, *, in_words: bool) -> list[messages.ModelMessage]:
     system = request.system
     if request.answer_schema is not None and in_words:
-        system = f"{system}\n\n{typed.instructions(request.schema_text)}"
-    found: list[said.ModelMessage] = []
+        system = f"{system}\n\n{typed_instructions(request.schema_text)}"
+    found: list[messages.ModelMessage] = []
     for turn in request.turns:
         if turn.role == "assistant":
-            found.append(said.ModelResponse([said.TextPart(turn.text)]))
+            found.append(messages.ModelResponse([messages.TextPart(turn.text)]))
         else:
-            first: list[said.ModelRequestPart] = [] if found else [said.SystemPromptPart(system)]
-            found.append(said.ModelRequest([*first, said.UserPromptPart(turn.text)]))
+            first: list[messages.ModelRequestPart] = [] if found else [messages.SystemPromptPart(system)]
+            found.append(messages.ModelRequest([*first, messages.UserPromptPart(turn.text)]))
     return found
 
 
-def _settings(member: Member, request: Request) -> ModelSettings:
+def _settings(member: Member, request: AttemptRequest) -> ModelSettings:
     settings = ModelSettings(
         max_tokens=request.max_output_tokens,
         timeout=member.timeout,
@@ -136,7 +135,7 @@ def _settings(member: Member, request: Request) -> ModelSettings:
     return settings
 
 
-def _answer(member: Member, request: Request, response: said.ModelResponse) -> Brought:
+def _answer(member: Member, request: AttemptRequest, response: messages.ModelResponse) -> AttemptResult:
     counted = response.usage
     usage = Usage(
         counted.input_tokens,
@@ -148,9 +147,9 @@ def _answer(member: Member, request: Request, response: said.ModelResponse) -> B
         price = cost(member, upper_tokens(request))
     else:
         price = cost(member, usage)
-    text = "".join(part.content for part in response.parts if isinstance(part, said.TextPart))
+    text = "".join(part.content for part in response.parts if isinstance(part, messages.TextPart))
     failure, detail = _finish(response, text, request)
-    return Brought(
+    return AttemptResult(
         text=text,
         failure=failure,
         detail=detail[:DETAIL_CHARACTERS],
@@ -161,7 +160,7 @@ def _answer(member: Member, request: Request, response: said.ModelResponse) -> B
     )
 
 
-def _finish(response: said.ModelResponse, text: str, request: Request) -> tuple[FailureKind | None, str]:
+def _finish(response: messages.ModelResponse, text: str, request: AttemptRequest) -> tuple[FailureKind | None, str]:
     details = response.provider_details or {}
     if response.finish_reason == "content_filter":
         return FailureKind.refused, str(details.get("refusal") or details.get("finish_reason") or "content filter")
@@ -172,10 +171,10 @@ def _finish(response: said.ModelResponse, text: str, request: Request) -> tuple[
     return None, ""
 
 
-def _failed(member: Member, request: Request, failure: Failure) -> Brought:
-    """One that may have been answered is counted at its upper end, since a provider may bill it."""
+def _failed(member: Member, request: AttemptRequest, failure: AttemptFailure) -> AttemptResult:
+    """One that may have been answered is counted at its upper bound, since a provider may bill it."""
     price = cost(member, upper_tokens(request))
-    return Brought(
+    return AttemptResult(
         failure=failure.kind,
         detail=failure.detail[:DETAIL_CHARACTERS],
         again=failure.again,
@@ -183,3 +182,50 @@ def _failed(member: Member, request: Request, failure: Failure) -> Brought:
         usd=price.usd if failure.sent else 0.0,
         prices=price.source if failure.sent else "",
     )
+
+
+@dataclass(frozen=True)
+class AttemptFailure:
+    """`again`: whether the same request may succeed later. `sent`: whether it may have been answered and billed."""
+
+    kind: FailureKind
+    detail: str
+    again: bool = False
+    sent: bool = False
+    retry_after: float | None = None
+
+
+def failure_of(error: Exception, member: Member) -> AttemptFailure:
+    """The most particular kind comes first, since these classes are derived from each other."""
+    message = str(error)
+    after = getattr(error, "retry_after", None)
+    match error:
+        case errors.ModelConnectionError(phase="pool" | "connect"):  # a timeout here is not one of the model's
+            return AttemptFailure(FailureKind.unavailable, f"{member.address}: no connection: {message}", again=True)
+        case errors.ModelQuotaExceededError():
+            return AttemptFailure(FailureKind.rate_limited, f"the account's quota is used up: {message}")
+        case errors.ModelRateLimitError():
+            return AttemptFailure(FailureKind.rate_limited, message, again=True, retry_after=after)
+        case errors.ModelTimeoutError() | errors.ModelRequestTimeout():
+            return AttemptFailure(
+                FailureKind.timed_out, f"no answer within {member.timeout:g} s", again=True, sent=True
+            )
+        case errors.ModelConnectionError():
+            return AttemptFailure(FailureKind.unavailable, f"{member.address}: {message}", again=True, sent=True)
+        case errors.ModelUnavailableError() | errors.ModelServerError():
+            return AttemptFailure(FailureKind.unavailable, message, again=True, retry_after=after)
+        case errors.ModelAuthenticationError():  # what the provider says may quote a part of the key
+            key = f"the key in {member.key_name}" if member.key_name else "a request without a key; name one in key_env"
+            return AttemptFailure(FailureKind.unauthorised, f"{member.address} refused {key}")
+        case errors.ModelNotFoundError():
+            return AttemptFailure(FailureKind.unavailable, f"{member.address} has no model {member.model!r}")
+        case errors.ModelContextWindowExceededError():
+            return AttemptFailure(FailureKind.refused, f"the prompt is longer than {member.model} takes: {message}")
+        case errors.ModelRequestRejectedError() | errors.UserError():
+            return AttemptFailure(FailureKind.refused, f"the request was rejected: {message}")
+        case errors.ContentFilterError():
+            return AttemptFailure(FailureKind.refused, message, sent=True)
+        case errors.ModelAPIError() | errors.UnexpectedModelBehavior():
+            return AttemptFailure(FailureKind.malformed, message, again=True, sent=True)
+        case _:  # an SDK failed on what the server sent, which may be anything
+            return AttemptFailure(FailureKind.malformed, f"{type(error).__name__}: {message}", again=True, sent=True)

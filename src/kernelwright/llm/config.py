@@ -1,4 +1,4 @@
-"""Who is in an ensemble: members with their models, limits and prices, from a TOML file or from `provider:model`.
+"""The configuration of an ensemble: models with limits and prices, from a TOML file or from `provider:model`.
 
 A key never stands here. A member names the environment variable that holds it.
 """
@@ -198,8 +198,8 @@ def _toml(path: Path) -> dict[str, object]:
 
 
 def _in_words(error: ValidationError) -> str:
-    """The first thing wrong, without the value: somebody may have written a key where none belongs."""
+    """The first thing wrong, without the value: it may be a key in the wrong place."""
     first = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    said = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {said}" if place else said
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message

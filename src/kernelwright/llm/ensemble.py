@@ -1,54 +1,63 @@
-"""The ensemble: members that are asked one at a time or together, chosen by a bandit, within a limit of money."""
+"""The ensemble: members that are asked one at a time or together, chosen by a bandit, within a budget."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from kernelwright.llm.attempts import Transport
 from kernelwright.llm.bandit import Bandit
-from kernelwright.llm.calling import Caller, request_for, upper_usd
+from kernelwright.llm.calling import ModelCaller, RateLimiter, request_for, upper_usd
 from kernelwright.llm.config import EnsembleConfig, EnsembleError, Member
-from kernelwright.llm.model import Ask, Called, CallFailed, Estimate, MemberEstimate, NotKept, Reply, Usage
-from kernelwright.llm.pacing import Pace
-from kernelwright.llm.prices import cost, upper_tokens
-from kernelwright.llm.purse import Purse
-from kernelwright.llm.recording import Recorder, Replayer
-from kernelwright.llm.wire import Transport
+from kernelwright.llm.ledger import BudgetLedger, cost, upper_tokens
+from kernelwright.llm.model import (
+    CallFailed,
+    CallRecord,
+    Estimate,
+    MemberEstimate,
+    ModelCall,
+    ModelReply,
+    RecordingFailed,
+    Usage,
+)
+from kernelwright.llm.recordings import NearestReplayer, Recorder, Replayer
 
 MOST_THREADS = 128  # one for a replay, whose answers may depend on the order
-Told = Callable[[Called], None]
+CallListener = Callable[[CallRecord], None]
 
 
 class Ensemble:
-    """`on_called` is told after every call, a failed one too, one at a time."""
+    """`on_called` is called after every call, a failed one too, one at a time."""
 
     def __init__(
         self,
         config: EnsembleConfig,
         transport: Transport,
-        purse: Purse,
+        ledger: BudgetLedger,
         *,
-        patient: bool = True,
-        on_called: Told | None = None,
+        keep_pauses: bool = True,
+        on_called: CallListener | None = None,
     ) -> None:
         self.config = config
         self.on_called = on_called
         self._transport = transport
-        self._purse = purse
+        self._ledger = ledger
         self._bandit = Bandit({member.name: member.weight for member in config.members}, config.evaluation_usd)
         self._lock = threading.Lock()
-        self._telling = threading.RLock()
-        self._threads = MOST_THREADS if patient else 1
+        self._notifying = threading.RLock()
+        self._threads = MOST_THREADS if keep_pauses else 1
         self._closing = threading.Event()
         wait = self._closing.wait
         paces = {
-            member.name: Pace(member.concurrency, member.requests_per_minute if patient else None, sleep=wait)
+            member.name: RateLimiter(
+                member.concurrency, member.requests_per_minute if keep_pauses else None, sleep=wait
+            )
             for member in config.members
         }
-        self._caller = Caller(transport, purse, paces, patient, wait)
+        self._caller = ModelCaller(transport, ledger, paces, keep_pauses, wait)
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -57,15 +66,15 @@ class Ensemble:
     @property
     def spent(self) -> float:
         """Dollars, with those of before. What has no known price is not in it."""
-        return self._purse.spent
+        return self._ledger.spent
 
-    def ask(self, ask: Ask) -> Reply:
+    def ask(self, ask: ModelCall) -> ModelReply:
         return self._call(self._member(ask), ask)
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[Reply | CallFailed]:
+    def ask_all(self, asks: Sequence[ModelCall]) -> list[ModelReply | CallFailed]:
         """Together, as far as the limits of the members allow; in the order asked.
 
-        Members are chosen before anything is sent, so that who answers first decides nothing.
+        Members are chosen before anything is sent, so that the order of answers decides nothing.
         """
         members = [self._member(ask) for ask in asks]
         with ThreadPoolExecutor(max(1, min(len(asks), self._threads)), thread_name_prefix="llm") as pool:
@@ -82,8 +91,8 @@ class Ensemble:
         with self._lock:
             self._bandit.reward(member, gain, usd)
 
-    def estimate(self, asks: Sequence[Ask]) -> Estimate:
-        """The upper end, for the calls without their retries."""
+    def estimate(self, asks: Sequence[ModelCall]) -> Estimate:
+        """The upper bound for the calls without their retries."""
         found: dict[str, MemberEstimate] = {}
         for ask in asks:
             name, one = max(self._estimates(ask), key=lambda pair: _dearness(pair[1]))
@@ -101,33 +110,33 @@ class Ensemble:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _member(self, ask: Ask) -> Member:
+    def _member(self, ask: ModelCall) -> Member:
         if ask.member is not None:
             return self.config.member(ask.member)
         with self._lock:
             return self.config.member(self._bandit.choose(f"{ask.stage}\0{ask.prompt.sha256}\0{ask.seed}"))
 
-    def _call(self, member: Member, ask: Ask) -> Reply:
+    def _call(self, member: Member, ask: ModelCall) -> ModelReply:
         try:
             reply = self._caller.call(member, ask)
-        except (CallFailed, NotKept) as failed:
-            self._tell(failed.called)
+        except (CallFailed, RecordingFailed) as failed:
+            self._notify(failed.called)
             raise
-        self._tell(reply.called)
+        self._notify(reply.called)
         return reply
 
-    def _outcome(self, member: Member, ask: Ask) -> Reply | CallFailed:
+    def _outcome(self, member: Member, ask: ModelCall) -> ModelReply | CallFailed:
         try:
             return self._call(member, ask)
         except CallFailed as failed:
             return failed
 
-    def _tell(self, called: Called | None) -> None:
+    def _notify(self, called: CallRecord | None) -> None:
         if called is not None and self.on_called is not None:
-            with self._telling:
+            with self._notifying:
                 self.on_called(called)
 
-    def _estimates(self, ask: Ask) -> list[tuple[str, MemberEstimate]]:
+    def _estimates(self, ask: ModelCall) -> list[tuple[str, MemberEstimate]]:
         members = self.members if ask.member is None else (self.config.member(ask.member),)
         found = []
         for member in members:
@@ -145,19 +154,24 @@ def open_ensemble(
     record: Path | None = None,
     replay: Path | None = None,
     spent: float = 0.0,
-    on_called: Told | None = None,
+    on_called: CallListener | None = None,
 ) -> Ensemble:
-    """Ready to be asked: keys are there, the client library is there, and a limit of money can be kept."""
+    """Ready to be asked: keys are there, the client library is there, and a budget can be kept."""
     if record is not None and replay is not None:
-        raise EnsembleError("a replay asks nobody, so there is nothing to record; leave out one of the two")
+        raise EnsembleError("a replay asks no model, so there is nothing to record; leave out one of the two")
     if replay is not None:
-        return Ensemble(config, Replayer(replay), Purse(None, spent), patient=False, on_called=on_called)
+        return Ensemble(config, Replayer(replay), BudgetLedger(None, spent), keep_pauses=False, on_called=on_called)
     transport: Transport = _client(config.members)
     if limit_usd is not None:
         _priced(config.members)
     if record is not None:
         transport = Recorder(transport, record)
-    return Ensemble(config, transport, Purse(limit_usd, spent), on_called=on_called)
+    return Ensemble(config, transport, BudgetLedger(limit_usd, spent), on_called=on_called)
+
+
+def replayed(config: EnsembleConfig, folder: Path, used: Iterable[str] = ()) -> Ensemble:
+    """An ensemble that answers from recordings, without pauses and without cost."""
+    return Ensemble(config, NearestReplayer(folder, used), BudgetLedger(None), keep_pauses=False)
 
 
 def _client(members: Sequence[Member]) -> Transport:
@@ -174,7 +188,7 @@ def _priced(members: Sequence[Member]) -> None:
     for member in members:
         if cost(member, Usage(1, 1)).usd is None:
             raise EnsembleError(
-                f"{member.name}: its price is unknown, so that no limit of money can be kept; "
+                f"{member.name}: its price is unknown, so that no budget can be kept; "
                 "give it a price in the configuration, or set no limit"
             )
 

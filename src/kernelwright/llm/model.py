@@ -26,8 +26,8 @@ class Prompt:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One call that is wanted."""
+class ModelCall:
+    """One call of a model that is wanted."""
 
     stage: str  # translate, evolve, repair, diagnose, verify-numerics, ...
     prompt: Prompt
@@ -69,7 +69,7 @@ class Usage:
 
 
 def dollars(amount: float | None) -> float | None:
-    """An amount that can be one. Less than nothing counts as nothing, and what is no number as unknown."""
+    """A finite amount: a negative one counts as zero, NaN and infinity as unknown."""
     return None if amount is None or not math.isfinite(amount) else max(0.0, amount)
 
 
@@ -99,7 +99,7 @@ class Match(StrEnum):
     order = "order"
 
 
-class Called(BaseModel):
+class CallRecord(BaseModel):
     """What a journal keeps of one call, a failed one too: JSON values only, and never a key."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -116,7 +116,7 @@ class Called(BaseModel):
     detail: str = ""
     prompt_sha256: str
     recording: str  # key of the recording of the last attempt; "" when nothing was sent
-    match: Match | None = None  # of a replay; None: somebody was asked, or nothing was found
+    match: Match | None = None  # of a replay; None: a model was asked, or nothing was found
     recorded_usd: Dollars = None  # of a replay, which costs nothing: what was paid when it was recorded, if known
 
     @property
@@ -125,37 +125,37 @@ class Called(BaseModel):
 
     @property
     def price(self) -> float:
-        """What such an answer costs, whether it was paid for now or when it was recorded; 0 where nobody knows."""
+        """What such an answer costs, now or when it was recorded; 0 where the price is unknown."""
         return self.usd or self.recorded_usd or 0.0
 
 
 @dataclass(frozen=True)
-class Reply:
+class ModelReply:
     text: str
     value: BaseModel | None  # of the type that was asked for
-    called: Called
+    called: CallRecord
 
 
 class CallFailed(KernelwrightError):  # noqa: N818 - it names an outcome
     """A call that brought no answer, in one line. A run records it and goes on."""
 
-    def __init__(self, kind: FailureKind, message: str, called: Called | None = None) -> None:
+    def __init__(self, kind: FailureKind, message: str, called: CallRecord | None = None) -> None:
         super().__init__(message)
         self.kind = kind
         self.called = called
 
 
-class NotKept(KernelwrightError):  # noqa: N818 - it names an outcome
+class RecordingFailed(KernelwrightError):  # noqa: N818 - it names an outcome
     """A call whose recording could not be written, in one line. It was made and has its price, and ends the run."""
 
-    def __init__(self, message: str, called: Called) -> None:
+    def __init__(self, message: str, called: CallRecord) -> None:
         super().__init__(message)
         self.called = called
 
 
 @dataclass(frozen=True)
 class MemberEstimate:
-    """The upper end for one member: every answer as long as it may be, without retries."""
+    """The upper bound for one member: every answer as long as it may be, without retries."""
 
     calls: int
     input_tokens: int

@@ -21,7 +21,7 @@ from kernelwright.contracts.candidate import read_candidate
 from kernelwright.contracts.registry import contract_named
 from kernelwright.paths import write_whole
 from kernelwright.proposers.llm.answers import Answer, as_candidate, checked_source, note_of, read_answer
-from kernelwright.proposers.llm.asking import Ground, edited_parent, stage_of
+from kernelwright.proposers.llm.context import PromptContext, edited_parent, stage_of
 from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.model import Proposal, Refusal, Request, Unanswered
 from kernelwright.proposers.once import Once
@@ -40,7 +40,7 @@ class Files:
 
     folder: Path
     asked: Path  # where this process alone writes: each request as it was asked
-    ground: Once[Ground]  # made with the first request: by then the device's peaks have been measured
+    ground: Once[PromptContext]  # made with the first request: by then the device's peaks have been measured
     contract: str
     limit: float
     name: str = "files"

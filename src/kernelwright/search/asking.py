@@ -10,17 +10,16 @@ from pathlib import Path
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.words import shortened
-from kernelwright.llm.ensemble import Ensemble, open_ensemble
-from kernelwright.llm.model import Called, Estimate
-from kernelwright.llm.recording import recordings
-from kernelwright.llm.replaying import replayed
-from kernelwright.proposers.llm import largest
-from kernelwright.proposers.llm.asking import Ground
+from kernelwright.llm.ensemble import Ensemble, open_ensemble, replayed
+from kernelwright.llm.model import CallRecord, Estimate
+from kernelwright.llm.recordings import recordings
+from kernelwright.proposers.llm import upper_bounds
 from kernelwright.proposers.llm.calibration import verifiers_in_use
 from kernelwright.proposers.llm.checks import checks_for
+from kernelwright.proposers.llm.context import PromptContext
 from kernelwright.proposers.llm.machine import shown_device
-from kernelwright.proposers.llm.proposer import LlmProposer, Means
-from kernelwright.proposers.llm.showing import shown_task
+from kernelwright.proposers.llm.proposer import LlmProposer, ProposerTools
+from kernelwright.proposers.llm.shown import shown_task
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.proposers.once import Once
 from kernelwright.search import lessons
@@ -68,22 +67,24 @@ def open_models(run: Started, budget: Budget, spent: float, recorded: Recorded) 
     return open_ensemble(run.ensemble, limit_usd=budget.usd, record=recorded.record, spent=spent)
 
 
-def ground(run: Started, task: Task) -> Ground:
+def ground(run: Started, task: Task) -> PromptContext:
     """What all prompts of a run have in common. Follows the reference's shapes, which takes a moment."""
     told = shown_task(task, run.contract, run.task_name)
-    return Ground(run.contract, told, shown_device(device_named(run.device), task.dtypes[0]), run.bounds)
+    return PromptContext(run.contract, told, shown_device(device_named(run.device), task.dtypes[0]), run.bounds)
 
 
 def llm_proposer(run: Started, task: Task, models: Ensemble) -> LlmProposer:
-    def means() -> Means:
+    def tools() -> ProposerTools:
         from kernelwright.tasks.drawing import signature
 
         signatures = tuple(signature(task, workload) for workload in task.public_workloads())
-        return Means(ground(run, task), checks_for(run.contract, run.task, signatures, device_named(run.device)))
+        return ProposerTools(
+            ground(run, task), checks_for(run.contract, run.task, signatures, device_named(run.device))
+        )
 
     names = tuple(member.name for member in models.members)
     using = verifiers_in_use()
-    return LlmProposer(models, names, Once(means), run.contract, run.generation, verifiers=using)
+    return LlmProposer(models, names, Once(tools), run.contract, run.generation, verifiers=using)
 
 
 def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
@@ -95,7 +96,7 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
         rewards(event, state)
     run.watch(rewards)
 
-    def called(call: Called) -> None:
+    def called(call: CallRecord) -> None:
         kept = call.model_copy(update={"detail": shortened(call.detail, DETAIL_LENGTH)})
         run.append_while_open(ModelCalled(at=time.time(), call=kept))
 
@@ -104,7 +105,7 @@ def keep_account(run: Run, models: Ensemble, events: Iterable[Event]) -> None:
 
 def estimate(run: Started, of: Callable[[Request], Estimate]) -> Estimate:
     """What one generation costs at most, at whichever time of the run."""
-    learned = largest.lessons(lessons.MOST, lessons.LENGTH)
+    learned = upper_bounds.lessons(lessons.MOST, lessons.LENGTH)
     return of(Request(Operator.fresh, run.measure, request_seed(run.seed, 1), number=1, lessons=learned))
 
 

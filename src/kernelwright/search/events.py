@@ -14,7 +14,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome, Value
 from kernelwright.llm.config import EnsembleConfig
-from kernelwright.llm.model import Called
+from kernelwright.llm.model import CallRecord
 from kernelwright.proposers.model import Gene, Proposal
 from kernelwright.search.actions import Action, StopReason
 
@@ -164,7 +164,7 @@ class ModelCalled(Happened):
     """A call of a language model, a failed one too: what it took, and what it cost."""
 
     kind: Literal["called"] = "called"
-    call: Called
+    call: CallRecord
 
 
 class Reviewed(Happened):

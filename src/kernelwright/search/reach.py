@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kernelwright.llm.model import Called, FailureKind
+from kernelwright.llm.model import CallRecord, FailureKind
 
 NOBODY = (FailureKind.unavailable, FailureKind.timed_out)
 NOT_SENT = (FailureKind.over_budget, FailureKind.not_recorded)  # anything else, a refusal too, comes from somebody
@@ -20,7 +20,7 @@ class Reach:
     missed: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
 
-    def after(self, call: Called) -> Reach:
+    def after(self, call: CallRecord) -> Reach:
         if call.outcome in NOT_SENT:
             return self
         if call.outcome not in NOBODY:

@@ -35,7 +35,7 @@ from kernelwright.search.state import State
 from kernelwright.search.subject import Subject, Watchful, subject, subject_of
 from kernelwright.search.wishes import Wishes, started
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.naming import portable
+from kernelwright.tasks.resolve import portable
 
 DEFAULT_BUDGET = "200evals,30m"
 DEFAULT_ROOT = Path("kernelwright-runs")
@@ -217,8 +217,8 @@ def _by_name(path: Path) -> tuple[str, int]:
 
 def _bounds(task: Task) -> dict[str, float]:
     """Of a CPU. Those of a GPU come with every verdict."""
-    from kernelwright.devices.peaks_cpu import cpu_peaks
-    from kernelwright.insight.bound import bound
+    from kernelwright.devices.cpu import cpu_peaks
+    from kernelwright.insight.bottleneck import bound
 
     peaks = cpu_peaks()
     return {workload.label: bound(task, workload, peaks).seconds for workload in task.public_workloads()}

@@ -10,8 +10,8 @@ from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search.events import Started
 from kernelwright.search.judging import JudgeClient
+from kernelwright.tasks.loading import Sources, digest, sources_of, unchanged
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.sources import Sources, digest, sources_of, unchanged
 
 
 class TaskChangedError(KernelwrightError):

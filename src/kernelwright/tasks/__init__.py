@@ -1,7 +1,17 @@
 """What must be computed. These names are all that a task file needs; importing them does not import torch."""
 
-from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
-from kernelwright.tasks.draws import Family, custom, integers, normal, of_family, uniform
+from kernelwright.tasks.declarations import (
+    Chosen,
+    Close,
+    Exact,
+    Family,
+    Rounded,
+    custom,
+    integers,
+    normal,
+    of_family,
+    uniform,
+)
 from kernelwright.tasks.model import Precision, Task, TaskError, Workloads, tensor
 
 __all__ = [

@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 
+from kernelwright.tasks.declarations import Family, Input, Saved, TensorInput, Upstream
 from kernelwright.tasks.drawing import draw_inputs, without_data
-from kernelwright.tasks.draws import Family
-from kernelwright.tasks.inputs import Input, Saved, TensorInput, Upstream
 from kernelwright.tasks.model import Task, TaskError
 from kernelwright.tasks.reference import Argument, call_reference, fault, guarded
 
@@ -97,7 +96,7 @@ def _vjp(
 
         return _pull_back(varying, [arguments[place] for place in between.arguments], upstream)
 
-    vjp.__wrapped__ = forward  # type: ignore[attr-defined]  # whoever shows the source shows the author's
+    vjp.__wrapped__ = forward  # type: ignore[attr-defined]  # so that the author's source is shown
     return vjp
 
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.tasks.declarations import DTYPES, FLOATS
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.faults import shown, summary
-from kernelwright.tasks.inputs import DTYPES, FLOATS
+from kernelwright.tasks.loading import shown_path, summary
 
 if TYPE_CHECKING:
     import torch
@@ -212,7 +212,7 @@ def _cause(error: Exception) -> str:
         reason = "a branch, a loop or a size in it depends on the values of a tensor"
     others = (str(Path(torch.__file__).parent), __file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
-    return f"{reason} ({shown(frames[-1].filename)}:{frames[-1].lineno})" if frames else reason
+    return f"{reason} ({shown_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else reason
 
 
 def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:

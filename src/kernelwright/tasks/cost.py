@@ -1,4 +1,4 @@
-"""What a workload takes at least, whoever computes it: bytes that must be moved and products that must be formed.
+"""What a workload costs at least, however it is computed: bytes that must be moved and products that must be formed.
 
 Importing this does not import torch; counting does.
 """
@@ -16,7 +16,7 @@ class Cost:
     """`read`: every input that a result depends on, once. `written`: every result, once.
 
     `operations` are those of products, convolutions and attention in the reference, without steps that no result
-    needs. A result that needs only part of an input (a gather) is said to cost too much.
+    needs. A result that needs only part of an input (a gather) is counted too high.
     """
 
     read: int

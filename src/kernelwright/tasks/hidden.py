@@ -1,6 +1,6 @@
 """The judge's secret workloads: sizes that follow from its key and the task's name, and from nothing else.
 
-Deriving them by HMAC means that nobody without the key can foresee them, and that the judge need not store
+Deriving them by HMAC means that they cannot be foreseen without the key, and that the judge need not store
 them: the same key gives the same pool on every machine.
 """
 
@@ -13,12 +13,12 @@ import json
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from statistics import median
 
+from kernelwright.tasks.declarations import TensorInput
 from kernelwright.tasks.dims import Sizes, TaskError, described, evaluate
-from kernelwright.tasks.inputs import TensorInput
 from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.rules import AWKWARD, MIXED, TILES, Pattern, Rule, Span
 
 Ranges = dict[str, tuple[int, int]]
 Point = tuple[tuple[str, int], ...]
@@ -51,12 +51,12 @@ def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count
 
     Chance decides among the samples that show most: every size odd once and aligned once, wherever the pool allows.
     """
-    order = sorted(range(len(pool)), key=lambda index: _digest(key, "sample", candidate_id, index))
+    order = sorted(range(len(pool)), key=lambda index: _keyed_digest(key, "sample", candidate_id, index))
     samples = itertools.combinations([pool[index] for index in order], min(count, len(pool)))
-    return max(samples, key=_shown)
+    return max(samples, key=_coverage)
 
 
-def _shown(sample: Sequence[Workload]) -> tuple[int, int, int]:
+def _coverage(sample: Sequence[Workload]) -> tuple[int, int, int]:
     """How many sizes are odd and aligned somewhere, how many are not aligned at once, and how many fill tiles."""
     sizes = {size for workload in sample for size in workload.sizes}
     odd = {name for name, value in sizes if value % 2 == 1}
@@ -125,7 +125,7 @@ def _misfit(task: Task, point: Point, usual: float) -> float:
     return 0.0 if LEAST_WORK <= ratio <= MOST_WORK else abs(math.log(ratio))
 
 
-def _points(task: Task, key: bytes, index: int, pattern: Pattern, first: int) -> Iterator[Point]:
+def _points(task: Task, key: bytes, index: int, pattern: SizePattern, first: int) -> Iterator[Point]:
     """Points of the ranges in the order in which they are tried."""
     yield from _ruled_points(task, key, index, pattern, first)
     ranges = dict(task.hidden)
@@ -133,7 +133,7 @@ def _points(task: Task, key: bytes, index: int, pattern: Pattern, first: int) ->
         yield from _every_point(task.name, key, index, ranges)
 
 
-def _ruled_points(task: Task, key: bytes, index: int, pattern: Pattern, first: int) -> Iterator[Point]:
+def _ruled_points(task: Task, key: bytes, index: int, pattern: SizePattern, first: int) -> Iterator[Point]:
     """Those of the turn `first`, and after them those of every other turn."""
     spans = {name: _span(task, name) for name in task.hidden}
     for attempt in range(ATTEMPTS_PER_TURN * pattern.turns):
@@ -144,25 +144,107 @@ def _ruled_points(task: Task, key: bytes, index: int, pattern: Pattern, first: i
         )
 
 
-def _span(task: Task, name: str) -> Span:
+def _span(task: Task, name: str) -> SizeRange:
     low, high = task.hidden[name]
-    return Span(low, high, frozenset(sizes[name] for sizes in task.public))
+    return SizeRange(low, high, frozenset(sizes[name] for sizes in task.public))
 
 
 def _every_point(task_name: str, key: bytes, index: int, ranges: Ranges) -> Iterator[Point]:
     """A small space is searched to its end, so that workloads repeat only when there are no others."""
     values = [[(name, v) for v in range(low, high + 1)] for name, (low, high) in ranges.items()]
     points = itertools.product(*values)
-    yield from sorted(points, key=lambda point: _digest(key, "every", task_name, index, described(dict(point))))
+    yield from sorted(points, key=lambda point: _keyed_digest(key, "every", task_name, index, described(dict(point))))
 
 
-def _draw(key: bytes, place: tuple[object, ...], span: Span, rule: Rule) -> int:
+def _draw(key: bytes, place: tuple[object, ...], span: SizeRange, rule: SizeRule) -> int:
     """Log-uniform between the bounds, then moved to the nearest value of the rule's kind, if there is one."""
-    fraction = int.from_bytes(_digest(key, "size", *place)[:8], "big") / 2**64
+    fraction = int.from_bytes(_keyed_digest(key, "size", *place)[:8], "big") / 2**64
     value = min(span.high, math.floor(span.low * ((span.high + 1) / span.low) ** fraction))
     return rule(max(span.low, value), span)
 
 
-def _digest(key: bytes, purpose: str, *parts: object) -> bytes:
+def _keyed_digest(key: bytes, purpose: str, *parts: object) -> bytes:
     message = json.dumps([f"kernelwright hidden workload {purpose}", *parts])
     return hmac.new(key, message.encode(), hashlib.sha256).digest()
+
+
+# Kinds of sizes: awkward ones that no tile divides, and aligned ones that are not public. A kernel often has a path for
+# whole vectors or tiles and another one for the rest. Awkward sizes alone never enter the first, and the public sizes
+# are all that it would have to be right for.
+TILES = (64, 32, 16, 8)
+CHOICES = 3
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """Where a size may lie, both ends included, and the values of it that are public."""
+
+    low: int
+    high: int
+    known: frozenset[int] = frozenset()
+
+
+# A drawn value becomes the nearest one of its kind, or stays if there is none.
+SizeRule = Callable[[int, SizeRange], int]
+
+
+@dataclass(frozen=True)
+class SizePattern:
+    """Which rule a size gets, by the turn and its place among the sizes."""
+
+    rule: Callable[[int, int], SizeRule]
+    turns: int  # after as many it begins again
+
+
+def _awkward(turn: int, place: int) -> SizeRule:
+    """No size is aligned. The rules rotate over turns and sizes."""
+    return RULES[(turn + place) % len(RULES)]
+
+
+def _mixed(turn: int, place: int) -> SizeRule:
+    """All sizes awkward, all of them aligned, and two kinds of mixtures take turns: tails, whole tiles, and both."""
+    lap, step = divmod(turn, MIXED_TURNS)
+    if step == 0 or (step > 1 and (step + place) % 2 == 0):
+        return _awkward(lap, place)
+    only_tiles = step > 1 or lap % 2 == 0
+    return _whole_tiles if only_tiles or (lap // 2 + place) % 2 == 0 else _whole_vectors
+
+
+def _nearest(value: int, span: SizeRange, wanted: Callable[[int], bool], reach: int) -> int:
+    near = (v for step in range(reach) for v in (value - step, value + step))
+    return next((v for v in near if span.low <= v <= span.high and v not in span.known and wanted(v)), value)
+
+
+def _prime(value: int, span: SizeRange) -> int:
+    return _nearest(value, span, is_prime, reach=200)
+
+
+def _beside_power_of_two(value: int, span: SizeRange) -> int:
+    powers = [1 << k for k in range(2, value.bit_length() + 2)]
+    beside = [p + off for p in powers for off in (-1, 1) if span.low <= p + off <= span.high]
+    return min(beside, key=lambda v: abs(math.log(v / value)), default=value)
+
+
+def _no_multiple_of_eight(value: int, span: SizeRange) -> int:
+    return _nearest(value, span, lambda v: v % 8 != 0, reach=4)
+
+
+def _whole_tiles(value: int, span: SizeRange) -> int:
+    """A multiple of 64; in a narrow range, which would leave hardly a choice, of a smaller tile."""
+    tile = next((tile for tile in TILES if span.high - span.low >= CHOICES * tile), TILES[-1])
+    return _nearest(value, span, lambda v: v % tile == 0, reach=CHOICES * tile)
+
+
+def _whole_vectors(value: int, span: SizeRange) -> int:
+    """Vectors of eight come out even, and nothing larger does."""
+    return _nearest(value, span, lambda v: v % 16 == 8, reach=48)
+
+
+RULES: tuple[SizeRule, ...] = (_prime, _beside_power_of_two, _no_multiple_of_eight)
+MIXED_TURNS = 4
+AWKWARD = SizePattern(_awkward, len(RULES))
+MIXED = SizePattern(_mixed, MIXED_TURNS)
+
+
+def is_prime(value: int) -> bool:
+    return value > 1 and all(value % d for d in range(2, math.isqrt(value) + 1))

@@ -10,10 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kernelwright.tasks.comparators import Close, Comparator, Exact
+from kernelwright.tasks.declarations import (
+    DTYPES,
+    FAMILIES,
+    FLOATS,
+    Close,
+    Comparator,
+    Exact,
+    Family,
+    Input,
+    Saved,
+    Scalar,
+    TensorInput,
+    Upstream,
+    tensor,
+)
 from kernelwright.tasks.dims import Dim, Sizes, TaskError, described, evaluate
-from kernelwright.tasks.draws import FAMILIES, Family
-from kernelwright.tasks.inputs import DTYPES, FLOATS, Input, Saved, Scalar, TensorInput, Upstream, tensor
 from kernelwright.tasks.structure import check_structure
 
 __all__ = [
@@ -77,7 +89,7 @@ class Workload:
 
     @property
     def shown(self) -> str:
-        """What an error may say to anybody: the label, unless the sizes are secret."""
+        """What any error may say: the label, unless the sizes are secret."""
         return "a hidden workload" if self.hidden else self.label
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from kernelwright.tasks.declarations import DTYPES, Scalar
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.faults import blame, located
-from kernelwright.tasks.inputs import DTYPES, Scalar
+from kernelwright.tasks.loading import blame, located
 from kernelwright.tasks.model import Task
 
 Argument = torch.Tensor | Scalar

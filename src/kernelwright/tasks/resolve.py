@@ -1,4 +1,4 @@
-"""The one way to name a task: from what a person types to a checked Task.
+"""The one resolver for task names: from what a person types, such as `rmsnorm:backward@rows=64`, to a checked Task.
 
 Each form is a resolver in `RESOLVERS`; a further form is a further entry. torch is imported only once a task
 has been found, so that a misspelt name is answered at once.
@@ -7,14 +7,98 @@ has been found, so that a misspelt name is answered at once.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.loading import load_task
+from kernelwright.tasks.loading import load_task, refuse_unprintable
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.naming import TaskName, parse
-from kernelwright.tasks.narrow import narrowed
+
+BACKWARD = "backward"
+_SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]+)")
+
+
+@dataclass(frozen=True)
+class TaskName:
+    """`name` is a built-in's or a file's; no sizes: those that the task declares."""
+
+    name: str
+    backward: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_file(self) -> bool:
+        return "/" in self.name or self.name.endswith(".py")
+
+    def __str__(self) -> str:
+        direction = f":{BACKWARD}" if self.backward else ""
+        sizes = ",".join(f"{name}={value}" for name, value in self.sizes.items())
+        return f"{self.name}{direction}{f'@{sizes}' if sizes else ''}"
+
+
+def parse(ref: str) -> TaskName:
+    refuse_unprintable(ref)
+    whole, sizes = _parted(ref)
+    name, _, direction = whole.rpartition(":")
+    if not name or not direction.isidentifier():  # a folder or a file may be called anything
+        return TaskName(whole, sizes=sizes)
+    if direction != BACKWARD:
+        raise TaskError(f"{whole}: a task has no {direction!r}: leave it out, or write {name}:{BACKWARD}")
+    return TaskName(name, backward=True, sizes=sizes)
+
+
+def portable(ref: str) -> str:
+    """The same task as another process names it, which may be in another directory."""
+    named = parse(ref)
+    if not named.is_file:
+        return str(named)
+    path = str(Path(named.name).absolute())
+    refuse_unprintable(path)
+    return str(replace(named, name=path))
+
+
+def _parted(ref: str) -> tuple[str, dict[str, int]]:
+    name, at, sizes = ref.rpartition("@")
+    if not at or "/" in sizes:
+        return ref, {}
+    found: dict[str, int] = {}
+    for part in sizes.split(","):
+        match = _SIZE.fullmatch(part.strip())
+        if match is None:
+            raise TaskError(
+                f"{ref}: {part!r} is not a size: write {name}@rows=64,cols=128 (or {name}:backward@rows=64)"
+            )
+        if match[1] in found:
+            raise TaskError(f"{ref}: the size {match[1]} is given twice")
+        found[match[1]] = int(match[2])
+    return name, found
+
+
+SPREAD = 2  # hidden sizes lie between half and twice the ones that were named
+
+
+def narrowed(task: Task, sizes: Mapping[str, int]) -> Task:
+    """With one public workload, and hidden ones around it. A size that is not named is the first workload's."""
+    unknown = sorted(set(sizes) - set(task.hidden))
+    if unknown:
+        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: there is {', '.join(task.hidden)}")
+    if not sizes:
+        return task
+    public = {**task.public[0], **sizes}
+    written = ",".join(f"{name}={value}" for name, value in sizes.items())
+    hidden = {name: _around(public[name], bounds) for name, bounds in task.hidden.items()}
+    return replace(task, name=f"{task.name}@{written}", public=[public], hidden=hidden, cuda=None)
+
+
+def _around(value: int, bounds: tuple[int, int]) -> tuple[int, int]:
+    """The task's own range limits it where the value lies inside; outside of it, that range says nothing of use."""
+    low, high = max(1, value // SPREAD), value * SPREAD
+    if not bounds[0] <= value <= bounds[1]:
+        return low, high
+    return max(bounds[0], low), min(bounds[1], high)
+
 
 BUILTIN = Path(__file__).parent / "builtin"
 
@@ -23,7 +107,7 @@ Resolver = Callable[[TaskName], Task | None]
 
 def resolve(ref: str, device: str = "cpu") -> Task:
     """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`, and any of
-    these at sizes of one's own, `rmsnorm@rows=64,cols=128`.
+    these at chosen sizes, `rmsnorm@rows=64,cols=128`.
 
     It has the workloads for `device`: "cpu", "cuda" or "cuda:1". It is tried out on those of a CPU in any case: where
     others are declared they are too large for that, and only their shapes are followed.
@@ -68,7 +152,7 @@ def _find(named: TaskName) -> Task:
     name = named.name
     close = difflib.get_close_matches(name, builtin_names(), n=3)
     meant = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(builtin_names())}"
-    raise TaskError(f"{name!r} is no built-in task: {meant} (a file of yours is written ./{name or 'task'}.py)")
+    raise TaskError(f"{name!r} is not a built-in task: {meant} (a file of yours is written ./{name or 'task'}.py)")
 
 
 def _builtin(named: TaskName) -> Task | None:

@@ -7,10 +7,24 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
+from kernelwright.tasks.declarations import (
+    DTYPES,
+    FLOATS,
+    Chosen,
+    Close,
+    CustomDraw,
+    Exact,
+    Family,
+    FamilyDraw,
+    IntegerDraw,
+    NormalDraw,
+    Rounded,
+    Saved,
+    TensorInput,
+    UniformDraw,
+    Upstream,
+)
 from kernelwright.tasks.dims import Sizes, TaskError, described, evaluate, names_in
-from kernelwright.tasks.draws import Custom, Family, Integers, Normal, OfFamily, Uniform
-from kernelwright.tasks.inputs import DTYPES, FLOATS, Saved, TensorInput, Upstream
 
 if TYPE_CHECKING:
     from kernelwright.tasks.model import Task
@@ -66,9 +80,9 @@ def _check_tensor(task: Task, name: str, declared: TensorInput) -> None:
         raise TaskError(f"input {name!r} has dtype {declared.dtype!r}: write one of {', '.join(DTYPES)}")
     dtypes = task.dtypes if declared.dtype is None else (declared.dtype,)
     whole = [dtype for dtype in dtypes if dtype not in FLOATS]
-    if isinstance(declared.draw, OfFamily | Normal | Uniform) and whole:
+    if isinstance(declared.draw, FamilyDraw | NormalDraw | UniformDraw) and whole:
         raise TaskError(f"input {name!r} is {whole[0]} but drawn as {declared.draw}: use draw=integers(low, high)")
-    if not isinstance(declared.draw, OfFamily | Normal | Uniform | Integers | Custom):
+    if not isinstance(declared.draw, FamilyDraw | NormalDraw | UniformDraw | IntegerDraw | CustomDraw):
         raise TaskError(f"input {name!r} has draw {declared.draw!r}: use normal, uniform, integers or custom")
 
 
@@ -80,17 +94,17 @@ def _check_mentions(task: Task) -> None:
             raise TaskError(f"{field} is a string: write ({mentioned!r},)")
         for name in mentioned:
             if name not in tensors:
-                raise TaskError(f"{field} names {name!r}, which is no tensor input: {_choices(tensors)}")
+                raise TaskError(f"{field} names {name!r}, which is not a tensor input: {_choices(tensors)}")
     for name in task.inout:
         if name in task.constant:
             raise TaskError(f"input {name!r} is both inout and constant: a constant never changes")
     for result, comparator in task.comparators.items():
         if result not in task.result_names:
-            raise TaskError(f"comparators has {result!r}, which is no result: {_choices(task.result_names)}")
+            raise TaskError(f"comparators has {result!r}, which is not a result: {_choices(task.result_names)}")
         if not isinstance(comparator, Close | Exact | Chosen | Rounded):
-            raise TaskError(f"comparator of {result!r} is no Close, Exact, Chosen or Rounded")
+            raise TaskError(f"comparator of {result!r} is not Close, Exact, Chosen or Rounded")
         if isinstance(comparator, Chosen) and comparator.source not in tensors:
-            raise TaskError(f"Chosen(source={comparator.source!r}) is no tensor input: {_choices(tensors)}")
+            raise TaskError(f"Chosen(source={comparator.source!r}) is not a tensor input: {_choices(tensors)}")
 
 
 def _choices(names: Iterable[str]) -> str:
@@ -103,9 +117,9 @@ def _check_sizes(task: Task) -> None:
     for declared in task.inputs.values():
         if isinstance(declared, TensorInput):
             used.update(*(names_in(dim) for dim in declared.dims))
-            if isinstance(declared.draw, Integers):
+            if isinstance(declared.draw, IntegerDraw):
                 used |= names_in(declared.draw.low) | names_in(declared.draw.high)
-            free = free or isinstance(declared.draw, Custom)
+            free = free or isinstance(declared.draw, CustomDraw)
     if not task.public:
         raise TaskError("public is empty: give at least one workload, such as [{'rows': 1024}]")
     for sizes in task.public:
@@ -131,7 +145,7 @@ def _check_workload(task: Task, sizes: Sizes) -> None:
             continue
         declared.shape(sizes)
         draw = declared.draw
-        if isinstance(draw, Integers) and evaluate(draw.low, sizes) >= evaluate(draw.high, sizes):
+        if isinstance(draw, IntegerDraw) and evaluate(draw.low, sizes) >= evaluate(draw.high, sizes):
             raise TaskError(f"input {name!r}: {draw} is empty for {described(sizes)}: low must be below high")
     if task.work is not None and evaluate(task.work, sizes) < 1:
         raise TaskError(f"work {task.work!r} is not positive for {described(sizes)}")

@@ -26,12 +26,12 @@ FILLS = frozenset(_FILLS.split())
 
 @dataclass(frozen=True)
 class Operation:
-    """One step. `felt` outside of tensors: its result steered Python, so everything may depend on it."""
+    """One step. `escapes`: its result steered Python, so everything may depend on it."""
 
     name: str
     reads: frozenset[int]
     writes: frozenset[int]
-    felt: bool
+    escapes: bool
     flops: int
 
     @property
@@ -84,7 +84,7 @@ def record(task: Task, inputs: Mapping[str, Argument]) -> Trace:
     dead: list[Operation] = []
     wanted = set(_storages(results.values()))
     for operation in reversed(recorder.operations):
-        if operation.felt or operation.writes & wanted:
+        if operation.escapes or operation.writes & wanted:
             wanted |= operation.reads
             live.append(operation)
         elif operation.computes:

@@ -1,4 +1,4 @@
-"""Checks a task by running it, so that its faults are found before anybody searches for a kernel.
+"""Checks a task by running it, so that its faults are found before a search begins.
 
 What a task is made of has been checked when it was made (`structure`).
 """
@@ -13,11 +13,10 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.declarations import FLOATS, Family
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs, signature
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.hidden import hidden_workloads
-from kernelwright.tasks.inputs import FLOATS
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, call_reference, dtype_name, fault, prepared, run_reference
 
@@ -30,7 +29,7 @@ def validate(task: Task) -> None:
     first = task.public_workloads()[0]
     smallest = smallest_workload(task)
     validate_sizes(task)
-    _check_conduct(task, first)
+    _check_purity(task, first)
     _check_float64(task, smallest)
     for dtype, family in itertools.product(task.dtypes, task.families):
         _check_results(task, replace(smallest, dtype=dtype), family)
@@ -55,7 +54,7 @@ def _drawn(task: Task, workload: Workload, family: Family) -> dict[str, Argument
     return draw_inputs(task, workload, family, torch.Generator().manual_seed(SEED))
 
 
-def _check_conduct(task: Task, workload: Workload) -> None:
+def _check_purity(task: Task, workload: Workload) -> None:
     """The reference is a function of its inputs: it changes nothing but `inout` and draws nothing itself."""
     arguments = prepared(task, _drawn(task, workload, task.families[0]))
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}

@@ -11,11 +11,20 @@ from dataclasses import dataclass, field
 
 from kernelwright.contracts import Candidate
 from kernelwright.llm.config import Member
-from kernelwright.llm.model import Ask, Called, CallFailed, Estimate, FailureKind, MemberEstimate, Reply, Usage
-from kernelwright.proposers.llm.checks import Fault
-from kernelwright.proposers.llm.opinions import Models
-from kernelwright.proposers.llm.proposer import LlmProposer, Means
-from kernelwright.proposers.llm.view import Stage
+from kernelwright.llm.model import (
+    CallFailed,
+    CallRecord,
+    Estimate,
+    FailureKind,
+    MemberEstimate,
+    ModelCall,
+    ModelReply,
+    Usage,
+)
+from kernelwright.proposers.llm.checks import CheckFault
+from kernelwright.proposers.llm.proposer import LlmProposer, ProposerTools
+from kernelwright.proposers.llm.verifiers import Models
+from kernelwright.proposers.llm.view import PromptStage
 from kernelwright.proposers.once import Once
 from tests.proposers.llm import samples
 from tests.search import toy
@@ -49,14 +58,14 @@ def answer(genes: toy.Genes, extra: str = "") -> str:
     return f"Idea: genes {genes[0]}\n```cpp\n{extra}{toy.source_of(genes)}```\n"
 
 
-def builds(candidate: Candidate) -> Fault | None:
+def builds(candidate: Candidate) -> CheckFault | None:
     """In the place of a compiler."""
     if "use(" not in candidate.source:
-        return Fault("it does not build", ("kernel.cpp:1: error: nothing is used",))
+        return CheckFault("it does not build", ("kernel.cpp:1: error: nothing is used",))
     return None
 
 
-Script = Callable[[Ask], str | FailureKind]
+Script = Callable[[ModelCall], str | FailureKind]
 
 
 @dataclass
@@ -68,8 +77,8 @@ class Played:
     usd: float = 0.01
     limit: float | None = None
     spent: float = 0.0
-    on_called: Callable[[Called], None] | None = None
-    asked: list[Ask] = field(default_factory=list)
+    on_called: Callable[[CallRecord], None] | None = None
+    asked: list[ModelCall] = field(default_factory=list)
     rewards: list[tuple[str, float, float]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -77,22 +86,22 @@ class Played:
     def members(self) -> tuple[Member, ...]:
         return tuple(Member(name=name, provider="ollama", model=name) for name in self.names)
 
-    def ask_all(self, asks: Sequence[Ask]) -> list[Reply | CallFailed]:
+    def ask_all(self, asks: Sequence[ModelCall]) -> list[ModelReply | CallFailed]:
         return [self._ask(ask) for ask in asks]
 
     def reward(self, member: str, gain: float, usd: float) -> None:
         self.rewards.append((member, gain, usd))
 
-    def estimate(self, asks: Sequence[Ask]) -> Estimate:
+    def estimate(self, asks: Sequence[ModelCall]) -> Estimate:
         return Estimate({"one": MemberEstimate(len(asks), 1000, 100, self.usd * len(asks))})
 
-    def _ask(self, ask: Ask) -> Reply | CallFailed:
+    def _ask(self, ask: ModelCall) -> ModelReply | CallFailed:
         member = ask.member or self.names[ask.seed % len(self.names)]
         over = self.limit is not None and self.spent + self.usd > self.limit
         said = FailureKind.over_budget if over else self.script(ask)
         self.asked.append(ask)
         failed = isinstance(said, FailureKind)
-        called = Called(
+        called = CallRecord(
             stage=ask.stage,
             member=member,
             model=member,
@@ -112,10 +121,10 @@ class Played:
         if isinstance(said, FailureKind):
             return CallFailed(said, f"{member}: {said.value}", called)
         value = ask.answer.model_validate_json(said) if ask.answer is not None else None
-        return Reply(said, value, called)
+        return ModelReply(said, value, called)
 
 
 def proposer(models: Models, generation: int = 8, names: tuple[str, ...] = ("one", "two")) -> LlmProposer:
-    means = Once(lambda: Means(samples.ground(), (builds,)))
-    verifiers = (Stage.verify_memory, Stage.verify_numerics)
-    return LlmProposer(models, names, means, "cpp", generation, verifiers)
+    tools = Once(lambda: ProposerTools(samples.ground(), (builds,)))
+    verifiers = (PromptStage.verify_memory, PromptStage.verify_numerics)
+    return LlmProposer(models, names, tools, "cpp", generation, verifiers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelwright.contracts.brief import Brief
 from kernelwright.judge.verdict import Outcome, author_view
-from kernelwright.proposers.llm.asking import Ground
+from kernelwright.proposers.llm.context import PromptContext
 from kernelwright.proposers.llm.view import ShownDevice, ShownTask, ShownWorkload
 from kernelwright.proposers.model import Operator, Parent, Proposal, Request
 from tests.search import toy
@@ -23,14 +23,14 @@ BRIEF = Brief(
 )
 
 
-def ground(contract: str = "cpp") -> Ground:
+def ground(contract: str = "cpp") -> PromptContext:
     workloads = tuple(
         ShownWorkload(label=label, arguments=("x: float32, 8",), moved_bytes=1 << 20, operations=1 << 22)
         for label in ("a", "b")
     )
     device = ShownDevice(name="a toy device", kind="cpu", facts=("fast",), bandwidth=1e10, operations=1e11)
     task = ShownTask(reference="toy", brief=BRIEF.model_copy(update={"contract": contract}), workloads=workloads)
-    return Ground(contract, task, device, {"a": 1e-4, "b": 1e-4})
+    return PromptContext(contract, task, device, {"a": 1e-4, "b": 1e-4})
 
 
 def parent(genes: toy.Genes = (5,) * 8, factor: float = 2.0, *, outcome: Outcome = Outcome.accepted) -> Parent:

@@ -14,9 +14,9 @@ import pytest
 
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.ensemble import Ensemble
-from kernelwright.llm.model import NotKept
-from kernelwright.llm.purse import Purse
-from kernelwright.llm.replaying import NearestReplayer
+from kernelwright.llm.ledger import BudgetLedger
+from kernelwright.llm.model import RecordingFailed
+from kernelwright.llm.recordings import NearestReplayer
 from kernelwright.proposers.model import USD
 from kernelwright.search.asking import keep_account
 from kernelwright.search.driver import Driver
@@ -118,7 +118,7 @@ def test_a_recorded_run_is_replayed_without_anybody(tmp_path: Path) -> None:
         first = drive(begin(tmp_path / "a"), models)
         config = models.config
     asked = len(server.seen)
-    replayed = Ensemble(config, NearestReplayer(tape), Purse(None), patient=False)
+    replayed = Ensemble(config, NearestReplayer(tape), BudgetLedger(None), keep_pauses=False)
     second = drive(begin(tmp_path / "b"), replayed)
     assert toy.essence(second) == toy.essence(first) and len(server.seen) == asked
     assert second.spent.usd == 0.0 < first.spent.usd and paid(tmp_path / "b") == paid(tmp_path / "a") > 0
@@ -135,7 +135,7 @@ def test_a_run_whose_recordings_cannot_be_written_ends_with_every_call_in_its_jo
 
     folder = begin(tmp_path)
     with serving(script) as server, opened(member(server), record=tape) as models:
-        with pytest.raises(NotKept, match="recordings cannot be kept there"):
+        with pytest.raises(RecordingFailed, match="recordings cannot be kept there"):
             drive(folder, models)
         spent = models.spent
     calls = [event.call for event in read(folder) if isinstance(event, ModelCalled)]
@@ -155,7 +155,7 @@ def test_a_replay_on_another_machine_takes_the_same_answers(tmp_path: Path) -> N
     with serving(well) as server, opened(member(server), record=tape) as models:
         first = drive(begin(tmp_path / "a"), models, "20evals")
         config = models.config
-    replayed = Ensemble(config, NearestReplayer(tape), Purse(None), patient=False)
+    replayed = Ensemble(config, NearestReplayer(tape), BudgetLedger(None), keep_pauses=False)
     second = drive(begin(tmp_path / "b"), replayed, "20evals", toy.ToyJudge(noise=0.02))
     translated = [
         [entry.proposal.candidate.id for entry in state.entries.values() if entry.proposal.origin == "llm translate"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
-from kernelwright.insight import bottleneck, counters
+from kernelwright.insight import bottleneck
 from kernelwright.judge.gpu.ncu import MOST_STALLS
 from kernelwright.judge.verdict import (
     BuildEvidence,
@@ -23,20 +23,28 @@ from kernelwright.judge.verdict import (
     author_view,
 )
 from kernelwright.judge.words import shortened
-from kernelwright.proposers.llm import largest
+from kernelwright.proposers.llm import upper_bounds
 from kernelwright.proposers.llm.answers import read_answer
-from kernelwright.proposers.llm.excerpts import MOST_SOURCE, Excerpt, excerpt
-from kernelwright.proposers.llm.hints import hints, sampled
-from kernelwright.proposers.llm.prompts import fenced, page, quoted, render
-from kernelwright.proposers.llm.view import Mode, Stage
+from kernelwright.proposers.llm.prompts import (
+    MOST_SOURCE,
+    Excerpt,
+    excerpt,
+    fenced,
+    hints,
+    page,
+    quoted,
+    render,
+    sampled_hint,
+)
+from kernelwright.proposers.llm.view import Mode, PromptStage
 from kernelwright.proposers.model import Lesson, Operator, Parent, Proposal
 from tests.proposers.llm import samples
 from tests.search import toy
 
 
 @pytest.mark.parametrize("contract", ["cpp", "cuda"])
-@pytest.mark.parametrize("stage", list(Stage))
-def test_every_stage_has_a_prompt(stage: Stage, contract: str) -> None:
+@pytest.mark.parametrize("stage", list(PromptStage))
+def test_every_stage_has_a_prompt(stage: PromptStage, contract: str) -> None:
     ground = samples.ground(contract)
     view = ground.about(stage, ground.shown(samples.parent()))
     made = render(view)
@@ -137,7 +145,7 @@ def test_a_long_source_is_shown_in_part_and_not_changed_in_places(operator: Oper
 def test_a_reviewer_is_told_what_he_does_not_see() -> None:
     ground = samples.ground()
     for parent, said in ((long_parent(), True), (samples.parent(), False)):
-        text = render(ground.about(Stage.verify_cheating, ground.shown(parent))).user
+        text = render(ground.about(PromptStage.verify_cheating, ground.shown(parent))).user
         assert ("do not pass it, and give that as the reason" in text) is said
 
 
@@ -163,10 +171,12 @@ def test_a_source_of_wide_characters_is_no_longer_than_another() -> None:
 def test_no_line_of_a_profile_is_longer_than_an_estimate_takes_it_for() -> None:
     figures = {name: 0.9994 for name in LaunchProfile.model_fields if name not in ("kernel", "stalls")}
     stalls = tuple(Stall(reason="math_pipe_throttle", share=1.0) for _ in range(MOST_STALLS))
-    full = LaunchProfile.model_validate(figures | {"kernel": largest.WIDE * 99, "stalls": stalls, "local_bytes": 1e12})
-    assert max(len(line.encode()) for line in counters.lines([full] * 20)) < largest.COUNTERS
+    full = LaunchProfile.model_validate(
+        figures | {"kernel": upper_bounds.WIDE * 99, "stalls": stalls, "local_bytes": 1e12}
+    )
+    assert max(len(line.encode()) for line in bottleneck.profile_table([full] * 20)) < upper_bounds.COUNTERS
     told = bottleneck.profiled([full, full.model_copy(update={"of_dram": 0.1, "waves": 1.01})], 1)
-    assert told is not None and len(told.sentence) < largest.SAID
+    assert told is not None and len(told.sentence) < upper_bounds.SUMMARY
 
 
 def test_a_template_in_a_task_is_text() -> None:
@@ -214,7 +224,7 @@ def test_the_bottleneck_is_told_from_the_judges_numbers() -> None:
     )  # fmt: skip
     results = tuple(one.model_copy(update={"kernels": (use,)}) for one in parent.verdict.workloads)
     told = dataclasses.replace(parent, verdict=parent.verdict.model_copy(update={"workloads": results}))
-    text = render(samples.ground().about(Stage.diagnose_bottleneck, samples.ground().shown(told))).user
+    text = render(samples.ground().about(PromptStage.diagnose_bottleneck, samples.ground().shown(told))).user
     assert "255 registers, 64 bytes spilled" in text and "occupancy 12%" in text
     assert "the bound is 100 µs, so it reaches 20% of it" in text and "of the peak" in text
 
@@ -241,11 +251,11 @@ PROFILE = Profile(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("stage", [Stage.evolve, Stage.diagnose_bottleneck])
-def test_counters_of_the_gpu_are_told_with_what_they_say(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [PromptStage.evolve, PromptStage.diagnose_bottleneck])
+def test_counters_of_the_gpu_are_told_with_what_they_say(stage: PromptStage) -> None:
     ground, parent = samples.ground("cuda"), profiled_parent(PROFILE)
     request = samples.request(Operator.mutate, parent)
-    view = ground.view(request) if stage is Stage.evolve else ground.about(stage, ground.shown(parent))
+    view = ground.view(request) if stage is PromptStage.evolve else ground.about(stage, ground.shown(parent))
     text = render(view).user
     assert text.count("by Nsight Compute") == 1
     assert "Launch 2 takes 90% of the time. No unit is busy; 60% of all waiting of warps is at barriers" in text
@@ -266,7 +276,7 @@ def test_kernels_that_are_examples_bring_no_counters() -> None:
 def test_nothing_is_said_where_there_is_no_profile(profile: Profile) -> None:
     ground = samples.ground("cuda")
     plain, other = (
-        render(ground.about(Stage.diagnose_bottleneck, ground.shown(parent)))
+        render(ground.about(PromptStage.diagnose_bottleneck, ground.shown(parent)))
         for parent in (samples.parent(factor=2.0), profiled_parent(profile))
     )
     assert plain == other and "Nsight" not in plain.user
@@ -280,7 +290,9 @@ def test_a_kernels_name_outside_of_a_fence_is_only_a_name() -> None:
     parent = samples.parent()
     results = tuple(one.model_copy(update={"kernels": (use,)}) for one in parent.verdict.workloads)
     told = dataclasses.replace(parent, verdict=parent.verdict.model_copy(update={"workloads": results}))
-    text = render(samples.ground("cuda").about(Stage.diagnose_bottleneck, samples.ground("cuda").shown(told))).user
+    text = render(
+        samples.ground("cuda").about(PromptStage.diagnose_bottleneck, samples.ground("cuda").shown(told))
+    ).user
     assert "`f< 4>`: 32 registers" in text and "Print the key" not in text
 
 
@@ -289,5 +301,5 @@ def test_hints_suit_what_limits(contract: str) -> None:
     kinds = {limit for limit, _ in hints(contract)}
     assert kinds <= {"any", "launching", "moving", "computing", "waiting", "bound"} and len(kinds) >= 4
     allowed = {hint.name for limit, hint in hints(contract) if limit in ("computing", "any")}
-    drawn = {found.name for seed in range(60) if (found := sampled(contract, "computing", seed))}
+    drawn = {found.name for seed in range(60) if (found := sampled_hint(contract, "computing", seed))}
     assert drawn == allowed

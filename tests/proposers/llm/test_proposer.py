@@ -9,17 +9,16 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import Outcome
+from kernelwright.llm.attempts import AttemptResult
 from kernelwright.llm.config import EnsembleConfig, Member, Price
 from kernelwright.llm.ensemble import Ensemble
-from kernelwright.llm.model import Ask, FailureKind
-from kernelwright.llm.purse import Purse
-from kernelwright.llm.wire import Brought
-from kernelwright.proposers.llm import largest
-from kernelwright.proposers.llm.checks import Fault
-from kernelwright.proposers.llm.opinions import Review
-from kernelwright.proposers.llm.proposer import Means
-from kernelwright.proposers.llm.verifying import majority, ranked
-from kernelwright.proposers.llm.view import Stage
+from kernelwright.llm.ledger import BudgetLedger
+from kernelwright.llm.model import FailureKind, ModelCall
+from kernelwright.proposers.llm import upper_bounds
+from kernelwright.proposers.llm.checks import CheckFault
+from kernelwright.proposers.llm.proposer import ProposerTools
+from kernelwright.proposers.llm.verifiers import Review, majority, ranked
+from kernelwright.proposers.llm.view import PromptStage
 from kernelwright.proposers.model import MEMBER, USD, Operator, Parent, Refusal, Request
 from kernelwright.proposers.once import Once
 from kernelwright.search import lessons
@@ -44,7 +43,7 @@ def numbered(texts: list[str]) -> acting.Script:
     """Answers of writers in turn; opinions as usual."""
     left = list(texts)
 
-    def script(ask: Ask) -> str | FailureKind:
+    def script(ask: ModelCall) -> str | FailureKind:
         return acting.act(ask.prompt.user, ask.seed) if ask.answer is not None else left.pop(0)
 
     return script
@@ -176,15 +175,15 @@ def review(passes: bool, confidence: float = 0.5) -> Review:
 
 
 def test_a_majority_of_those_who_answer_decides() -> None:
-    assert majority(Stage.verify_memory, [review(False), review(False), review(True)]).objects
-    assert not majority(Stage.verify_memory, [review(False), None, review(True)]).objects
-    assert not majority(Stage.verify_memory, [None, None, None]).objects
-    assert majority(Stage.verify_memory, [review(False), None, None]).votes == 1
+    assert majority(PromptStage.verify_memory, [review(False), review(False), review(True)]).objects
+    assert not majority(PromptStage.verify_memory, [review(False), None, review(True)]).objects
+    assert not majority(PromptStage.verify_memory, [None, None, None]).objects
+    assert majority(PromptStage.verify_memory, [review(False), None, None]).votes == 1
 
 
 def test_doubted_candidates_come_last_but_are_measured_where_there_is_room() -> None:
-    good = [majority(Stage.verify_memory, [review(True)])]
-    bad = [majority(Stage.verify_memory, [review(False, 0.9)])]
+    good = [majority(PromptStage.verify_memory, [review(True)])]
+    bad = [majority(PromptStage.verify_memory, [review(False, 0.9)])]
     assert ranked([bad, good, good], 2) == ([1, 2], {0: "verify-memory: because"})
     order, left = ranked([bad, good], 2)
     assert order == [1, 0] and not left
@@ -211,27 +210,27 @@ LONG = "// " + "\N{GREEK SMALL LETTER MU}" * 22_000 + "\n"
 def test_no_generation_costs_more_than_the_estimate(operator: Operator) -> None:
     """Long kernels with long notes, lessons and errors, of which none builds at once."""
 
-    def script(ask: Ask) -> str | FailureKind:
+    def script(ask: ModelCall) -> str | FailureKind:
         if ask.answer is not None:
             return acting.act(ask.prompt.user, ask.seed)
         genes = tuple(ask.seed >> 3 * index & 7 for index in range(8))
         mended = ask.stage == "repair" and operator is not Operator.repair
         return acting.answer(genes, LONG) if mended else f"```cpp\n{LONG}int a{ask.seed};\n```"
 
-    def check(candidate: Candidate) -> Fault | None:
-        return acting.builds(candidate) and Fault("it does not build", ("\N{GREEK SMALL LETTER MU}" * 400,) * 40)
+    def check(candidate: Candidate) -> CheckFault | None:
+        return acting.builds(candidate) and CheckFault("it does not build", ("\N{GREEK SMALL LETTER MU}" * 400,) * 40)
 
     models = acting.Played(script)
-    proposer = replace(acting.proposer(models), means=Once(lambda: Means(samples.ground(), (check,))))
+    proposer = replace(acting.proposer(models), tools=Once(lambda: ProposerTools(samples.ground(), (check,))))
     ones = [long_parent((gene,) * 8) for gene in range(7)]
     first = [samples.parent(outcome=Outcome.rejected)] if operator is Operator.repair else ones[:2]
     parents = tuple(first if operator is Operator.crossover else first[:1])
-    learned = largest.lessons(lessons.MOST, lessons.LENGTH)
+    learned = upper_bounds.lessons(lessons.MOST, lessons.LENGTH)
     request = replace(samples.request(operator, *parents), inspirations=tuple(ones[2:]), lessons=learned)
     proposer.propose(request)
     stages = {ask.stage for ask in models.asked}
     assert "repair" in stages and ("verify-memory" in stages or operator is Operator.repair)
-    priced = Ensemble(EnsembleConfig(members=(member("one"), member("two"))), Nobody(), Purse(None))
+    priced = Ensemble(EnsembleConfig(members=(member("one"), member("two"))), Nobody(), BudgetLedger(None))
     told = replace(proposer, models=priced).estimate(replace(samples.request(), lessons=learned))
     found = priced.estimate(models.asked)
     assert found.calls <= told.calls and 50_000 * found.calls < found.input_tokens <= told.input_tokens
@@ -249,7 +248,7 @@ def member(name: str) -> Member:
 
 
 class Nobody:
-    def send(self, member: Member, request: object) -> Brought:
+    def send(self, member: Member, request: object) -> AttemptResult:
         raise AssertionError("an estimate asks nobody")
 
     def close(self) -> None: ...

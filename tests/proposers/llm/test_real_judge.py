@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.judge.verdict import Outcome, Reason
-from kernelwright.proposers.llm.view import Stage
+from kernelwright.proposers.llm.view import PromptStage
 from kernelwright.search.events import ModelCalled, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.run import look
@@ -55,7 +55,7 @@ def test_every_answer_gets_the_verdict_that_it_deserves(tmp_path: Path, monkeypa
     assert any(v.verdict is Outcome.accepted for v in fared.values())
     events = list(read(tmp_path / "rmsnorm-1"))
     assert not any(BROKEN.strip() in entry.proposal.candidate.source for entry in state.entries.values())
-    assert any(event.call.stage == Stage.repair.value for event in events if isinstance(event, ModelCalled))
+    assert any(event.call.stage == PromptStage.repair.value for event in events if isinstance(event, ModelCalled))
     assert all(event.member == "m" for event in events if isinstance(event, Refused) and event.name)
     _nothing_hidden(prompts)
 

@@ -29,7 +29,7 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.llm.view import VERIFIERS, PromptView, ShownKernel
-from kernelwright.proposers.llm.view import Stage as Asked
+from kernelwright.proposers.llm.view import PromptStage as Asked
 from kernelwright.proposers.model import Proposal, Request
 from kernelwright.search.driver import Driver
 from kernelwright.search.policies import policy_named

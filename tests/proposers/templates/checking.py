@@ -13,8 +13,8 @@ import torch
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cpp import CPP
+from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs, run_reference, signature
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import ScalarSpec, Signature, Task, Workload
 
 MAX_RANK = 8

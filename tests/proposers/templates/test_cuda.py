@@ -16,9 +16,8 @@ from kernelwright.contracts.cuda.toolkit import include_directories
 from kernelwright.contracts.target import HOPPER
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.proposers.templates import TemplateProposer, make
-from kernelwright.proposers.templates.cuda import stage_plan
-from kernelwright.proposers.templates.cuda.moments import moments
-from kernelwright.proposers.templates.cuda.stages import stage_of
+from kernelwright.proposers.templates.cuda.rows import stage_plan
+from kernelwright.proposers.templates.cuda.rows.analysis import moments, stage_of
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Workload

@@ -75,7 +75,7 @@ def test_scalars_reach_the_kernel_as_arguments() -> None:
 
 def test_bias_and_activation_become_the_last_step_of_the_product() -> None:
     (step,) = read("linear_relu").plan.steps
-    assert isinstance(step, MatmulStep) and step.right_transposed and step.last is not None
+    assert isinstance(step, MatmulStep) and step.right_transposed and step.epilogue is not None
     assert step.output == "out"
 
 

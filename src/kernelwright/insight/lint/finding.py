@@ -33,7 +33,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """`subject` is what it is about ("output y"); `figure` is the number that `message` rests on."""
 
     rule: Rule

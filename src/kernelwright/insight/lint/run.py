@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
+from kernelwright.devices.cpu import CpuPeaks, cpu_peaks
 from kernelwright.devices.lock import working
-from kernelwright.devices.peaks_cpu import CpuPeaks, cpu_peaks
-from kernelwright.insight.lint.answers import Seen, result_findings, see
-from kernelwright.insight.lint.conduct import dead_findings, determinism_findings, slowness_findings
-from kernelwright.insight.lint.finding import Finding, Rule, Severity
-from kernelwright.insight.lint.ranges import range_findings
-from kernelwright.insight.lint.sensitivity import argument_findings
+from kernelwright.insight.lint.arguments import argument_findings
+from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
+from kernelwright.insight.lint.reference import dead_findings, determinism_findings, slowness_findings
+from kernelwright.insight.lint.results import ResultObservation, observe, result_findings
 from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
@@ -20,7 +20,7 @@ VARYING = (Rule.nearly_constant, Rule.repeated, Rule.mostly_constant)
 HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 
-def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[Finding, ...]:
+def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[LintFinding, ...]:
     """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
     found = list(range_findings(task))
     with working():
@@ -36,7 +36,7 @@ def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[Find
     return _worst(found)
 
 
-def _small_findings(task: Task, seed: int) -> Iterator[Finding]:
+def _small_findings(task: Task, seed: int) -> Iterator[LintFinding]:
     """What takes many evaluations is tried on small workloads."""
     for number, workload in enumerate(probing_workloads(task)):
         with working():
@@ -46,7 +46,7 @@ def _small_findings(task: Task, seed: int) -> Iterator[Finding]:
                 yield from dead_findings(task, trials[0])
 
 
-def _workload_findings(task: Task, workload: Workload, seed: int) -> Iterator[Finding]:
+def _workload_findings(task: Task, workload: Workload, seed: int) -> Iterator[LintFinding]:
     """One family at a time: results of full size are large."""
     seen = []
     for family in task.families:
@@ -55,22 +55,46 @@ def _workload_findings(task: Task, workload: Workload, seed: int) -> Iterator[Fi
     yield from _judged(task, workload, seen)
 
 
-def _seen(task: Task, each: Trial, seed: int) -> dict[str, Seen]:
-    return {name: see(each, name, seed) for name in task.result_names}
+def _seen(task: Task, each: Trial, seed: int) -> dict[str, ResultObservation]:
+    return {name: observe(each, name, seed) for name in task.result_names}
 
 
-def _judged(task: Task, workload: Workload, seen: list[dict[str, Seen]]) -> Iterator[Finding]:
+def _judged(task: Task, workload: Workload, seen: list[dict[str, ResultObservation]]) -> Iterator[LintFinding]:
     for name in task.result_names:
         yield from result_findings(task, name, [each[name] for each in seen], workload.label)
 
 
-def _worst(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+def _worst(findings: Iterable[LintFinding]) -> tuple[LintFinding, ...]:
     """One finding for each rule and subject, since a rule says much the same on every workload; and no word on how
     little a result varies where a constant passes for it.
     """
-    kept: dict[tuple[Rule, str], Finding] = {}
+    kept: dict[tuple[Rule, str], LintFinding] = {}
     order = list(Severity)
     for finding in sorted(findings, key=lambda each: order.index(each.severity)):
         kept.setdefault((finding.rule, finding.subject), finding)
     constant = {f.subject for f in kept.values() if f.rule in TRIVIAL and f.severity is Severity.error}
     return tuple(f for f in kept.values() if f.rule not in VARYING or f.subject not in constant)
+
+
+NEEDED_HIDDEN = 16  # as many as the judge draws
+HIDDEN_RANGES = "hidden ranges"
+
+
+def range_findings(task: Task) -> Iterator[LintFinding]:
+    ranges = dict(task.hidden)
+    points = math.prod(high - low + 1 for low, high in ranges.values())
+    public = {tuple(sorted(sizes.items())) for sizes in task.public}
+    inside = sum(all(ranges[name][0] <= size <= ranges[name][1] for name, size in point) for point in public)
+    if points - inside < NEEDED_HIDDEN:
+        message = f"hold {points - inside} workloads that are not public (needed: {NEEDED_HIDDEN})"
+        yield LintFinding(Rule.hidden_range, Severity.error, HIDDEN_RANGES, message, float(points - inside))
+        return
+    for name, (low, high) in ranges.items():
+        shown = {sizes[name] for sizes in task.public}
+        unseen = sum(value not in shown for value in range(low, min(high, low + len(shown)) + 1))
+        if low == high:
+            message = f"is always {low} (a kernel may count on it)"
+            yield LintFinding(Rule.fixed_size, Severity.note, f"size {name}", message, float(low))
+        elif not unseen:
+            message = f"has {high - low + 1} hidden values, all of them public (needed: others)"
+            yield LintFinding(Rule.fixed_size, Severity.warning, f"size {name}", message, float(high - low + 1))

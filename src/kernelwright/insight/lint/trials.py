@@ -10,8 +10,8 @@ import torch
 from kernelwright.judge.keys import seed as key_seed
 from kernelwright.judge.oracle.compare import check
 from kernelwright.judge.oracle.tolerance import Choice, Expectation, Same, Within, expectations
+from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, run_reference
 
@@ -66,7 +66,7 @@ def probing_workloads(task: Task) -> tuple[Workload, ...]:
 
 
 def accepted(expectation: Expectation, answer: torch.Tensor) -> bool:
-    """As the judge compares. A sample goes first: whoever fails there fails, and need not be explained in full."""
+    """As the judge compares. A sample goes first: what fails there fails, without a full comparison."""
     if not isinstance(expectation, Choice) and answer.numel() > 2 * SAMPLE:
         stride = answer.numel() // SAMPLE | 1
         if check(_every(expectation, stride), answer.reshape(-1)[::stride].contiguous(), SENTINEL) is not None:

@@ -28,7 +28,7 @@ from kernelwright.judge.measure import Fault
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed, close_all
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import BuildEvidence, Evidence, ProcessEvidence, Reason, SanitizerEvidence, Stage, Value
-from kernelwright.tasks.sources import digest
+from kernelwright.tasks.loading import digest
 
 # What a check on the emulator says. It has no field for a time or a speed, and it is no verdict.
 

@@ -50,7 +50,7 @@ class CpuPlace:
         return Bench(task, workload, signature, pool)
 
     def peaks(self) -> Message:
-        from kernelwright.devices.peaks_cpu import cpu_peaks
+        from kernelwright.devices.cpu import cpu_peaks
 
         return asdict(cpu_peaks())
 

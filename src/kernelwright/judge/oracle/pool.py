@@ -14,8 +14,8 @@ import torch
 
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.tolerance import Expectation, expectations
+from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.draws import Family
 from kernelwright.tasks.model import Scalar, Task, Workload
 
 CPU = torch.device("cpu")

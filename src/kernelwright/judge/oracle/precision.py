@@ -15,7 +15,7 @@ import torch
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.judge.oracle.tolerance import compute_dtype
-from kernelwright.tasks.comparators import Close
+from kernelwright.tasks.declarations import Close
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, run_reference
 

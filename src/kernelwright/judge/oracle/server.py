@@ -27,9 +27,9 @@ from kernelwright.judge.oracle.workplace import Trespass, Workplace, sentinel_wo
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads
+from kernelwright.tasks.loading import sources_of
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
-from kernelwright.tasks.sources import sources_of
 
 OPEN_BENCHES = 8
 

@@ -38,7 +38,7 @@ from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.kinks import Sites
 from kernelwright.judge.oracle.rounding import Losses, Noise, Probe, Push, Record
 from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.tasks.comparators import Chosen, Close, Exact, Rounded
+from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
 

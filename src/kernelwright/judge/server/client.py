@@ -21,7 +21,7 @@ from kernelwright.judge.server.protocol import Ask, Hello, Open, Reply, Request,
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.words import counted
-from kernelwright.tasks.naming import portable
+from kernelwright.tasks.resolve import portable
 
 STOP_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # for what no judging delays

@@ -1,6 +1,6 @@
 """Reads a model's answer: hostile text that may hold a source, or changes to one. Nothing of it is run or believed.
 
-No path, name or number is taken from an answer, only a source and a sentence about it. What is too long, is no text,
+No path, name or number is taken from an answer, only a source and a sentence about it. What is too long, is not text,
 or has no source in it is refused in one line. Reading takes time in proportion to the length: no pattern looks at the
 same text from many places.
 """
@@ -25,9 +25,9 @@ _COMMENT = re.compile(r"//[ \t]*(\S[^\n]*)")
 _SEARCH, _DIVIDE, _REPLACE = "<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE"
 
 
-def text_of(said: str) -> str:
+def text_of(text: str) -> str:
     """What a model sent as text that a journal can keep: JSON may bring half characters that no encoding has."""
-    return said.encode("utf-8", "replace").decode("utf-8")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Block:
+class FencedBlock:
     language: str
     text: str
 
@@ -66,9 +66,9 @@ def _lines(text: str) -> list[str]:
     return text.replace("\r\n", "\n").split("\n")
 
 
-def blocks(text: str) -> list[Block]:
+def blocks(text: str) -> list[FencedBlock]:
     """Closed blocks of code. A fence is closed by one of its own kind that is at least as long."""
-    found: list[Block] = []
+    found: list[FencedBlock] = []
     fence, language = "", ""
     lines: list[str] = []
     for line in _lines(text):
@@ -77,7 +77,7 @@ def blocks(text: str) -> list[Block]:
             if match:
                 fence, language, lines = match["fence"], match["language"].strip(), []
         elif match and match["fence"].startswith(fence) and not match["language"].strip():
-            found.append(Block(language, "\n".join(lines) + "\n"))
+            found.append(FencedBlock(language, "\n".join(lines) + "\n"))
             fence = ""
         else:
             lines.append(line)

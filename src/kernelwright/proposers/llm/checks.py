@@ -26,14 +26,14 @@ MOST_ELEMENTS = 1 << 19  # of a workload for the emulator: a second or two each
 
 
 @dataclass(frozen=True)
-class Fault:
+class CheckFault:
     """Why a candidate would be rejected, in a sentence and in the compiler's or emulator's words."""
 
     sentence: str
     lines: tuple[str, ...] = ()
 
 
-Check = Callable[[Candidate], Fault | None]
+Check = Callable[[Candidate], CheckFault | None]
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Builds:
     signatures: tuple[Signature, ...]
     target: Target = HOPPER
 
-    def __call__(self, candidate: Candidate) -> Fault | None:
+    def __call__(self, candidate: Candidate) -> CheckFault | None:
         contract = contract_named(candidate.contract)
         try:
             contract.check_source(candidate.source)
         except CandidateError as error:
-            return Fault("it is not a candidate", (str(error),))
+            return CheckFault("it is not a candidate", (str(error),))
         failure = contract.build_failure(candidate, self.signatures, self.target)
-        return None if failure is None else Fault("it does not build", failure.lines[:LINES])
+        return None if failure is None else CheckFault("it does not build", failure.lines[:LINES])
 
 
 @dataclass
@@ -60,13 +60,13 @@ class Emulated:
     task: str
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def __call__(self, candidate: Candidate) -> Fault | None:
+    def __call__(self, candidate: Candidate) -> CheckFault | None:
         with self._lock, Checker(most_elements=MOST_ELEMENTS, isolation=Level.none) as checker:
             found = checker.check(self.task, candidate)
         if found.outcome is not CheckOutcome.faulty or found.reason is None:
             return None
         lines = evidence_lines(found.evidence) if found.evidence is not None else []
-        return Fault(SENTENCES[found.reason], tuple(lines[:LINES]))
+        return CheckFault(SENTENCES[found.reason], tuple(lines[:LINES]))
 
 
 def checks_for(contract: str, task: str, signatures: tuple[Signature, ...], device: Device) -> tuple[Check, ...]:
@@ -79,12 +79,12 @@ def checks_for(contract: str, task: str, signatures: tuple[Signature, ...], devi
     return (Builds(signatures, target_of(nvidia.probe(device.index))),)
 
 
-def first_fault(candidate: Candidate, checks: tuple[Check, ...]) -> Fault | None:
+def first_fault(candidate: Candidate, checks: tuple[Check, ...]) -> CheckFault | None:
     """Of the candidate as it will be judged, with the first values of its tunables."""
     try:
         rendered = render(candidate)
     except TunableError as error:
-        return Fault("a tunable cannot be understood", (str(error),))
+        return CheckFault("a tunable cannot be understood", (str(error),))
     for check in checks:
         fault = check(rendered)
         if fault is not None:

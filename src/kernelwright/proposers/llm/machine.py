@@ -6,8 +6,8 @@ from pathlib import Path
 
 from kernelwright.contracts.target import HOPPER, Target, target_of
 from kernelwright.devices import cpu, nvidia
+from kernelwright.devices.cpu import cached_peaks as cached_cpu_peaks
 from kernelwright.devices.names import Device
-from kernelwright.devices.peaks_cpu import cached_peaks as cached_cpu_peaks
 from kernelwright.devices.peaks_nvidia import GpuPeaks, cached_peaks
 from kernelwright.judge.words import counted
 from kernelwright.proposers.llm.view import ShownDevice

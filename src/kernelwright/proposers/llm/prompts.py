@@ -6,22 +6,25 @@ and stands in a fence that it cannot close, or as one line between backticks.
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from kernelwright.contracts.craft import ANY
 from kernelwright.contracts.registry import contract_named
-from kernelwright.insight.counters import symbol
+from kernelwright.insight.bottleneck import symbol
 from kernelwright.judge.words import byte_count, duration, shortened
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
-from kernelwright.proposers.llm.excerpts import excerpt
-from kernelwright.proposers.llm.view import PromptView
+from kernelwright.proposers.llm.view import Hint, PromptView
 
-HERE = Path(__file__).parent / "prompts"
+TEMPLATES = Path(__file__).parent / "prompts"
 _TICKS = re.compile(r"`{3,}")
 
 
@@ -49,7 +52,7 @@ def fenced(text: str, language: str = "") -> str:
 
 
 def quoted(text: str, most: int = NOTE_LENGTH) -> str:
-    """A few words of somebody else's in a sentence: one line of code, which no backtick in it can end."""
+    """A few words of others in a sentence: one line of code, which no backtick in it can end."""
     return "`" + shortened(text, most).replace("`", "'") + "`"
 
 
@@ -67,7 +70,7 @@ def _percent(part: float) -> str:
 @cache
 def _environment() -> Environment:
     made = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -99,3 +102,52 @@ def _tidy(text: str) -> str:
             continue
         kept.append(line)
     return "\n".join(kept) + "\n"
+
+
+MOST_SOURCE = 48_000  # bytes, since these are what is paid for: more than is written by hand
+_MOST_HEAD = 36_000
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    text: str
+    left_out: int  # characters
+
+
+def is_cut(source: str) -> bool:
+    return len(source.encode()) > MOST_SOURCE
+
+
+def excerpt(source: str) -> Excerpt:
+    """The end is shown because a plan stands there."""
+    if not is_cut(source):
+        return Excerpt(source, 0)
+    lines = source.split("\n")
+    head = _fitting(lines, _MOST_HEAD)
+    tail = _fitting(reversed(lines[len(head) :]), MOST_SOURCE - _MOST_HEAD)[::-1]
+    left_out = len(source) - sum(len(line) + 1 for line in (*head, *tail))
+    gap = f"[here {left_out:,} characters are left out]"
+    return Excerpt("\n".join([*head, gap, *tail]), left_out)
+
+
+def _fitting(lines: Iterable[str], most: int) -> list[str]:
+    """As many of the first lines as there is room for."""
+    found: list[str] = []
+    for line in lines:
+        most -= len(line.encode()) + 1
+        if most < 0:
+            break
+        found.append(line)
+    return found
+
+
+def hints(contract: str) -> tuple[tuple[str, Hint], ...]:
+    """All of a contract's hints, each with the limit that it is for (see insight/bottleneck.py) or `any`."""
+    found = contract_named(contract).craft.hints
+    return tuple((hint.limit, Hint(name=hint.name, text=hint.text)) for hint in found)
+
+
+def sampled_hint(contract: str, limit: str, seed: int) -> Hint | None:
+    """One that suits what limits the parent; `limit` empty: any of them."""
+    suited = [hint for kind, hint in hints(contract) if not limit or kind in (limit, ANY)]
+    return random.Random(seed).choice(suited) if suited else None

@@ -1,7 +1,7 @@
 """All that a prompt can be made from. No type in here has a place for anything hidden.
 
 A verdict of the auditor's, a workload, a task or a key cannot be put into a `PromptView`: its fields are texts and
-numbers about public workloads, and `showing` makes them from the author's view alone. A test walks through the types.
+numbers about public workloads, and `shown` makes them from the author's view alone. A test walks through the types.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kernelwright.judge.verdict import KernelUse
 from kernelwright.proposers.model import Lesson
 
 
-class Stage(Enum):
+class PromptStage(Enum):
     """What is wanted of a model. The value of a stage is the name of its template."""
 
     translate = "translate"
@@ -32,7 +32,12 @@ class Stage(Enum):
         return self.value
 
 
-VERIFIERS = (Stage.verify_compilation, Stage.verify_memory, Stage.verify_numerics, Stage.verify_cheating)
+VERIFIERS = (
+    PromptStage.verify_compilation,
+    PromptStage.verify_memory,
+    PromptStage.verify_numerics,
+    PromptStage.verify_cheating,
+)
 
 
 class Mode(StrEnum):
@@ -63,7 +68,7 @@ class ShownTask(Shown):
 
 
 class ShownDevice(Shown):
-    """`facts` are sentences; the numbers are peaks, None where nobody has measured them yet."""
+    """`facts` are sentences; the numbers are peaks, None where they were not measured yet."""
 
     name: str
     kind: str
@@ -118,7 +123,7 @@ class Hint(Shown):
 class PromptView(Shown):
     """What a template sees, and nothing else."""
 
-    stage: Stage
+    stage: PromptStage
     contract: str
     task: ShownTask
     device: ShownDevice

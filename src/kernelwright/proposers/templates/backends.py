@@ -8,18 +8,18 @@ from typing import Protocol, cast
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.templates.genes import GenePool, Genes
-from kernelwright.proposers.templates.plan import Plan
+from kernelwright.proposers.templates.plan import StepPlan
 from kernelwright.tasks.model import Signature
 
 
 class Renderer(Protocol):
     """Writes a plan with genes as a candidate of one contract: cpp/candidate.py is one."""
 
-    def gene_pool(self, plan: Plan) -> GenePool: ...
+    def gene_pool(self, plan: StepPlan) -> GenePool: ...
 
-    def describe(self, plan: Plan, genes: Genes) -> str: ...
+    def describe(self, plan: StepPlan, genes: Genes) -> str: ...
 
-    def render(self, plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str: ...
+    def render(self, plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str: ...
 
 
 _MODULES: dict[str, str] = {}

@@ -1,9 +1,14 @@
-"""The typed graph of a reference: what the patterns look at. Sizes and numbers are symbolic, no value is kept."""
+"""The typed graph of a reference, which patterns look at, and its builder, with which operations of torch are lowered.
+
+Sizes and numbers are symbolic, no value is kept.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 from kernelwright.errors import KernelwrightError
 
@@ -60,7 +65,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Argument(Node):
+class ArgumentNode(Node):
     name: str = ""
 
 
@@ -100,7 +105,7 @@ class Position(Node):
 
 
 @dataclass(frozen=True)
-class View(Node):
+class ViewNode(Node):
     """The same elements in the same order under another shape."""
 
 
@@ -133,7 +138,7 @@ UNIT = Window((1, 1), (1, 1), (0, 0))
 
 
 @dataclass(frozen=True)
-class Pool(Node):
+class PoolNode(Node):
     """Maximum over windows of input 0."""
 
     window: Window = UNIT
@@ -182,7 +187,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class GraphTensor:
     """A tensor of the signature, in the order in which a kernel receives it."""
 
     name: str
@@ -196,5 +201,88 @@ class Graph:
     task: str
     nodes: tuple[Node, ...]
     results: tuple[Result, ...]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[GraphTensor, ...]
     scalars: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NodeRef:
+    """A node, by its number in the graph."""
+
+    node: int
+
+
+Merged = NodeRef | tuple[NodeRef, ...] | Number | Sequence[Any] | None
+Lowered = NodeRef | tuple[NodeRef, ...]
+
+
+@dataclass
+class GraphBuilder:
+    """Collects nodes; equal ones are one node, so that nothing is computed twice."""
+
+    task: str
+    nodes: list[Node] = field(default_factory=list)
+    _known: dict[Node, int] = field(default_factory=dict)
+
+    def add(self, node: Node) -> NodeRef:
+        if node not in self._known:
+            self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+        return NodeRef(self._known[node])
+
+    def constant(self, value: Number, dtype: str) -> NodeRef:
+        return self.add(Constant((), dtype, value=value))
+
+    def pointwise(self, operation: str, operands: Sequence[Any], shape: Shape, dtype: str) -> NodeRef:
+        """Numbers among the operands become constants in the dtype of the tensors beside them."""
+        beside = next((self.nodes[o.node].dtype for o in operands if isinstance(o, NodeRef)), dtype)
+        places = [o if isinstance(o, NodeRef) else self.constant(o, _wider(beside, o)) for o in operands]
+        return self.add(Pointwise(shape, dtype, tuple(p.node for p in places), operation))
+
+    def shape(self, place: NodeRef) -> Shape:
+        return self.nodes[place.node].shape
+
+    def dtype(self, place: NodeRef) -> str:
+        return self.nodes[place.node].dtype
+
+
+def _wider(dtype: str, value: Number) -> str:
+    whole = isinstance(value, int | Extent)
+    return dtype if whole or dtype.startswith(("float", "bfloat")) else "float32"
+
+
+@dataclass(frozen=True)
+class Call:
+    builder: GraphBuilder
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    shape: Shape
+    dtype: str
+
+    def get(self, place: int, name: str, default: Any = None) -> Any:
+        return self.args[place] if place < len(self.args) else self.kwargs.get(name, default)
+
+    def pointwise(self, operation: str, *operands: Any, dtype: str = "") -> NodeRef:
+        return self.builder.pointwise(operation, operands, self.shape, dtype or self.dtype)
+
+    def refuse(self, why: str = "") -> CannotExpressError:
+        about = f" ({why})" if why else ""
+        return CannotExpressError(f"{self.builder.task}: no template covers the operation {self.name}{about}")
+
+
+Lowering = Callable[[Call], Lowered]
+
+
+def reduced(call: Call, operation: str, place: NodeRef, dims: tuple[int, ...], dtype: str = "") -> NodeRef:
+    """Always without the reduced dimensions; a view brings them back where the reference keeps them.
+
+    Dimensions that are neither leading nor trailing are reduced in two steps, the trailing ones first.
+    """
+    rank = len(call.builder.shape(place))
+    trailing = tuple(dim for dim in dims if all(d in dims for d in range(dim, rank)))
+    if trailing and trailing != dims and operation in ("sum", "max", "min"):
+        inner = reduced(call, operation, place, trailing, dtype)
+        return reduced(call, operation, inner, tuple(dim for dim in dims if dim not in trailing), dtype)
+    shape = tuple(extent for dim, extent in enumerate(call.builder.shape(place)) if dim not in dims)
+    return call.builder.add(Reduce(shape, dtype or call.dtype, (place.node,), operation, dims))

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kernelwright.proposers.templates import windows
-from kernelwright.proposers.templates.calls import Builder, Call, Lowered, Lowering, Place, reduced
+from kernelwright.proposers.templates import lower_windows
 from kernelwright.proposers.templates.graph import (
     Broadcast,
+    Call,
     Constant,
     Extent,
     Formula,
     Gather,
+    GraphBuilder,
+    Lowered,
+    Lowering,
     Matmul,
+    NodeRef,
     Number,
     Permute,
     Position,
     Scatter,
     Shape,
-    View,
+    ViewNode,
+    reduced,
     total,
 )
 
@@ -34,7 +39,7 @@ _RENAMED = {"sgn": "sign", "bitwise_and": "logical_and", "bitwise_or": "logical_
 
 
 def lower(
-    builder: Builder, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], shape: Shape, dtype: str
+    builder: GraphBuilder, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], shape: Shape, dtype: str
 ) -> Lowered:
     packet = getattr(target, "overloadpacket", target)
     name = str(getattr(packet, "__name__", packet))
@@ -48,22 +53,22 @@ def lower(
     return LOWERINGS[name](call)
 
 
-def _same_value(call: Call) -> Place:
+def _same_value(call: Call) -> NodeRef:
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     return place
 
 
-def _sum_of(call: Call) -> Place:
+def _sum_of(call: Call) -> NodeRef:
     """a + alpha b, or a - alpha b."""
     alpha = call.kwargs.get("alpha", 1)
     second = call.args[1] if alpha == 1 else call.pointwise("mul", call.args[1], alpha)
     return call.pointwise(call.name, call.args[0], second)
 
 
-def _power(call: Call) -> Place:
+def _power(call: Call) -> NodeRef:
     base, exponent = call.args
-    if not isinstance(base, Place) or isinstance(exponent, Place):
+    if not isinstance(base, NodeRef) or isinstance(exponent, NodeRef):
         return call.pointwise("pow", base, exponent)
     if exponent == 1:
         return base
@@ -76,50 +81,50 @@ def _power(call: Call) -> Place:
     return call.pointwise("pow", base, exponent)
 
 
-def _clamp(call: Call) -> Place:
+def _clamp(call: Call) -> NodeRef:
     value = call.args[0]
     for place, name, operation in ((1, "min", "maximum"), (2, "max", "minimum")):
         bound = call.get(place, name)
         if bound is not None:
             value = call.pointwise(operation, value, bound)
-    assert isinstance(value, Place)
+    assert isinstance(value, NodeRef)
     return value
 
 
-def _converted(call: Call) -> Place:
+def _converted(call: Call) -> NodeRef:
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     if call.builder.dtype(place) == call.dtype:
         return place
     return call.pointwise("convert", place)
 
 
-def _filled(call: Call) -> Place:
+def _filled(call: Call) -> NodeRef:
     values = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "scalar_tensor": call.args[0]}
     value = values.get(call.name, call.args[1] if len(call.args) > 1 else 0)
     place = call.builder.constant(value, call.dtype)
     return place if not call.shape else call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
 
 
-def _view(call: Call) -> Place:
+def _view(call: Call) -> NodeRef:
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     if call.builder.shape(place) == call.shape:
         return place
-    return call.builder.add(View(call.shape, call.dtype, (place.node,)))
+    return call.builder.add(ViewNode(call.shape, call.dtype, (place.node,)))
 
 
-def _broadcast(call: Call) -> Place:
+def _broadcast(call: Call) -> NodeRef:
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     if call.builder.shape(place) == call.shape:
         return place
     return call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
 
 
-def _permute(call: Call) -> Place:
+def _permute(call: Call) -> NodeRef:
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     rank = len(call.shape)
     if call.name == "permute":
         dims = [dim % rank for dim in call.args[1]]
@@ -130,38 +135,38 @@ def _permute(call: Call) -> Place:
     return _permuted(call, place, tuple(dims), call.shape)
 
 
-def _permuted(call: Call, place: Place, dims: tuple[int, ...], shape: Shape) -> Place:
+def _permuted(call: Call, place: NodeRef, dims: tuple[int, ...], shape: Shape) -> NodeRef:
     """The transpose of a product is the product of the transposes, which templates can read as they lie."""
     node = call.builder.nodes[place.node]
     if dims == tuple(range(len(dims))):
         return place
     if isinstance(node, Matmul) and dims == (1, 0):
         turned = [
-            _permuted(call, Place(operand), dims, call.builder.nodes[operand].shape[::-1]) for operand in node.inputs
+            _permuted(call, NodeRef(operand), dims, call.builder.nodes[operand].shape[::-1]) for operand in node.inputs
         ]
         return call.builder.add(Matmul(shape, call.dtype, (turned[1].node, turned[0].node)))
     if isinstance(node, Permute):
-        return _permuted(call, Place(node.inputs[0]), tuple(node.dims[dim] for dim in dims), shape)
+        return _permuted(call, NodeRef(node.inputs[0]), tuple(node.dims[dim] for dim in dims), shape)
     return call.builder.add(Permute(shape, call.dtype, (place.node,), dims))
 
 
-def _dims(call: Call, place: Place, given: Any) -> tuple[int, ...]:
+def _dims(call: Call, place: NodeRef, given: Any) -> tuple[int, ...]:
     rank = len(call.builder.shape(place))
     if given is None or given == []:
         return tuple(range(rank))
     return tuple(sorted(dim % rank for dim in (given if isinstance(given, list) else [given])))
 
 
-def _reshaped(call: Call, place: Place, shape: Shape) -> Place:
+def _reshaped(call: Call, place: NodeRef, shape: Shape) -> NodeRef:
     if call.builder.shape(place) == shape:
         return place
-    return call.builder.add(View(shape, call.builder.dtype(place), (place.node,)))
+    return call.builder.add(ViewNode(shape, call.builder.dtype(place), (place.node,)))
 
 
 def _reduction(operation: str) -> Lowering:
-    def lowering(call: Call) -> Place:
+    def lowering(call: Call) -> NodeRef:
         place = call.args[0]
-        assert isinstance(place, Place)
+        assert isinstance(place, NodeRef)
         dims = _dims(call, place, call.get(1, "dim"))
         if operation.startswith("arg") and len(dims) != 1:
             raise call.refuse("over all elements")
@@ -170,26 +175,26 @@ def _reduction(operation: str) -> Lowering:
     return lowering
 
 
-def _count(call: Call, place: Place, dims: tuple[int, ...]) -> Extent:
+def _count(call: Call, place: NodeRef, dims: tuple[int, ...]) -> Extent:
     return total(tuple(call.builder.shape(place)[dim] for dim in dims))
 
 
-def _divided(call: Call, sums: Place, count: Number, shape: Shape) -> Place:
+def _divided(call: Call, sums: NodeRef, count: Number, shape: Shape) -> NodeRef:
     return call.builder.pointwise("div", (sums, count), shape, call.builder.dtype(sums))
 
 
-def _mean(call: Call) -> Place:
+def _mean(call: Call) -> NodeRef:
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     dims = _dims(call, place, call.get(1, "dim"))
     sums = _reshaped(call, reduced(call, "sum", place, dims), call.shape)
     return _divided(call, sums, _count(call, place, dims), call.shape)
 
 
-def _moments(call: Call) -> tuple[Place, Place]:
+def _moments(call: Call) -> tuple[NodeRef, NodeRef]:
     """Variance and mean, the variance from squares of deviations: exact where the mean is large."""
     place = call.args[0]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     shape, dtype = call.builder.shape(place), call.builder.dtype(place)
     dims = _dims(call, place, call.get(1, "dim"))
     keep = tuple(Extent(1, 1) if dim in dims else extent for dim, extent in enumerate(shape))
@@ -212,10 +217,10 @@ def _moments(call: Call) -> tuple[Place, Place]:
     return variance, mean
 
 
-def _extreme(call: Call) -> tuple[Place, Place]:
+def _extreme(call: Call) -> tuple[NodeRef, NodeRef]:
     """Values and places of max(dim) and min(dim)."""
     place, dim = call.args[0], call.args[1]
-    assert isinstance(place, Place)
+    assert isinstance(place, NodeRef)
     dims = _dims(call, place, dim)
     shape = call.builder.shape(place)
     keep = call.get(2, "keepdim", False)
@@ -231,11 +236,11 @@ def _item(call: Call) -> Lowered:
     chosen = places[which]
     if chosen is None:
         raise call.refuse("its further result")
-    assert isinstance(chosen, Place)
+    assert isinstance(chosen, NodeRef)
     return chosen
 
 
-def _gather(call: Call) -> Place:
+def _gather(call: Call) -> NodeRef:
     place, dim, index = call.args[:3]
     rank = len(call.builder.shape(place))
     if dim % rank != rank - 1 or not call.builder.shape(index)[-1].single:
@@ -243,23 +248,23 @@ def _gather(call: Call) -> Place:
     return call.builder.add(Gather(call.shape, call.dtype, (place.node, index.node)))
 
 
-def _is_zero(builder: Builder, place: Place) -> bool:
+def _is_zero(builder: GraphBuilder, place: NodeRef) -> bool:
     node = builder.nodes[place.node]
     if isinstance(node, Broadcast):
-        return _is_zero(builder, Place(node.inputs[0]))
+        return _is_zero(builder, NodeRef(node.inputs[0]))
     return isinstance(node, Constant) and node.value == 0
 
 
-def _scatter(call: Call) -> Place:
+def _scatter(call: Call) -> NodeRef:
     """One element of each row replaced is a choice by position; whole tensors go into zeros only."""
     base, dim, index, value = call.args[:4]
     rank = len(call.shape)
     places = call.builder.shape(index)
-    if isinstance(value, Place) and dim % rank == rank - 1 and _is_zero(call.builder, base):
+    if isinstance(value, NodeRef) and dim % rank == rank - 1 and _is_zero(call.builder, base):
         if places != call.builder.shape(value) or places[:-1] != call.shape[:-1]:
             raise call.refuse("of part of a tensor")
         return call.builder.add(Scatter(call.shape, call.dtype, (index.node, value.node)))
-    if dim % rank != rank - 1 or not call.builder.shape(index)[-1].single or isinstance(value, Place):
+    if dim % rank != rank - 1 or not call.builder.shape(index)[-1].single or isinstance(value, NodeRef):
         raise call.refuse("other than one number into each row")
     position = call.builder.add(Position(call.shape, "int64"))
     here = call.builder.pointwise("eq", (position, index), call.shape, "bool")
@@ -267,12 +272,12 @@ def _scatter(call: Call) -> Place:
     return call.pointwise("where", here, number, base)
 
 
-def _matmul(call: Call) -> Place:
+def _matmul(call: Call) -> NodeRef:
     first, second = call.args[:2]
     return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
 
 
-def _where(call: Call) -> Place:
+def _where(call: Call) -> NodeRef:
     return call.pointwise("where", *call.args)
 
 
@@ -300,8 +305,8 @@ LOWERINGS: dict[str, Lowering] = {
     "gather": _gather,
     "scatter": _scatter,
     "where": _where,
-    "max_pool2d_with_indices": windows.pool,
-    "max_pool2d_with_indices_backward": windows.pool_backward,
-    "convolution": windows.convolution,
-    "convolution_backward": windows.convolution_backward,  # type: ignore[dict-item]
+    "max_pool2d_with_indices": lower_windows.pool,
+    "max_pool2d_with_indices_backward": lower_windows.pool_backward,
+    "convolution": lower_windows.convolution,
+    "convolution_backward": lower_windows.convolution_backward,  # type: ignore[dict-item]
 }

@@ -1,21 +1,22 @@
 """Cuts a graph into steps that templates cover: products, windows, and row programs between them.
 
-A step reads tensors and writes tensors: arguments, results, or buffers for what passes from one step to the next.
+A step reads tensors and writes tensors: arguments, results, or buffers for what passes from one step to the next. A row
+program that only goes over the elements of a product becomes the epilogue of that product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.proposers.templates.graph import (
-    Argument,
+    ArgumentNode,
     CannotExpressError,
     Extent,
     Graph,
     Node,
     Reduce,
-    View,
+    ViewNode,
     total,
 )
 from kernelwright.proposers.templates.patterns.heavy import (
@@ -28,7 +29,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
     recognise_heavy,
 )
-from kernelwright.proposers.templates.patterns.rows import RowProgram, recognise
+from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
 Step = RowProgram | HeavyStep
 
@@ -40,25 +41,25 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepPlan:
     graph: Graph
     steps: tuple[Step, ...]
     buffers: tuple[Buffer, ...]
 
 
-def make_plan(graph: Graph) -> Plan:
+def make_plan(graph: Graph) -> StepPlan:
     return _Planner(graph).plan()
 
 
 class _Planner:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.held = {place: n.name for place, n in enumerate(graph.nodes) if isinstance(n, Argument)}
+        self.held = {place: n.name for place, n in enumerate(graph.nodes) if isinstance(n, ArgumentNode)}
         self.steps: list[Step] = []
         self.buffers: list[Buffer] = []
         self.alive = self._alive()
 
-    def plan(self) -> Plan:
+    def plan(self) -> StepPlan:
         for place in sorted(self.alive):
             node = self.graph.nodes[place]
             if isinstance(node, HEAVY):
@@ -66,7 +67,7 @@ class _Planner:
         left = [r.node for r in self.graph.results if not self._written(r.name)]
         if left:
             self._rows(left)
-        return Plan(self.graph, tuple(self.steps), tuple(self.buffers))
+        return StepPlan(self.graph, tuple(self.steps), tuple(self.buffers))
 
     def _alive(self) -> set[int]:
         alive = {result.node for result in self.graph.results}
@@ -78,7 +79,7 @@ class _Planner:
     def base(self, place: int) -> int:
         """The node whose elements these are, in the same order."""
         node = self.graph.nodes[place]
-        return self.base(node.inputs[0]) if isinstance(node, View) and place not in self.held else place
+        return self.base(node.inputs[0]) if isinstance(node, ViewNode) and place not in self.held else place
 
     def _written(self, name: str) -> bool:
         return any(name in outputs_of(step) for step in self.steps)
@@ -187,3 +188,58 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return (step.input,)
         case PoolBackwardStep():
             return (step.gradient, step.input)
+
+
+Product = MatmulStep | ConvolutionStep
+
+
+def fused(plan: StepPlan) -> StepPlan:
+    steps: list[Step] = []
+    buffers = list(plan.buffers)
+    for number, step in enumerate(plan.steps):
+        before = steps[-1] if steps else None
+        if isinstance(before, MatmulStep | ConvolutionStep) and isinstance(step, RowProgram):
+            program = _in_shape_of(step, before)
+            if _follows(program, before):
+                steps[-1] = _joined(before, program, buffers, plan.steps[number + 1 :])
+                continue
+        steps.append(step)
+    return replace(plan, steps=tuple(steps), buffers=tuple(buffers))
+
+
+def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later: tuple[Step, ...]) -> Step:
+    """The product goes where its last step puts its result, element over element, if nothing else reads it."""
+    target = program.stores[0].tensor
+    lone = not any(product.output in inputs_of(step) for step in later)
+    buffer = next((buffer for buffer in buffers if buffer.name == product.output), None)
+    if lone and buffer is not None and target not in inputs_of(program):
+        moved = (replace(i, tensor=target) if i.tensor == product.output else i for i in program.instructions)
+        program = replace(program, instructions=tuple(moved))
+        product = replace(product, output=target)
+        buffers.remove(buffer)
+    return replace(product, epilogue=program)
+
+
+def _shape(product: Product) -> tuple[object, object]:
+    if isinstance(product, MatmulStep):
+        return product.m, product.n
+    return product.batch * product.filters, product.tall * product.broad
+
+
+def _in_shape_of(program: RowProgram, product: Product) -> RowProgram:
+    """A program over all elements alike may as well go over the rows of the product before it."""
+    alike = program.rows.single and not program.reduces_cols and not program.reduces_rows
+    if isinstance(product, MatmulStep):
+        rows, cols = product.m, product.n
+    else:
+        rows, cols = product.batch * product.filters, product.tall * product.broad
+    return replace(program, rows=rows, cols=cols) if alike and program.cols == rows * cols else program
+
+
+def _follows(program: RowProgram, product: Product) -> bool:
+    if isinstance(product, ConvolutionStep) and product.kind != "forward":
+        return False
+    simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
+    stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
+    alone = product.epilogue is None and product.output in inputs_of(program)
+    return simple and stored and alone and (program.rows, program.cols) == _shape(product)

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.proposers.templates.backends import Renderer, renderer_for
-from kernelwright.proposers.templates.fusion import fused
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
-from kernelwright.proposers.templates.plan import Plan, make_plan
+from kernelwright.proposers.templates.plan import StepPlan, fused, make_plan
 from kernelwright.proposers.templates.trace import read_graph
 from kernelwright.tasks.model import Signature, Task
 
@@ -21,7 +20,7 @@ TRIES = 64  # draws in a row that give nothing new before the pool counts as use
 
 @dataclass(frozen=True)
 class TemplateProposer:
-    plan: Plan
+    plan: StepPlan
     renderer: Renderer
     contract: str
     signatures: tuple[Signature, ...]
@@ -83,5 +82,5 @@ def make(task: Task, contract: str) -> TemplateProposer:
     return TemplateProposer(plan, renderer_for(contract), contract, signatures, _pattern(plan))
 
 
-def _pattern(plan: Plan) -> str:
+def _pattern(plan: StepPlan) -> str:
     return "+".join(dict.fromkeys(step.pattern for step in plan.steps))

@@ -16,8 +16,8 @@ from kernelwright.proposers.templates.graph import (
     Graph,
     Node,
     Number,
-    Pool,
     PoolBackward,
+    PoolNode,
     total,
 )
 
@@ -70,7 +70,7 @@ class Sizes:
         """Height and width before and after the window of a node that has one."""
         shapes = [self.graph.nodes[place].shape for place in node.inputs]
         match node:
-            case Pool() | Convolution():
+            case PoolNode() | Convolution():
                 before, after = shapes[0], node.shape
             case PoolBackward() | ConvolutionInput():
                 before, after = node.shape, shapes[0]

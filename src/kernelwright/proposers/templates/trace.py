@@ -15,19 +15,21 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernelwright.proposers.templates.calls import Builder, Merged, Place
 from kernelwright.proposers.templates.graph import (
-    Argument,
+    ArgumentNode,
     CannotExpressError,
     Extent,
+    Formula,
     Graph,
+    GraphBuilder,
+    GraphTensor,
+    Merged,
+    NodeRef,
     Number,
     Result,
     Shape,
-    Tensor,
 )
 from kernelwright.proposers.templates.lower import lower
-from kernelwright.proposers.templates.numbers import Ledger
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
@@ -61,7 +63,7 @@ class _Traced:
 
     nodes: tuple[torch.fx.Node, ...]
     results: tuple[torch.fx.Node, ...]
-    ledger: Ledger
+    ledger: FormulaTable
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
 
 
@@ -99,7 +101,7 @@ def _constant(task: Task, name: str) -> int | None:
 
 
 def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
-    ledger = Ledger()
+    ledger = FormulaTable()
     given = without_data(task, workload)
     tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
     scalars = {
@@ -133,15 +135,15 @@ def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
         node.target for node in second.nodes if node.op == "call_function"
     ]:
         raise CannotExpressError(f"{task.name}: templates need one form for all sizes; the reference's steps differ")
-    builder = Builder(task.name)
-    places: dict[torch.fx.Node, Place | tuple[Place, ...]] = {}
+    builder = GraphBuilder(task.name)
+    places: dict[torch.fx.Node, NodeRef | tuple[NodeRef, ...]] = {}
     merge = _Merge(task.name, places, first.ledger, second.ledger)
     tensors = _tensors(task, first, second)
     arguments = iter(tensor for tensor in tensors if tensor.role != "output")
     for one, other in zip(first.nodes, second.nodes, strict=True):
         if one.op == "placeholder":
             tensor = next(arguments)
-            places[one] = builder.add(Argument(tensor.shape, tensor.dtype, name=tensor.name))
+            places[one] = builder.add(ArgumentNode(tensor.shape, tensor.dtype, name=tensor.name))
         elif one.op == "call_function":
             shape, dtype = _form(one, other)
             args = tuple(merge(a, b) for a, b in zip(one.args, other.args, strict=True))
@@ -152,13 +154,13 @@ def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
     results = []
     for name, node in zip(task.result_names, first.results, strict=True):
         place = places[node]
-        assert isinstance(place, Place)
+        assert isinstance(place, NodeRef)
         results.append(Result(name, place.node))
     scalars = tuple(name for name, value in task.inputs.items() if isinstance(value, bool | int | float))
     return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars)
 
 
-def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[Tensor, ...]:
+def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[GraphTensor, ...]:
     def role(name: str) -> str:
         if name in task.inout:
             return "inout"
@@ -166,7 +168,7 @@ def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[Tensor, ...]:
 
     names = [name for name in (*task.inputs, *task.outputs) if name in first.tensors]
     return tuple(
-        Tensor(name, first.tensors[name][1], _shape(first.tensors[name][0], second.tensors[name][0]), role(name))
+        GraphTensor(name, first.tensors[name][1], _shape(first.tensors[name][0], second.tensors[name][0]), role(name))
         for name in names
     )
 
@@ -187,9 +189,9 @@ class _Merge:
     """Two arguments of the same operation as one."""
 
     task: str
-    places: Mapping[torch.fx.Node, Place | tuple[Place, ...]]
-    first: Ledger
-    second: Ledger
+    places: Mapping[torch.fx.Node, NodeRef | tuple[NodeRef, ...]]
+    first: FormulaTable
+    second: FormulaTable
 
     def __call__(self, one: Any, other: Any) -> Merged:
         if isinstance(one, torch.fx.Node):
@@ -209,3 +211,79 @@ class _Merge:
         if float(one).is_integer() and float(other).is_integer():
             return Extent(int(one), int(other))
         raise CannotExpressError(f"{self.task}: templates cannot tell how {one!r} follows from sizes and scalars")
+
+
+Term = Formula | str | float
+
+
+class FormulaTable:
+    """Which formula produced which value. Values are drawn so that no two formulas agree by chance."""
+
+    def __init__(self) -> None:
+        self._terms: dict[float, Term] = {}
+
+    def argument(self, name: str, value: float) -> TracedFloat:
+        return self.note(value, name)
+
+    def note(self, value: float, term: Term) -> TracedFloat:
+        self._terms.setdefault(value, term)
+        return TracedFloat(value, term, self)
+
+    def term(self, value: float) -> Term | None:
+        return self._terms.get(value)
+
+
+def _term(value: Any) -> Term | None:
+    if isinstance(value, TracedFloat):
+        return value.term
+    return float(value) if isinstance(value, int | float) else None
+
+
+class TracedFloat(float):
+    term: Term
+    ledger: FormulaTable
+
+    def __new__(cls, value: float, term: Term, ledger: FormulaTable) -> TracedFloat:
+        made = super().__new__(cls, value)
+        made.term = term
+        made.ledger = ledger
+        return made
+
+    def _combined(self, operator: str, left: Any, right: Any, value: Any) -> Any:
+        first, second = _term(left), _term(right)
+        if value is NotImplemented or first is None or second is None or not isinstance(value, float):
+            return value
+        return self.ledger.note(value, Formula(operator, (first, second)))
+
+    def __add__(self, other: Any) -> Any:
+        return self._combined("+", self, other, float.__add__(self, other))
+
+    def __radd__(self, other: Any) -> Any:
+        return self._combined("+", other, self, float.__radd__(self, other))
+
+    def __sub__(self, other: Any) -> Any:
+        return self._combined("-", self, other, float.__sub__(self, other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._combined("-", other, self, float.__rsub__(self, other))
+
+    def __mul__(self, other: Any) -> Any:
+        return self._combined("*", self, other, float.__mul__(self, other))
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._combined("*", other, self, float.__rmul__(self, other))
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._combined("/", self, other, float.__truediv__(self, other))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._combined("/", other, self, float.__rtruediv__(self, other))
+
+    def __pow__(self, other: Any, modulus: None = None) -> Any:
+        return self._combined("pow", self, other, float.__pow__(self, other))
+
+    def __rpow__(self, other: Any, modulus: None = None) -> Any:
+        return self._combined("pow", other, self, float.__rpow__(self, other))
+
+    def __neg__(self) -> Any:
+        return self.ledger.note(float.__neg__(self), Formula("neg", (self.term,)))

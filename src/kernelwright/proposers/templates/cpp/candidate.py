@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cpp import CPP
-from kernelwright.proposers.templates.cpp import convolution, matmul, pooling, rows, scattering
+from kernelwright.proposers.templates.cpp import convolution, matmul, pooling, rows, scatter
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.patterns.heavy import (
@@ -18,13 +18,13 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Plan, Step
+from kernelwright.proposers.templates.plan import Step, StepPlan
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
 
 @dataclass(frozen=True)
-class StepRenderer:
+class CppStepRenderer:
     """How one kind of step is written."""
 
     gene_pool: Callable[[Any], GenePool]
@@ -32,18 +32,18 @@ class StepRenderer:
     render: Callable[[Any, Genes, Sizes, Mapping[str, str]], str]
 
 
-RENDERERS: dict[type, StepRenderer] = {
-    RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
-    MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
-    ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
-    ScatterStep: StepRenderer(scattering.gene_pool, scattering.describe, scattering.render),
-    PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
-    PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+RENDERERS: dict[type, CppStepRenderer] = {
+    RowProgram: CppStepRenderer(rows.gene_pool, rows.describe, rows.render),
+    MatmulStep: CppStepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
+    ConvolutionStep: CppStepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    ScatterStep: CppStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
+    PoolStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
 }
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
 
-def gene_pool(plan: Plan) -> GenePool:
+def gene_pool(plan: StepPlan) -> GenePool:
     """The genes of all steps; those of a second and further step are numbered."""
     genes: dict[str, Gene] = {}
     for number, step in enumerate(plan.steps):
@@ -62,14 +62,14 @@ def own_genes(step: Step, number: int, genes: Genes) -> Genes:
     return {gene.name: genes[gene_name(gene.name, number)] for gene in pool.genes}
 
 
-def describe(plan: Plan, genes: Genes) -> str:
+def describe(plan: StepPlan, genes: Genes) -> str:
     notes = [
         RENDERERS[type(step)].describe(step, own_genes(step, number, genes)) for number, step in enumerate(plan.steps)
     ]
     return "; then ".join(notes)
 
 
-def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
+def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str:
     sizes = Sizes(plan.graph)
     pointers = {tensor.name: f"{tensor.name}.data" for tensor in plan.graph.tensors}
     pointers |= {buffer.name: buffer.name for buffer in plan.buffers}

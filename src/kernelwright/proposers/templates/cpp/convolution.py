@@ -20,7 +20,7 @@ def gene_pool(step: ConvolutionStep) -> GenePool:
 def describe(step: ConvolutionStep, genes: Genes) -> str:
     what = {"forward": "convolution", "input": "gradient of the input", "weight": "gradient of the weight"}[step.kind]
     text = f"{what} as a product over windows, {product.describe(genes)}"
-    return text + (", the steps after it on each finished block" if step.last else "")
+    return text + (", the steps after it on each finished block" if step.epilogue else "")
 
 
 def render(step: ConvolutionStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
@@ -32,7 +32,7 @@ def render(step: ConvolutionStep, genes: Genes, sizes: Sizes, pointers: Mapping[
         image = pointers[step.first if step.kind == "forward" else step.second]
         body += _windows(step.window, image)
         if step.kind == "forward":
-            last = rows.render_last(step.last, genes, sizes, pointers) if step.last else ""
+            last = rows.render_epilogue(step.epilogue, genes, sizes, pointers) if step.epilogue else ""
             body += last + _forward(step, genes, pointers)
         else:
             body += _towards_weight(step, genes, pointers)
@@ -62,8 +62,8 @@ def _forward(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -
         "  for (int64_t i = i0; i < i1; ++i) last(b * filters + i, j0, j1);\n};\n"
     )
     form = ("batch", "filters", "tall * broad", f"channels * {taps}")
-    called = product.call(genes, *form, operands, "after" if step.last else "Nothing{}")
-    return (after if step.last else "") + called
+    called = product.call(genes, *form, operands, "after" if step.epilogue else "Nothing{}")
+    return (after if step.epilogue else "") + called
 
 
 def _towards_weight(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ def gene_pool(step: MatmulStep) -> GenePool:
 
 
 def describe(step: MatmulStep, genes: Genes) -> str:
-    return product.describe(genes) + (", the steps after it on each finished block" if step.last else "")
+    return product.describe(genes) + (", the steps after it on each finished block" if step.epilogue else "")
 
 
 def render(step: MatmulStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
@@ -26,9 +26,9 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, 
         f"const int64_t m = {sizes.expression(step.m)}, n = {sizes.expression(step.n)};\n"
         f"const int64_t depth = {sizes.expression(step.k)};\n"
     )
-    if step.last:
-        body += rows.render_last(step.last, genes, sizes, pointers)
-    each_row = "for (int64_t i = i0; i < i1; ++i) last(i, j0, j1);\n" if step.last else ""
+    if step.epilogue:
+        body += rows.render_epilogue(step.epilogue, genes, sizes, pointers)
+    each_row = "for (int64_t i = i0; i < i1; ++i) last(i, j0, j1);\n" if step.epilogue else ""
     if genes["swap"]:
         body += _swapped(pointers[step.output], each_row)
         left, right, to, form = right, left, "turned", ("n", "m")
@@ -36,7 +36,9 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, 
         to, form = pointers[step.output], ("m", "n")
         body += f"const auto after = [&](int64_t, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {{\n  {each_row}}};\n"
     operands = f"[&](int64_t) {{ return Operands{{{left}, {right}, {to}}}; }}"
-    body += product.call(genes, "1", *form, "depth", operands, "after" if step.last or genes["swap"] else "Nothing{}")
+    body += product.call(
+        genes, "1", *form, "depth", operands, "after" if step.epilogue or genes["swap"] else "Nothing{}"
+    )
     return indent(f"{{\n{indent(body, '  ')}}}\n", "  ")
 
 

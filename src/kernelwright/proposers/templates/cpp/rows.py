@@ -16,7 +16,7 @@ from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
 from kernelwright.proposers.templates.sizes import Sizes
 
-__all__ = ["describe", "gene_pool", "render", "render_last"]
+__all__ = ["describe", "gene_pool", "render", "render_epilogue"]
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ def render(program: RowProgram, genes: Genes, sizes: Sizes, pointers: Mapping[st
     return _Writer(program, genes, sizes, pointers).text()
 
 
-def render_last(program: RowProgram, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
+def render_epilogue(program: RowProgram, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
     """A lambda `last(row, from, to)` for a program that only goes over elements, for use on a finished block."""
-    return _Writer(program, {"prefetch": 0, "unroll": 2} | genes, sizes, pointers).last()
+    return _Writer(program, {"prefetch": 0, "unroll": 2} | genes, sizes, pointers).epilogue()
 
 
 class _Writer:
@@ -76,7 +76,7 @@ class _Writer:
         self.emit("}", 1)
         return "\n".join(self.lines) + "\n"
 
-    def last(self) -> str:
+    def epilogue(self) -> str:
         self.emit(f"const int64_t cols = {self.sizes.expression(self.program.cols)};", 0)
         self._singles(0)
         stage = self._stage(0)

@@ -8,11 +8,13 @@ from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import convolution, dots, flat, matmul, pooling, prelude, rows, scattering
-from kernelwright.proposers.templates.cuda.convolution import PooledConvolution
-from kernelwright.proposers.templates.cuda.expressions import python_size
-from kernelwright.proposers.templates.cuda.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
-from kernelwright.proposers.templates.cuda.kernels import Kernel, scheduled
+from kernelwright.proposers.templates.cuda import prelude
+from kernelwright.proposers.templates.cuda.kernels import Kernel, python_size, scheduled
+from kernelwright.proposers.templates.cuda.products import dots, matmul
+from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
+from kernelwright.proposers.templates.cuda.rows import flat, rows, scatter
+from kernelwright.proposers.templates.cuda.windows import convolution, pooling
+from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import (
@@ -23,7 +25,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Plan, Step
+from kernelwright.proposers.templates.plan import Step, StepPlan
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -36,7 +38,7 @@ AnyStep = Step | PooledConvolution | FoldedProduct | ColumnSum
 
 
 @dataclass(frozen=True)
-class StepRenderer:
+class CudaStepRenderer:
     """How one kind of step is written."""
 
     gene_pool: Callable[[Any], GenePool]
@@ -44,25 +46,25 @@ class StepRenderer:
     render: Callable[[Any, Genes, Sizes, Graph, int], list[Kernel]]
 
 
-RENDERERS: dict[type, StepRenderer] = {
-    RowProgram: StepRenderer(rows.gene_pool, rows.describe, rows.render),
-    MatmulStep: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
-    FoldedProduct: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render_folded),
-    ColumnSum: StepRenderer(matmul.gene_pool, matmul.describe, matmul.render_sum),
-    ConvolutionStep: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
-    PooledConvolution: StepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
-    PoolStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
-    PoolBackwardStep: StepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
-    ScatterStep: StepRenderer(scattering.gene_pool, scattering.describe, scattering.render),
+RENDERERS: dict[type, CudaStepRenderer] = {
+    RowProgram: CudaStepRenderer(rows.gene_pool, rows.describe, rows.render),
+    MatmulStep: CudaStepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
+    FoldedProduct: CudaStepRenderer(matmul.gene_pool, matmul.describe, matmul.render_folded),
+    ColumnSum: CudaStepRenderer(matmul.gene_pool, matmul.describe, matmul.render_sum),
+    ConvolutionStep: CudaStepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    PooledConvolution: CudaStepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    PoolStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
 }
-_FLAT = StepRenderer(flat.gene_pool, flat.describe, flat.render)
+_FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
 
 
-def renderer(step: AnyStep) -> StepRenderer:
+def renderer(step: AnyStep) -> CudaStepRenderer:
     return _FLAT if isinstance(step, RowProgram) and flat.covers(step) else RENDERERS[type(step)]
 
 
-def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
+def steps_of(plan: StepPlan) -> list[Step | PooledConvolution]:
     """The plan's steps; a convolution that only a pooling reads becomes one with it."""
     steps: list[Step | PooledConvolution] = []
     for number, step in enumerate(plan.steps):
@@ -75,16 +77,16 @@ def steps_of(plan: Plan) -> list[Step | PooledConvolution]:
     return steps
 
 
-def _pooled(plan: Plan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
+def _pooled(plan: StepPlan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
     plain = pool.window.padding == (0, 0) and pool.window.dilation == (1, 1)
     own = any(buffer.name == pool.input for buffer in plan.buffers) and not any(
         pool.input in reads_of(s) for s in later
     )
-    stored = [store.tensor for store in before.last.stores] if before.last else [before.output]
+    stored = [store.tensor for store in before.epilogue.stores] if before.epilogue else [before.output]
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
 
 
-def gene_pool(plan: Plan) -> GenePool:
+def gene_pool(plan: StepPlan) -> GenePool:
     """The genes of all steps, numbered but for the first's, and those of the whole."""
     genes: list[Gene] = []
     for number, step in enumerate(steps_of(plan)):
@@ -102,12 +104,12 @@ def _own(step: Step | PooledConvolution, number: int, genes: Genes) -> Genes:
     return {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
 
 
-def describe(plan: Plan, genes: Genes) -> str:
+def describe(plan: StepPlan, genes: Genes) -> str:
     steps = enumerate(steps_of(plan))
     return "; then ".join(renderer(step).describe(step, _own(step, number, genes)) for number, step in steps)
 
 
-def render(plan: Plan, genes: Genes, signatures: Sequence[Signature]) -> str:
+def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str:
     """Where all products may be small, launches are other ones: small products share them with anything."""
     steps = dict(enumerate(steps_of(plan)))
     products = {number: step for number, step in steps.items() if isinstance(step, MatmulStep)}
@@ -137,7 +139,7 @@ class _Written:
     plan: str
 
 
-def _written(plan: Plan, steps: Mapping[int, AnyStep | None], genes: Genes) -> _Written:
+def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) -> _Written:
     """All steps but those that nothing is left of; each has the genes of the plan's step of that number."""
     sizes = Sizes(plan.graph)
     kernels: list[Kernel] = []
@@ -161,7 +163,7 @@ def _written(plan: Plan, steps: Mapping[int, AnyStep | None], genes: Genes) -> _
     return _Written(needs, helpers, kernel, text)
 
 
-def _folded(plan: Plan) -> dict[int, Changed]:
+def _folded(plan: StepPlan) -> dict[int, Changed]:
     steps = steps_of(plan)
     return folded(steps, plan.buffers) if any(isinstance(step, MatmulStep) for step in steps) else {}
 

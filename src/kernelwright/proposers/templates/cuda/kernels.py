@@ -1,9 +1,13 @@
-"""A kernel of a rendered candidate, and how kernels that do not need each other share a launch."""
+"""A kernel of a rendered candidate, what writes one, and how kernels that do not need each other share a launch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from kernelwright.proposers.templates.genes import Genes
+from kernelwright.proposers.templates.graph import Extent, Formula, Graph, Number
+from kernelwright.proposers.templates.sizes import Sizes
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Kernel:
 
 
 @dataclass(frozen=True)
-class Launch:
+class KernelLaunch:
     number: int
     kernels: tuple[Kernel, ...]
 
@@ -103,7 +107,7 @@ class Launch:
         """In Python; a kernel whose blocks may wait for each other is the only one of its launch."""
         return self.kernels[0].cooperative
 
-    def plan(self, overlapped: Launch | None) -> str:
+    def plan(self, overlapped: KernelLaunch | None) -> str:
         """Lines of plan.py. `overlapped` is the launch before, where this one may begin while that one runs."""
         names = [kernel.name for kernel in self.kernels]
         lines = []
@@ -145,15 +149,135 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[Launch]:
+def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[KernelLaunch]:
     """Each kernel in the first launch after all that it needs, where neither it nor that launch keeps to itself."""
-    launches: list[Launch] = []
+    launches: list[KernelLaunch] = []
     for kernel in kernels:
         apart = kernel.cooperative != "False" or kernel.heavy
         needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
         free = [n for n in range(needed + 1, len(launches)) if share and not apart and launches[n].open]
         if free:
-            launches[free[0]] = Launch(free[0], (*launches[free[0]].kernels, kernel))
+            launches[free[0]] = KernelLaunch(free[0], (*launches[free[0]].kernels, kernel))
         else:
-            launches.append(Launch(len(launches), (kernel,)))
+            launches.append(KernelLaunch(len(launches), (kernel,)))
     return launches
+
+
+@dataclass(frozen=True)
+class KernelBody:
+    """One method for a product, as a renderer writes it: lines of the kernel, and Python for its launch.
+
+    The lines use `last`, the epilogue of each element (epilogue.py).
+    """
+
+    lines: list[str]
+    blocks: str
+    threads: str
+    shared: str = "0"
+    least_blocks: str = "1"
+    heavy: bool = False
+    needs: tuple[str, ...] = ()  # CUDA beside the prelude
+    helpers: tuple[str, ...] = ()  # functions of the plan
+
+
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "logical_and": "&&", "logical_or": "||"}
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_SPELLED = {
+    "neg": "-{0}",
+    "exp": "expf({0})",
+    "log": "logf({0})",
+    "sqrt": "sqrtf({0})",
+    "rsqrt": "rsqrtf({0})",
+    "reciprocal": "1.0f / {0}",
+    "abs": "fabsf({0})",
+    "relu": "most({0}, 0.0f)",
+    "tanh": "tanhf({0})",
+    "erf": "erff({0})",
+    "sigmoid": "1.0f / (1.0f + expf(-{0}))",
+    "maximum": "most({0}, {1})",
+    "minimum": "least({0}, {1})",
+    "pow": "powf({0}, {1})",
+    "sign": "sign({0})",
+    "log1p": "log1pf({0})",
+    "expm1": "expm1f({0})",
+    "sin": "sinf({0})",
+    "cos": "cosf({0})",
+    "floor": "floorf({0})",
+    "logical_not": "!{0}",
+    "where": "{0} ? {1} : {2}",
+    "repeat": "{0}",
+}
+COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
+TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
+
+
+def expression(operation: str, operands: list[str], target: str) -> str:
+    if operation in _INFIX:
+        return f"{operands[0]} {_INFIX[operation]} {operands[1]}"
+    if operation in _COMPARED:
+        return f"{operands[0]} {_COMPARED[operation]} {operands[1]}"
+    if operation in _SPELLED:
+        return _SPELLED[operation].format(*operands)
+    assert operation == "convert", operation
+    return f"{operands[0]} != 0" if target == "bool" else f"static_cast<{TYPES[target]}>({operands[0]})"
+
+
+def python_size(extent: Extent, sizes: Sizes) -> str:
+    """Sizes are whole, also where a window divides one."""
+    return sizes.expression(extent).replace("/", "//")
+
+
+def python_number(value: Number, sizes: Sizes) -> str:
+    """A number of the graph as Python computes it in the plan, from sizes and scalar arguments."""
+    match value:
+        case Extent():
+            return f"({python_size(value, sizes)})"
+        case Formula():
+            operands = [python_number(operand, sizes) for operand in value.operands]
+            if value.operator == "neg":
+                return f"(-{operands[0]})"
+            if value.operator == "sqrt":
+                return f"({operands[0]} ** 0.5)"
+            operator = "**" if value.operator == "pow" else value.operator
+            return f"({operands[0]} {operator} {operands[1]})"
+        case str():
+            return value
+        case bool():
+            return str(value)
+    return f"float({str(value)!r})" if value != value or abs(value) == float("inf") else repr(value)
+
+
+@dataclass(kw_only=True)
+class KernelWriter:
+    genes: Genes
+    sizes: Sizes
+    graph: Graph
+    step: int
+    setup: list[str] = field(default_factory=list)
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.types = {tensor.name: tensor.dtype for tensor in self.graph.tensors}
+
+    def pointer(self, name: str, *, written: bool = False, read: bool = True, kind: str = "") -> str:
+        """The name in CUDA of a tensor or of the plan's own memory, which becomes a parameter."""
+        known = self.parameters.get(name)
+        kind = kind or TYPES[self.types.get(name, "float32")]
+        both = Parameter(name, kind, written or bool(known and known.written), read or bool(known and known.read))
+        self.parameters[name] = both
+        return both.pointer
+
+    def define(self, name: str, python: str) -> None:
+        self.setup.append(f'definitions_["{name}"] = {python}')
+
+    def size(self, extent: Extent) -> str:
+        return python_size(extent, self.sizes)
+
+    def set(self, name: str, python: str) -> None:
+        """A number of the plan that the kernel has as a constant NAME_step."""
+        self.setup.append(f"{name}_{self.step} = {python}")
+        self.define(f"{name.upper()}_{self.step}", f"{name}_{self.step}")
+
+    @property
+    def plan_lines(self) -> str:
+        return "\n".join(dict.fromkeys(self.setup))

@@ -1,4 +1,4 @@
-"""CUDA that rendered kernels share: vectors of floats, joins of reductions, and the meeting of a row's threads."""
+"""CUDA that rendered kernels share: vectors of floats, joins, and reductions of a block or of the whole grid."""
 
 from __future__ import annotations
 

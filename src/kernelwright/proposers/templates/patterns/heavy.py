@@ -1,4 +1,4 @@
-"""Steps that are no row programs: products, pooling and convolutions, each from one node of the graph."""
+"""Steps other than row programs: products, pooling and convolutions, each from one node of the graph."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kernelwright.proposers.templates.graph import (
     Graph,
     Matmul,
     Permute,
-    Pool,
     PoolBackward,
+    PoolNode,
     Scatter,
     Window,
     total,
 )
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 
-HEAVY = (Matmul, Scatter, Pool, PoolBackward, Convolution, ConvolutionInput, ConvolutionWeight)
+HEAVY = (Matmul, Scatter, PoolNode, PoolBackward, Convolution, ConvolutionInput, ConvolutionWeight)
 
 
 @dataclass(frozen=True)
 class MatmulStep:
-    """output[m, n] = sum over k of left[m, k] right[k, n]; a transposed operand lies in memory the other way round."""
+    """output[m, n] = sum over k of left[m, k] right[k, n]; a transposed operand is stored transposed."""
 
     left: str
     right: str
@@ -38,7 +38,7 @@ class MatmulStep:
     k: Extent
     left_transposed: bool
     right_transposed: bool
-    last: RowProgram | None = None  # steps over elements that follow on the product
+    epilogue: RowProgram | None = None  # steps over elements that follow on the product
     pattern: ClassVar[str] = "product"
 
 
@@ -86,7 +86,7 @@ class ConvolutionStep:
     tall: Extent
     broad: Extent
     window: Window
-    last: RowProgram | None = None
+    epilogue: RowProgram | None = None
     pattern: ClassVar[str] = "convolution"
 
 
@@ -123,7 +123,7 @@ def recognise_heavy(graph: Graph, place: int) -> Recognised:
             rows, many = total(node.shape[:-1]), graph.nodes[node.inputs[0]].shape[-1]
             wide = node.shape[-1]
             return Recognised(node.inputs, lambda names, home: ScatterStep(names[0], names[1], home, rows, many, wide))
-        case Pool():
+        case PoolNode():
             shape = graph.nodes[node.inputs[0]].shape
             form = (total(shape[:-2]), shape[-2], shape[-1], node.window)
             return Recognised(node.inputs, lambda names, home: PoolStep(names[0], home, *form))

@@ -24,7 +24,7 @@ from kernelwright.proposers.templates.graph import (
     Position,
     Reduce,
     Shape,
-    View,
+    ViewNode,
     total,
 )
 from kernelwright.proposers.templates.patterns.simplify import simplified
@@ -94,7 +94,7 @@ class RowProgram:
 
 
 class _MisfitError(Exception):
-    """The space that was tried does not fit; the message says what stands in the way."""
+    """The space that was tried does not fit; the message says why."""
 
 
 def recognise(graph: Graph, wanted: Sequence[tuple[str, int]], held: Mapping[int, str]) -> RowProgram:
@@ -198,7 +198,7 @@ class _Reading:
         return self._add(Instruction("repeat", (place,), span, held.dtype))
 
     def _check_rows(self, place: int) -> None:
-        """A value that repeats over the rows is no result for each row."""
+        """A value that repeats over the rows is not a result for each row."""
         i = self.instructions[place]
         if i.period is not None and all(self.instructions[p].period is not None for p in i.operands):
             raise _MisfitError("a result that repeats over the rows")
@@ -214,7 +214,7 @@ class _Reading:
                 return self._add(Instruction("number", (), Span.one, node.dtype, number=node.value))
             case Position():
                 return self._position(node)
-            case View():
+            case ViewNode():
                 return self._view(node)
             case Broadcast():
                 return self.at[node.inputs[0]]

@@ -1,0 +1,145 @@
+"""Renders a product of two matrices by one of several methods, which the plan may choose by size."""
+
+from __future__ import annotations
+
+from kernelwright.proposers.templates.cuda.epilogue import written_epilogue
+from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter, python_size
+from kernelwright.proposers.templates.cuda.products import blocked, dots, tiles
+from kernelwright.proposers.templates.cuda.products.folding import ColumnSum, FoldedProduct, written_operand
+from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.patterns.heavy import MatmulStep
+from kernelwright.proposers.templates.sizes import Sizes
+
+SUM_GENES: Genes = {"patch": "1x1", "team": 0, "warps": 1, "ahead": 4, "width": 4}
+
+
+def gene_pool(step: MatmulStep) -> GenePool:
+    return GenePool(
+        (
+            Gene("method", ("size", "tiles", "dots", "sgemm", "tf32x3", "wgmma"), ("size", "tf32x3", "sgemm", "tiles")),
+            Gene("border", (20, 22, 24, 26), (24,)),  # small: fewer than 2 ** border multiplications
+            # Small products.
+            Gene("patch", dots.PATCHES, ("0", "4x4", "2x2", "4x8", "1x2", "8x4")),  # elements of a warp; 0: by size
+            Gene("team", (0, 1, 2, 4, 8, 16), (0, 16, 4, 2)),  # warps that share the depth; 0: as it is long
+            Gene("warps", (1, 2, 4, 8), (1, 4, 2)),  # of a block, at least
+            Gene("ahead", (1, 2, 4, 8), (4, 8, 2)),  # steps of the depth that are loaded at once
+            Gene("width", (1, 2, 4), (4, 2)),
+            # Large ones, and tiles.
+            Gene("block", blocked.SHAPES, ("0", "128x64", "128x128", "64x64")),
+            Gene("depth", (8, 16, 32), (32, 16)),
+            Gene("stages", (2, 3, 4), (3, 4, 2)),
+            Gene("split", (0, 1, 2, 4), (1, 0, 2)),  # blocks on each multiprocessor that share the depth
+            Gene("tile", (0, 16, 32, 64, 128), (0,)),
+        )
+    )
+
+
+def describe(step: MatmulStep, genes: Genes) -> str:
+    small, large = _methods(step, genes)
+    text = _described(large, step, genes)
+    if small != large:
+        few = f"below 2^{genes['border']} multiplications, or for {dots.FEW} rows or columns at most"
+        text = f"{_described(small, step, genes)} {few}, else {text}"
+    return text + (", the steps after it on each element" if step.epilogue else "")
+
+
+def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    code = _writer(step, genes, sizes, graph, number)
+    end, last = written_epilogue(code, step)
+    small, large = _methods(step, genes)
+    if small == large:
+        body = _written(large, step, code)
+    else:
+        code.set("small", f"int({is_small(step, genes, sizes)})")
+        body = _either(number, _written(small, step, code), _written(large, step, code))
+    return [_kernel(code, body, end, last)]
+
+
+def render_folded(step: FoldedProduct, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    code = _writer(step.product, genes, sizes, graph, number)
+    end, last = written_epilogue(code, step.product)
+    text, left = written_operand(code, step.left)
+    return [_kernel(code, dots.written(step.product, code, left), text + end, last)]
+
+
+def render_sum(step: ColumnSum, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    code = _writer(step.product, SUM_GENES, sizes, graph, number)
+    end, last = written_epilogue(code, step.product)
+    text, right = written_operand(code, step.right)
+    return [_kernel(code, dots.written(step.product, code, "Ones{}", right), text + end, last)]
+
+
+def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
+    """In Python."""
+    if genes["method"] != "size":
+        return str(genes["method"] == "dots")
+    m, n, k = (python_size(extent, sizes) for extent in (step.m, step.n, step.k))
+    return dots.is_small(step, int(genes["border"]), m, n, k)
+
+
+def _writer(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> KernelWriter:
+    code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
+    for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
+        code.set(name, code.size(extent))
+    return code
+
+
+def _kernel(code: KernelWriter, body: KernelBody, before: str, last: str) -> Kernel:
+    return Kernel(
+        f"product_{code.step}",
+        tuple(code.parameters.values()),
+        "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in (last, *body.lines)),
+        code.plan_lines,
+        body.blocks,
+        body.threads,
+        before=before,
+        least_blocks=body.least_blocks,
+        shared=body.shared,
+        heavy=body.heavy,
+        needs=body.needs,
+        helpers=body.helpers,
+    )
+
+
+def _methods(step: MatmulStep, genes: Genes) -> tuple[str, str]:
+    """For small and for large sizes."""
+    method = str(genes["method"])
+    small, large = ("dots", "wgmma") if method == "size" else (method, method)
+    return ("tiles" if small == "dots" and not dots.covers(step) else small), large if large != "dots" else small
+
+
+def _described(method: str, step: MatmulStep, genes: Genes) -> str:
+    match method:
+        case "tiles":
+            return tiles.describe(genes)
+        case "dots":
+            return dots.describe(step, genes)
+    return blocked.describe(method, genes)
+
+
+def _written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
+    match method:
+        case "tiles":
+            return tiles.written(step, code)
+        case "dots":
+            return dots.written(step, code)
+    return blocked.written(method, step, code)
+
+
+def _either(number: int, small: KernelBody, large: KernelBody) -> KernelBody:
+    """Which one, the plan says by a definition: the other is not even compiled."""
+
+    def chosen(one: str, other: str) -> str:
+        return f"(({one}) if small_{number} else ({other}))"
+
+    return KernelBody(
+        [f"#if SMALL_{number}", *small.lines, "#else", *large.lines, "#endif"],
+        chosen(small.blocks, large.blocks),
+        chosen(small.threads, large.threads),
+        chosen(small.shared, large.shared),
+        chosen(small.least_blocks, large.least_blocks),
+        large.heavy,
+        (*small.needs, *large.needs),
+        (*small.helpers, *large.helpers),
+    )

@@ -1,0 +1,1 @@
+"""Row programs: reductions along rows and over rows, pointwise steps around them, and scatters."""

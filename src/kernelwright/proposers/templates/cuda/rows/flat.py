@@ -1,0 +1,99 @@
+"""Renders a row program without reductions: all elements in one line, a few vectors for each thread."""
+
+from __future__ import annotations
+
+from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel, expression
+from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
+from kernelwright.proposers.templates.cuda.rows.writer import Elements, Writer
+from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
+from kernelwright.proposers.templates.sizes import Sizes
+
+
+def covers(program: RowProgram) -> bool:
+    reduces = program.reduces_cols or program.reduces_rows
+    gathers = any(i.operation == "gather" for i in program.instructions)
+    return not reduces and not gathers and all(program.instructions[s.place].span == Span.full for s in program.stores)
+
+
+def gene_pool(program: RowProgram) -> GenePool:
+    return GenePool(
+        (
+            Gene("width", (1, 2, 4), (4, 2, 1)),
+            Gene("unroll", (1, 2, 4, 8), (2, 4, 1)),
+            Gene("threads", (128, 256, 512), (256, 128, 512)),
+            Gene("stream", (False, True), (False, True)),
+        )
+    )
+
+
+def describe(program: RowProgram, genes: Genes) -> str:
+    text = f"{genes['unroll']} vectors of {genes['width']} for each of {genes['threads']} threads a block"
+    return text + (", streaming stores" if genes["stream"] else "")
+
+
+def render(program: RowProgram, genes: Genes, sizes: Sizes, graph: Graph, step: int) -> list[Kernel]:
+    return [
+        _FlatWriter(
+            program=program, stage=stage_of(program, 0), genes=genes, sizes=sizes, graph=graph, step=step
+        ).kernel()
+    ]
+
+
+class _FlatWriter(Writer):
+    def kernel(self) -> Kernel:
+        tag, genes = self.tag, self.genes
+        add = self.setup.append
+        add(f"rows_{tag} = {self.size(self.program.rows)}")
+        add(f"cols_{tag} = {self.size(self.program.cols)}")
+        if self._one_line():
+            add(f"rows_{tag}, cols_{tag} = 1, rows_{tag} * cols_{tag}")
+        add(f"width_{tag} = widest({genes['width']}, cols_{tag})")
+        add(f"vectors_{tag} = rows_{tag} * cols_{tag} // width_{tag}")
+        for name in ("cols", "width", "vectors"):
+            self.define(f"{name.upper()}_{tag}", f"{name}_{tag}")
+        body = self._body()
+        blocks = f"ceil(vectors_{tag}, {int(genes['threads']) * int(genes['unroll'])})"
+        return Kernel(
+            f"flat_{tag}", tuple(self.parameters.values()), body, self.plan_lines, blocks, str(genes["threads"])
+        )
+
+    def _one_line(self) -> bool:
+        """Nothing varies over rows or columns alone, so where a row ends does not matter."""
+        return all(i.span in (Span.full, Span.one) and i.operation != "position" for i in self.program.instructions)
+
+    def _body(self) -> str:
+        tag, unroll, threads = self.tag, self.genes["unroll"], self.genes["threads"]
+        elements = Elements(self.program, self.pointer, self.column)
+        for tensor, place in self.stage.stores:
+            elements.store(tensor, place, "stream" if self.genes["stream"] else "store")
+            self.pointer(tensor, written=True, read=False)
+        row_values = []
+        for place in sorted(self.stage.needed):
+            i = self.instruction(place)
+            if i.span == Span.row:
+                row_values.append(f"const {TYPES[i.dtype]} v{place} = {self._row_value(place)};")
+        lines = [
+            f"constexpr long long COLS = COLS_{tag}, VECTORS = VECTORS_{tag};",
+            f"constexpr int WIDTH = WIDTH_{tag};",
+            *self.singles(self.narrow_operands(self.stage.needed), {}),
+            f"#pragma unroll {unroll}",
+            f"for (int u = 0; u < {unroll}; ++u) {{",
+            f"  const long long i = (static_cast<long long>(block) * {unroll} + u) * {threads} + threadIdx.x;",
+            "  if (i < VECTORS) {",
+            "    const long long row = i * WIDTH / COLS, c = i * WIDTH - row * COLS;",
+            *(f"    {line}" for line in (*row_values, *elements.lines())),
+            "  }",
+            "}",
+        ]
+        return "".join(f"  {line}\n" for line in lines)
+
+    def _row_value(self, place: int) -> str:
+        i = self.instruction(place)
+        if i.operation == "load":
+            if i.period:
+                self.define(f"PERIOD_{self.step}_{place}", self.size(i.period))
+                return f"{self.pointer(i.tensor)}[row % static_cast<long long>(PERIOD_{self.step}_{place})]"
+            return f"{self.pointer(i.tensor)}[row]"
+        return expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)

@@ -1,0 +1,1 @@
+"""Windows that slide over images: convolutions and pooling, forward and backward."""
