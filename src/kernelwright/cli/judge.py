@@ -62,10 +62,12 @@ def judge(
     require_sandbox: Annotated[
         sandbox.Level | None, typer.Option(help="Refuse to run where the sandbox is weaker than this.")
     ] = None,
-    own_oracle: Annotated[
+    no_server: Annotated[
         bool,
         typer.Option(
-            "--own-oracle", envvar="KERNELWRIGHT_OWN_ORACLE", help="Use an oracle that ends with this command."
+            "--no-server",
+            envvar="KERNELWRIGHT_NO_SERVER",
+            help="Judge in a process that ends with this command, not in the server that stays.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
@@ -73,7 +75,7 @@ def judge(
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
     candidates = [render(read_source(path, contract)) for path in sources]
     where = _device(candidates, device)
-    _require(where, at_a_glance=not own_oracle)
+    _require(where, at_a_glance=not no_server)
     if require_sandbox is not None:
         sandbox.require(require_sandbox)
     settings = Settings(
@@ -86,7 +88,7 @@ def judge(
         certify=True,
         device=where,
     )
-    verdicts = _judge_all(_judge(settings, require_sandbox, own=own_oracle), task, candidates, quiet=json, view=view)
+    verdicts = _judge_all(_judge(settings, require_sandbox, own=no_server), task, candidates, quiet=json, view=view)
     if json:
         shown = tuple(v if view is View.auditor else author_view(v) for v in verdicts)
         print_json(Report(task=task, results=shown))
