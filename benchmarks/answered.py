@@ -29,7 +29,7 @@ from benchmarks.kept import ANSWERED, changing, folder_of, unpacked  # noqa: E40
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict, WorkloadResult  # noqa: E402
 from kernelwright.search import journal  # noqa: E402
-from kernelwright.search.events import Contested, Continued, Evaluated, Stopped  # noqa: E402
+from kernelwright.search.events import Continued, Evaluated, FinalHeld, Stopped  # noqa: E402
 from kernelwright.search.run import look  # noqa: E402
 from kernelwright.search.state import State  # noqa: E402
 
@@ -136,7 +136,7 @@ def stretches(folder: Path) -> Iterator[Stretch]:
         match event:
             case Continued():
                 begin, judging, judged = event.at, 0.0, 0
-            case Evaluated() | Contested():
+            case Evaluated() | FinalHeld():
                 judging, judged = judging + event.seconds, judged + event.judgings
             case Stopped():
                 yield Stretch(event.at - begin, judging, judged)

@@ -50,7 +50,7 @@ def commands(arguments: argparse.Namespace) -> dict[str, Any]:
             environment = {**os.environ, "KERNELWRIGHT_HOME": home, "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor"}
             seconds: dict[str, list[float]] = {}
             for state in ("cold", "own oracle, built before", "starts the oracle", *["warm oracle"] * 10):
-                own = ["--own-oracle"] if state in ("cold", "own oracle, built before") else []
+                own = ["--no-server"] if state in ("cold", "own oracle, built before") else []
                 command = ["judge", "rmsnorm", str(EXAMPLE), "--json", "--trials", "12", *options, *own]
                 seconds.setdefault(state, []).append(run_command(command, environment))
             run_command(["oracle", "stop"], environment)

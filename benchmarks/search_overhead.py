@@ -28,6 +28,7 @@ from kernelwright.search.directory import Directory  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
 from kernelwright.search.events import Event, Stopped  # noqa: E402
 from kernelwright.search.policies import POLICIES  # noqa: E402
+from kernelwright.search.pool import JudgePool  # noqa: E402
 from kernelwright.search.run import create, look, take_up  # noqa: E402
 from kernelwright.search.state import State  # noqa: E402
 
@@ -60,7 +61,7 @@ def measure(policy: str, events: int, folder: Path) -> dict[str, Any]:
     watch = Watch(events)
     run.watch(Directory(made))
     run.watch(watch)
-    state = Driver(run, toy.ToyProposer(), toy.ToyJudge(), POLICIES[policy]).go()
+    state = Driver(run, toy.ToyProposer(), JudgePool([toy.ToyJudge()]), POLICIES[policy]).go()
     run.close()
     begin = time.perf_counter()
     replayed = look(made)

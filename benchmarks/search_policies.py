@@ -32,15 +32,16 @@ from kernelwright.judge.server.client import WarmJudge  # noqa: E402
 from kernelwright.judge.settings import Progress, Settings  # noqa: E402
 from kernelwright.judge.verdict import Verdict  # noqa: E402
 from kernelwright.search import proposing  # noqa: E402
+from kernelwright.search.config import SearchConfig  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
 from kernelwright.search.events import Evaluated, Started  # noqa: E402
 from kernelwright.search.journal import read  # noqa: E402
-from kernelwright.search.judging import JudgeClient, Remote, Terms  # noqa: E402
+from kernelwright.search.judging import JudgeClient, JudgeSettings, Remote  # noqa: E402
 from kernelwright.search.policies import POLICIES, policy_named  # noqa: E402
+from kernelwright.search.pool import JudgePool  # noqa: E402
 from kernelwright.search.run import take_up  # noqa: E402
-from kernelwright.search.score import provisional  # noqa: E402
+from kernelwright.search.score import estimate  # noqa: E402
 from kernelwright.search.session import begin, runs_in  # noqa: E402
-from kernelwright.search.wishes import Wishes  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 NEAR = 0.95
@@ -60,14 +61,14 @@ class Curve:
 
 
 def curve(folder: Path) -> Curve:
-    """By provisional values, which every evaluation has; finals are left out, as all policies have the same."""
+    """By estimate values, which every evaluation has; finals are left out, as all policies have the same."""
     started: Started | None = None
     fastest: list[float] = []
     for event in read(folder):
         if isinstance(event, Started):
             started = event
         elif isinstance(event, Evaluated):
-            fastest.append(max(event.provisional or 0.0, fastest[-1] if fastest else 0.0))
+            fastest.append(max(event.estimate or 0.0, fastest[-1] if fastest else 0.0))
     assert started is not None
     return Curve(started.task_name, started.policy, started.seed, tuple(fastest))
 
@@ -116,22 +117,25 @@ class Remembered:
     ) -> Verdict:
         if candidate.id not in self.known:
             both = [self.inner.judge(task, candidate, self.settings, progress, deadline) for _ in range(2)]
-            self.known[candidate.id] = min(both, key=lambda verdict: provisional(verdict) or 0.0)
+            self.known[candidate.id] = min(both, key=lambda verdict: estimate(verdict) or 0.0)
         return self.known[candidate.id]
 
 
 def real_runs(task: str, seeds: int, budget: str, root: Path) -> tuple[list[Path], int]:
     """The runs, and how many candidates were judged for all of them."""
-    terms = Terms().using(0, ("eager",))
+    terms = JudgeSettings().using(0, ("eager",))
     folders = []
     with WarmJudge(terms.quick, own=True) as warm:
         judge = Remembered(Remote(warm), terms.quick)
         for policy in POLICIES:
             for seed in range(seeds):
-                folder = begin(Wishes(task=task, policy=policy, seed=seed, baselines=("eager",)), (), root, budget)
+                config = SearchConfig(
+                    task=task, policy=policy, seed=seed, baseline=("eager",), runs=root, budget=budget
+                )
+                folder = begin(config).folder
                 run = take_up(folder, budget, time.time())
                 made = proposing.make(proposing.Given(run.state.run, resolve(task), folder))
-                Driver(run, made.proposer, judge, policy_named(policy), terms).go()
+                Driver(run, made.proposer, JudgePool([judge]), policy_named(policy), terms).go()
                 run.close()
                 folders.append(folder)
                 print(policy, seed, len(judge.known), "judged so far", flush=True)

@@ -22,7 +22,7 @@ settings.load_profile("untimed")
 # A new cache and a new key for every run of the tests.
 _HOME = Path(tempfile.mkdtemp(prefix="kernelwright-tests-"))
 os.environ["KERNELWRIGHT_HOME"] = str(_HOME)
-os.environ["KERNELWRIGHT_OWN_ORACLE"] = "1"  # but for the tests of the warm one
+os.environ["KERNELWRIGHT_NO_SERVER"] = "1"  # but for the tests of the server
 os.environ["KERNELWRIGHT_ISOLATION"] = "none"  # the tests take the best level there is; those of the demand say so
 
 

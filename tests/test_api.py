@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import kernelwright
-from kernelwright import api
 from kernelwright.api import written_task
-from kernelwright.cli.optimize import optimize as command
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.once import Once
-from kernelwright.search import asking, proposing, session
+from kernelwright.search import models, proposing, session
+from kernelwright.search.progress import SearchProgress
 from kernelwright.search.run import look
 from kernelwright.tasks import TaskError
 from kernelwright.tasks.loading import shown_path
@@ -37,8 +34,8 @@ from tests.search import toy
 
 
 def write_task(function: Callable[..., Any], example: Any, root: Path) -> Path:
-    with written_task(function, example, root) as path:
-        return path
+    with written_task(function, example, root) as captured:
+        return captured.path
 
 
 def rms(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -115,6 +112,8 @@ def branching(x: torch.Tensor) -> torch.Tensor:
         (3, (torch.randn(4, 4),), "give a function or a module, not a value of type int"),
         (torch.relu, 3, "the example inputs are of type int: give a tuple or list of the call's arguments"),
         (torch.relu, {"x": torch.randn(4, 4)}, "the example inputs are of type dict: give a tuple or list"),
+        (lambda x: x.half() * 2, (torch.randn(4, 4),), "it casts to float16"),
+        (lambda x: x.to(torch.bfloat16), (torch.randn(4, 4),), "it casts to bfloat16"),
         (lambda x: x.shape[0], (torch.randn(4, 4),), "write a task file"),
         (lambda x: x.reshape(2, 8) * 2, (torch.randn(4, 4),), "the reference raised"),
         (lambda x: x + torch.ones(4, 4), (torch.randn(4, 4),), "all sizes are fixed"),
@@ -241,6 +240,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_whole_search_from_python(toys: Path) -> None:
     found = kernelwright.optimize(rms, EXAMPLE, budget="20evals", runs=toys)
+    assert found.beats_baseline
     assert found.score is not None and found.sources.keys() == {"kernel.cpp"} and found.run == toys / "rms-1"
     assert found.source == found.sources["kernel.cpp"] == (found.run / "best" / "kernel.cpp").read_text()
     assert str(found).startswith(f"{toys / 'rms-1'}: {found.score:.2f}× over the best baseline") and not found.missing
@@ -274,7 +274,8 @@ def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monke
 def test_what_is_asked_for_is_what_the_run_is_told(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(proposing.PROPOSERS, "templates", replace(toy.KIND, lockstep=False))
     (toys / "mine.cpp").write_text(toy.source_of((1,) * toy.GENES))
-    options: dict[str, Any] = {"seed": 3, "plateau": 5, "threads": 2, "wait": 7.0, "ahead": 4, "policy": "greedy"}
+    options: dict[str, Any] = {"seed": 3, "plateau": 5, "threads": 2, "policy": "greedy"}
+    options |= {"answer_timeout": 7.0, "open_requests": 4}
     found = kernelwright.optimize(
         rms, EXAMPLE, budget="2evals", baseline="eager", start=toys / "mine.cpp", runs=toys, **options
     )
@@ -284,26 +285,27 @@ def test_what_is_asked_for_is_what_the_run_is_told(toys: Path, monkeypatch: pyte
 
 
 def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
+    monkeypatch.setattr(models, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
+    sizes: dict[str, Any] = {"proposals_per_generation": 3, "judged_per_generation": 2}
     with serving(well) as server:
         options: dict[str, Any] = {"proposer": "llm", "models": f"{server.url}#m", "budget": "6evals", "runs": toys}
-        found = kernelwright.optimize(rms, EXAMPLE, generation=3, measure=2, record=toys / "tape", **options)
+        found = kernelwright.optimize(rms, EXAMPLE, **sizes, record=toys / "tape", **options)
         asked = len(server.seen)
-        again = kernelwright.optimize(rms, EXAMPLE, generation=3, measure=2, replay=str(toys / "tape"), **options)
+        again = kernelwright.optimize(rms, EXAMPLE, **sizes, replay=str(toys / "tape"), **options)
         assert asked and len(server.seen) == asked
     for one in (found, again):
-        assert (look(one.run).run.generation, look(one.run).run.measure) == (3, 2)
+        assert look(one.run).run.model_dump(include=set(sizes)) == sizes
 
 
 @pytest.mark.parametrize(
     ("arguments", "options", "said"),
     [
         ((), {}, "give a function to optimize, or a run to go on with (resume)"),
-        ((rms, EXAMPLE), {"resume": "rms-1"}, "leave out function and example_inputs; budget, runs, record,"),
+        ((rms, EXAMPLE), {"resume": "rms-1"}, "leave out function and example_inputs; budget, record, replay, runs,"),
         ((), {"resume": "rms-1", "name": "x", "seed": 3}, "leave out name and seed; budget, "),
-        ((), {"resume": "rms-1", "wait": 5.0}, "leave out wait; "),
-        ((), {"resume": "rms-1", "baseline": ["eager"], "tell": print}, "leave out baseline; "),
-        ((), {"resume": "rms-1", "start": [], "own_oracle": True}, "rms-1: there is no such run"),
+        ((), {"resume": "rms-1", "answer_timeout": 5.0}, "leave out answer_timeout; "),
+        ((), {"resume": "rms-1", "baseline": ["eager"], "on_progress": print}, "leave out baseline; "),
+        ((), {"resume": "rms-1", "start": [], "no_server": True}, "rms-1: there is no such run"),
         ((), {"resume": "rms-1"}, "rms-1: there is no such run"),
         ((rms, EXAMPLE), {"budget": "soon"}, "budget 'soon'"),
         ((rms, EXAMPLE), {"baseline": "magic"}, "unknown baseline 'magic'"),
@@ -317,40 +319,31 @@ def test_one_line_for_bad_arguments(toys: Path, arguments: tuple[Any, ...], opti
     assert not list(toys.glob("rms-*"))
 
 
-COMMANDS_ALONE = {
-    "context": "it knows what was given",
-    "task": "a function and an example take its place",
-    "json": "an object comes back",
-}
-PYTHONS_ALONE = {
-    "function": "what a task's file says",
-    "example_inputs": "its public workload",
-    "name": "of the task that is written",
-    "direction": "NAME:backward for the command",
-    "tell": "the command has a view",
-}
+def test_progress_tells_of_candidates_finals_and_the_judges_work(toys: Path) -> None:
+    heard: list[SearchProgress] = []
+    found = kernelwright.optimize(rms, EXAMPLE, budget="20evals", runs=toys, on_progress=heard.append)
+    state = look(found.run)
+    quick = [one for one in heard if one.outcome in ("accepted", "rejected")]
+    assert [one.candidate for one in quick] == [number for number, one in state.entries.items() if one.verdict]
+    assert all((one.estimate is None) == (one.outcome == "rejected") for one in quick)
+    finals = [one for one in heard if one.outcome == "best"]
+    assert finals[-1].candidate == state.best and finals[-1].score == found.score
+    assert str(finals[0]).startswith(f"{finals[0].candidate:04d}  final: is the new best")
+    assert heard[0].text == "opening the task" and heard[-1].outcome == "stopped"
 
 
-def test_the_options_are_the_commands() -> None:
-    commands, pythons = (inspect.signature(one).parameters for one in (command, kernelwright.optimize))
-    assert commands.keys() - COMMANDS_ALONE.keys() == pythons.keys() - PYTHONS_ALONE.keys()
-    assert COMMANDS_ALONE.keys() <= commands.keys() and PYTHONS_ALONE.keys() <= pythons.keys()
-    for name in commands.keys() & pythons.keys():
-        assert pythons[name].kind is inspect.Parameter.KEYWORD_ONLY
-        none = () if name in ("start", "baseline", "models") else None  # a list that is empty is pleasant in Python
-        default = commands[name].default
-        assert pythons[name].default == (none if default is None else default), name
+def test_the_task_is_resolved_once(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
 
+    def counted(reference: str, device: str = "cpu") -> Any:
+        seen.append(reference)
+        return resolve(reference, device)
 
-def test_the_least_that_an_option_may_be_is_the_commands(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "written_task", lambda *_: nullcontext(toys / "never_read.py"))
-    hints = get_type_hints(command, include_extras=True)
-    least = {name: hint.__metadata__[0].min for name, hint in hints.items() if hasattr(hint, "__metadata__")}
-    limited = {name: minimum for name, minimum in least.items() if minimum is not None}
-    assert len(limited) == 7
-    for name, minimum in limited.items():
-        with pytest.raises(KernelwrightError, match=f"{name} is {minimum - 1}, and has to be at least {minimum}"):
-            kernelwright.optimize(rms, EXAMPLE, **{name: minimum - 1})
+    monkeypatch.setattr("kernelwright.tasks.resolve.resolve", counted)
+    found = kernelwright.optimize(rms, EXAMPLE, budget="4evals", runs=toys)
+    assert seen == [found.task]
+    kernelwright.optimize(resume=found.run, budget="8evals", runs=toys)
+    assert seen == [found.task] * 2
 
 
 def test_importing_the_package_stays_light() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -13,25 +14,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
-from kernelwright.judge.settings import quiet
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
-from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
-from kernelwright.search.actions import StopReason
-from kernelwright.search.asking import Recorded
+from kernelwright.search.config import RESUMABLE, SearchConfig, accepted_level, config_from, refuse_with_resume
 from kernelwright.search.directory import BEST, files
-from kernelwright.search.events import Event
-from kernelwright.search.judging import Terms
-from kernelwright.search.proof import proof_of
-from kernelwright.search.session import DEFAULT_BUDGET, DEFAULT_ROOT, begin, carry_on, find, limit_of
+from kernelwright.search.events import Event, StopReason
+from kernelwright.search.models import Recorded
+from kernelwright.search.progress import SearchProgress, progress_of
+from kernelwright.search.session import Sitting, begin, carry_on, find, limit_of
 from kernelwright.search.state import State
-from kernelwright.search.summary import no_gain, suspects, why_no_best, why_stopped
-from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
+from kernelwright.search.summary import beats_baseline, no_gain, proof_of, suspects, why_no_best, why_stopped
+from kernelwright.search.task import ResolvedTask, resolve_task
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import shown_path
 
 if TYPE_CHECKING:
     import torch
+
+DEFAULTS = SearchConfig(task="")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Optimized:
     verdict: Verdict | AuthorVerdict | None = None
     certificates: tuple[str, ...] = ()
     missing: str = ""
+    beats_baseline: bool = False  # whether the best is shown to be faster than the best baseline
 
     @property
     def source(self) -> str:
@@ -67,12 +68,20 @@ class Optimized:
         return f"{self.run}: {said}; the kernel is in {self.run / BEST}"
 
 
-class _Nobody:
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self.progress = tell
+class _View:
+    """Tells a caller's function of candidates and of what the judge does."""
+
+    def __init__(self, on_progress: Callable[[SearchProgress], object] | None) -> None:
+        self._on_progress = on_progress
 
     def __call__(self, event: Event, state: State) -> None:
-        return None
+        found = progress_of(event, state)
+        if found is not None and self._on_progress is not None:
+            self._on_progress(found)
+
+    def progress(self, text: str) -> None:
+        if self._on_progress is not None:
+            self._on_progress(SearchProgress(text))
 
 
 def optimize(
@@ -81,90 +90,79 @@ def optimize(
     *,
     name: str = "",
     direction: Literal["forward", "backward"] = "forward",
-    proposer: str = "templates",
-    policy: str = "islands",
-    contract: str | None = None,
-    device: str | None = None,
-    budget: str | None = None,
-    start: str | Path | Sequence[str | Path] = (),
     resume: str | Path | None = None,
-    seed: int = 0,
-    plateau: int = DEFAULT_PLATEAU,
-    threads: int = 0,
-    baseline: str | Sequence[str] = (),
-    wait: float = 3600.0,
-    ahead: int = 1,
-    models: str | Sequence[str] = (),
-    ensemble: str | Path | None = None,
-    generation: int = GENERATION,
-    measure: int = MEASURED,
-    record: str | Path | None = None,
-    replay: str | Path | None = None,
-    runs: str | Path = DEFAULT_ROOT,
-    own_oracle: bool = False,
-    isolation: str | None = None,
-    tell: Callable[[str], None] = quiet,
+    proposer: str = DEFAULTS.proposer,
+    policy: str = DEFAULTS.policy,
+    contract: str | None = DEFAULTS.contract,
+    device: str | None = DEFAULTS.device,
+    budget: str | None = DEFAULTS.budget,
+    start: str | Path | Sequence[str | Path] = DEFAULTS.start,
+    seed: int = DEFAULTS.seed,
+    plateau: int = DEFAULTS.plateau,
+    threads: int = DEFAULTS.threads,
+    baseline: str | Sequence[str] = DEFAULTS.baseline,
+    answer_timeout: float = DEFAULTS.answer_timeout,
+    open_requests: int = DEFAULTS.open_requests,
+    models: str | Sequence[str] = DEFAULTS.models,
+    ensemble: str | Path | None = DEFAULTS.ensemble,
+    proposals_per_generation: int = DEFAULTS.proposals_per_generation,
+    judged_per_generation: int = DEFAULTS.judged_per_generation,
+    record: str | Path | None = DEFAULTS.record,
+    replay: str | Path | None = DEFAULTS.replay,
+    runs: str | Path = DEFAULTS.runs,
+    no_server: bool = DEFAULTS.no_server,
+    isolation: str | None = DEFAULTS.isolation,
+    on_progress: Callable[[SearchProgress], object] | None = None,
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
 
     The example is the arguments of a call, or the tensor that is the only one. It is the public workload; hidden ones
     have sizes around it. The task that was captured lies beside the runs and can be used with every command. With
-    `resume` a run goes on, and there is no function to be given.
+    `resume` a run goes on, and no function is given.
 
     Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
 
-    `name` and `direction` are the task's, `tell` hears what is being done; all others are options of the command
-    `kernelwright optimize`. `isolation` is the lowest level that is accepted, by default "full". Where the command
-    takes an option several times, one value needs no list here.
+    `name` and `direction` are the task's. `on_progress` is called with a `SearchProgress` for each candidate and
+    each final, and for what the judge is doing; `on_progress=print` prints them. All others are options of the command
+    `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
     """
     given = dict(locals())
-    root, recorded = Path(runs), Recorded(_path(record), _path(replay))
-    accepted = levels.accepted() if isolation is None else levels.level_named(isolation)
+    began = time.monotonic()
+    accepted = accepted_level(isolation)
     levels.demand(accepted)
+    root, recorded = Path(runs), Recorded(_path(record), _path(replay))
     if budget is not None:
         budgets.parse(budget)
     if resume is not None:
         _refuse_others(given)
-        folder = find(str(resume), root)
+        sitting = Sitting(find(str(resume), root), began)
+    elif function is None:
+        raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
     else:
-        if function is None:
-            raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
-        form, where = placed(contract, device)
-        starts = [start] if isinstance(start, str | Path) else start
-        with written_task(function, example_inputs, root, name) as path:
-            wishes = Wishes(
-                task=f"{path}:backward" if direction == "backward" else str(path),
-                proposer=proposer,
-                policy=policy,
-                contract=form,
-                device=where,
-                seed=seed,
-                plateau=plateau,
-                threads=threads,
-                baselines=_several(baseline),
-                wait=wait,
-                ahead=ahead,
-                asked=ModelWishes(
-                    models=_several(models), ensemble=_path(ensemble), generation=generation, measure=measure
-                ),
-            )
-            folder = begin(wishes, [Path(one) for one in starts], root, budget or DEFAULT_BUDGET, recorded)
-    limit = limit_of(folder, budget)
-    state = carry_on(
-        folder, limit, _Nobody(tell), own_oracle=own_oracle, recorded=recorded, terms=Terms().accepting(accepted)
-    )
+        config = config_from("", given)
+        with written_task(function, example_inputs, root, name) as captured:
+            backward, cpu = direction == "backward", config.place[1][0].kind == "cpu"
+            task = f"{captured.path}:backward" if backward else str(captured.path)
+            sitting = begin(replace(config, task=task), began, None if backward or not cpu else captured.about)
+    limit = limit_of(sitting.folder, budget)
+    state = carry_on(sitting, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
-        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(folder)!r})")
-    return _optimized(state, folder)
+        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(sitting.folder)!r})")
+    return _optimized(state, sitting.folder)
+
+
+@dataclass(frozen=True)
+class CapturedTask:
+    path: Path
+    about: ResolvedTask
 
 
 @contextmanager
 def written_task(
     function: Callable[..., Any], example_inputs: Sequence[Any] | torch.Tensor, root: Path, name: str = ""
-) -> Iterator[Path]:
+) -> Iterator[CapturedTask]:
     """The captured task as a file, named by what is in it. Where no run is made of it, nothing of it is left."""
     from kernelwright.tasks.capture import task_text
-    from kernelwright.tasks.resolve import resolve
 
     text = task_text(function, example_inputs)
     given = name or getattr(function, "__name__", type(function).__name__)
@@ -176,14 +174,14 @@ def written_task(
     path.write_text(text, encoding="utf-8")
     try:
         try:
-            resolve(str(path))  # runs it on other sizes too; what holds for the example's alone is refused in a line
+            about = resolve_task(str(path), "cpu")  # on other sizes too: what holds for the example's alone is refused
         except TaskError as error:
             raise _of_function(error, path, function) from error
-        yield path
+        yield CapturedTask(path, about)
     except BaseException:
         if new:
             path.unlink(missing_ok=True)
-        with suppress(OSError):  # somebody else may have put something there meanwhile
+        with suppress(OSError):  # another process may have put something there meanwhile
             for folder in made:
                 folder.rmdir()
         raise
@@ -198,22 +196,18 @@ def _of_function(error: TaskError, path: Path, function: Callable[..., Any]) -> 
 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
-    """What is given with `resume` and would change nothing."""
-    others = (*RESUMED, "tell")
+    """Arguments that `resume` does not take."""
+    others = (*RESUMABLE, "on_progress")
     defaults = {name: one.default for name, one in inspect.signature(optimize).parameters.items()}
     named = [name for name in given if name not in (*others, "resume") and _differs(given[name], defaults[name])]
     if named:
-        raise began_with("resume", named, others)
+        raise refuse_with_resume("resume", named, others)
 
 
 def _differs(value: Any, default: Any) -> bool:
     if isinstance(value, list):
         return bool(tuple(value) != default)
     return type(value) is not type(default) or bool(value != default)
-
-
-def _several(given: str | Sequence[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _path(given: str | Path | None) -> Path | None:
@@ -234,4 +228,5 @@ def _optimized(state: State, folder: Path) -> Optimized:
         note=entry.proposal.note,
         verdict=proof.verdict if proof else entry.verdict,
         certificates=proof.names if proof else (),
+        beats_baseline=beats_baseline(state),
     )

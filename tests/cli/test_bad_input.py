@@ -40,7 +40,7 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
 @pytest.fixture(scope="module")
 def warm() -> Iterator[dict[str, str]]:
     """For commands that need an oracle and may share one, as a user's do."""
-    yield {"KERNELWRIGHT_OWN_ORACLE": "0"}
+    yield {"KERNELWRIGHT_NO_SERVER": "0"}
     stop_all()
 
 
@@ -55,7 +55,7 @@ def task_file(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 def test_a_task_whose_name_would_write_to_the_terminal() -> None:
-    result = run("judge", "./\x1b[31mred\nlines.py", str(GOOD), KERNELWRIGHT_OWN_ORACLE="1")
+    result = run("judge", "./\x1b[31mred\nlines.py", str(GOOD), KERNELWRIGHT_NO_SERVER="1")
     assert result.returncode == 2
     assert "cannot be printed: rename the file" in one_line(result)
     assert "\x1b" not in result.stderr
@@ -119,7 +119,7 @@ def test_a_device_that_is_unknown_or_does_not_fit() -> None:
 
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
 def test_a_cuda_candidate_without_a_gpu() -> None:
-    for arguments in ([str(CUDA)], [str(CUDA), "--device", "cuda:1", "--own-oracle"]):
+    for arguments in ([str(CUDA)], [str(CUDA), "--device", "cuda:1", "--no-server"]):
         result = run("judge", "rmsnorm", *arguments)
         assert result.returncode == 2
         assert "cannot be used: no NVIDIA" in one_line(result)

@@ -114,7 +114,7 @@ def test_the_version_is_told() -> None:
 
 
 def test_a_command_imports_no_other_commands() -> None:
-    """Importing all of them would take longer than judging with a warm oracle."""
+    """Importing all of them would take longer than judging with a warm server."""
     program = (
         "import sys; from kernelwright.cli.main import assembled, needed; assembled(needed(['judge', 'x'])); "
         "print([name for name in sys.modules if name in ('kernelwright.cli.check', 'kernelwright.search.driver')])"
@@ -129,7 +129,7 @@ def test_a_command_imports_no_other_commands() -> None:
         ("contract cpp softmax", "contract.contract_named"),
         ("tasks list", "tasks.catalogue"),
         ("tasks lint", "tasks.catalogue"),
-        ("oracle status", "oracle.statuses"),
+        ("server status", "server.statuses"),
     ],
 )
 @pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
@@ -137,7 +137,7 @@ def test_a_signal_ends_any_command_in_one_line(command: str, work: str, sent: st
     """Also one of a group. It comes in the middle of the command's work."""
     program = (
         "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-        "from kernelwright.cli import contract, main, oracle, tasks; "
+        "from kernelwright.cli import contract, main, server, tasks; "
         f"{work} = lambda *_: os.kill(os.getpid(), signal.{sent}); main.main()"
     )
     call = [sys.executable, "-c", program, *command.split()]

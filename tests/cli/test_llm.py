@@ -18,7 +18,7 @@ from kernelwright.llm import calling
 from kernelwright.llm.model import Match
 from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.once import Once
-from kernelwright.search import asking, session
+from kernelwright.search import models, session
 from kernelwright.search.events import ModelCalled, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.run import look, take_up
@@ -32,7 +32,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(session, "WarmJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {})
     monkeypatch.setattr(Judge, "stop_after", 10**9)
-    monkeypatch.setattr(asking, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
+    monkeypatch.setattr(models, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))
     monkeypatch.setattr(calling, "FIRST_WAIT", 0.001)
     monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path / "runs"))
     return tmp_path

@@ -41,7 +41,7 @@ class Judge(toy.ToyJudge):
     def __exit__(self, *_: object) -> None:
         return None
 
-    def open(self, task: str, progress: Progress) -> None:
+    def open(self, task: str, progress: Progress, deadline: float | None = None) -> None:
         return None
 
     def judge(  # type: ignore[override]
@@ -91,15 +91,20 @@ def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: P
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
     assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
     assert "the fastest is 0001" in said and "nothing was left for its final" in said
-    about = look(place / "rmsnorm-1").entries[1].provisional
-    assert f"none; about {about:.2f}× (provisional)" in run("runs", "list")[1]
+    about = look(place / "rmsnorm-1").entries[1].estimate
+    assert f"none; about {about:.2f}× (estimate)" in run("runs", "list")[1]
 
 
 def test_json_has_nothing_else_on_standard_output(place: Path) -> None:
     result = runner.invoke(app, ["optimize", "rmsnorm", "--budget", "20evals", "--json"])
     report = json.loads(result.stdout)
     assert report["schema_version"] == 1 and report["command"] == "optimize" and report["stopped"] == "budget"
-    assert report["best"]["score"] > 0 and report["best"]["verdict"]["view"] == "author"
+    assert report["best"]["score"] > 1 and report["best"]["verdict"]["view"] == "author"
+    assert report["best"]["beats_baseline"] is True and result.exit_code == 0
+    assert report["policy_parameters"] == {"islands": 3, "migrate": 5, "fresh": 0.12, "crossover": 0.3}
+    spent = report["seconds_spent_on"]
+    assert spent.keys() == {"preparation", "proposing", "judging", "finals"} and spent["preparation"] > 0
+    assert sum(spent[name] for name in ("preparation", "judging", "finals")) <= report["wall_seconds"]
 
 
 def test_a_start_is_reported_against(place: Path, tmp_path: Path) -> None:
@@ -182,7 +187,9 @@ def test_a_task_that_changes_while_a_run_goes_on_ends_it(
 def test_a_best_that_is_slower_than_the_baseline_is_said_to_be(place: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.cpp").write_text(toy.source_of((0, 7, 0, 7, 0, 7, 0, 6)))
     code, said = run("optimize", "rmsnorm", "--budget", "2evals", "--start", str(tmp_path / "mine.cpp"))
-    assert code == 0 and "best 0001  0." in said and "the best baseline is still faster" in said
+    assert code == 1 and "best 0001  0." in said and "the best baseline is still faster" in said
+    report = json.loads(run("runs", "show", "rmsnorm-1", "--json")[1])
+    assert report["best"]["beats_baseline"] is False and report["best"]["score"] < 1
     assert "- **the best baseline is still faster" in (place / "rmsnorm-1" / "summary.md").read_text()
     assert "still faster" not in run("optimize", "rmsnorm", "--budget", "60evals")[1]
 
@@ -221,13 +228,15 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
         (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
         (["optimize", "--resume", "nowhere-1"], "nowhere-1: there is no such run"),
-        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave out TASK; --budget, --runs, --record, --replay,"),
+        (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave out TASK; --budget, --record, --replay, --runs,"),
         (
-            ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--wait", "5"],
-            "--resume goes on with what a run began with: leave out --seed, --start and --wait; --budget, --runs, "
-            "--record, --replay, --own-oracle and --json may be given",
+            ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--answer-timeout", "5"],
+            "--resume uses the options that the run began with: leave out --start, --seed and --answer-timeout; "
+            "--budget, --record, --replay, --runs, --no-server and --json may be given",
         ),
-        (["optimize", "rmsnorm", "--wait", "inf"], "wait is inf, and has to be a number"),
+        (["optimize", "rmsnorm", "--answer-timeout", "inf"], "answer_timeout is inf, and has to be a number"),
+        (["optimize", "rmsnorm", "--policy", "islands:lakes=2"], "has no parameter 'lakes'"),
+        (["optimize", "rmsnorm", "--device", "cpu,cpu"], "names a device twice"),
         (["optimize", "rmsnorm", "--budget", f"{'9' * 5000}evals"], "is more than a run can use"),
         (["runs", "show", "nowhere-1"], "nowhere-1: there is no such run"),
     ],

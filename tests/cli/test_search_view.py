@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 from tests.search import toy
-from tests.search.test_policy import contested, genes, state_with
+from tests.search.test_policy import final, genes, state_with
 from tests.search.test_state import evaluated
 
-from kernelwright.cli.search_view import Lines, Screen, line, status, view_for
+from kernelwright.cli.search_view import Lines, Screen, status, view_for
 from kernelwright.judge.verdict import (
     BuildEvidence,
     Evidence,
@@ -22,40 +22,41 @@ from kernelwright.judge.verdict import (
     Reason,
 )
 from kernelwright.search.driver import for_journal
-from kernelwright.search.events import Contested, Continued, Evaluated, Refused, Stopped
+from kernelwright.search.events import Continued, Evaluated, FinalHeld, Refused, Stopped
+from kernelwright.search.progress import line_of
 from kernelwright.search.state import State, fold
 from kernelwright.search.summary import summary, why_no_best
-
-BEYOND = "final: may take up to 50 s beyond the budget"
 
 
 def test_where_it_stands() -> None:
     rows = dict(status(state_with(1.0, 3.0, budget="50evals,1h", waiting=2, bounds={"a": 0.1e-3})))
-    assert rows["best"] == "none yet" and rows["fastest"] == "0002  about 3.00× (provisional)"
+    assert rows["best"] == "none yet" and rows["fastest"] == "0002  about 3.00× (estimate)"
     assert rows["candidates"] == "4, 2 in the queue, 0 refused" and rows["budget left"] == "48 evaluations, 1h"
-    crowned = dict(status(state_with(1.0, 3.0, events=(contested(1, 2.0, won=True),), bounds={"a": 0.1e-3})))
+    crowned = dict(status(state_with(1.0, 3.0, events=(final(1, 2.0, won=True),), bounds={"a": 0.1e-3})))
     assert crowned["best"].startswith("0001  2.00× over the best baseline") and crowned["of the bound"] == "20%"
 
 
 def test_a_bound_that_is_beaten_is_not_called_one() -> None:
-    rows = dict(status(state_with(2.0, events=(contested(1, 2.0, won=True),), bounds={"a": 0.57e-3})))
+    rows = dict(status(state_with(2.0, events=(final(1, 2.0, won=True),), bounds={"a": 0.57e-3})))
     assert rows["of the bound"].startswith("114% (more than the bound allows")
 
 
 def test_events_in_a_line_each() -> None:
     state = fold([toy.started()])
-    assert line(evaluated(3, genes(3), 2.0), state) == "0003  accepted, about 2.00× (provisional)"
-    assert line(evaluated(3, genes(3), 2.0, outcome=Outcome.rejected), state) == "0003  rejected: its result is wrong"
-    assert line(Refused(at=1.0, request=1, name="x", why="no", duplicate_of=2), state) is None
-    assert line(Refused(at=1.0, request=1, name="x.md", why="has no code"), state) == "refused: x.md has no code"
-    assert line(Stopped(at=1.0, reason="at_the_bound", detail="98%"), state) == "stopped: at the bound 98%"
-    assert line(Continued(at=1.0, budget=""), state) is None
+    assert line_of(evaluated(3, genes(3), 2.0), state) == "0003  accepted, about 2.00× (estimate)"
+    assert (
+        line_of(evaluated(3, genes(3), 2.0, outcome=Outcome.rejected), state) == "0003  rejected: its result is wrong"
+    )
+    assert line_of(Refused(at=1.0, request=1, name="x", why="no", duplicate_of=2), state) is None
+    assert line_of(Refused(at=1.0, request=1, name="x.md", why="has no code"), state) == "refused: x.md has no code"
+    assert line_of(Stopped(at=1.0, reason="at_the_bound", detail="98%"), state) == "stopped: at the bound 98%"
+    assert line_of(Continued(at=1.0, budget=""), state) is None
 
 
 def rejected(reason: Reason, evidence: Evidence, number: int = 1) -> Evaluated:
     event = evaluated(number, genes(number), 2.0, outcome=Outcome.rejected)
     verdict = event.verdict.model_copy(update={"reason": reason, "evidence": evidence})
-    return event.model_copy(update={"verdict": verdict, "provisional": None})
+    return event.model_copy(update={"verdict": verdict, "estimate": None})
 
 
 MISMATCH = MismatchEvidence(
@@ -93,14 +94,14 @@ MISMATCH = MismatchEvidence(
     ],
 )
 def test_a_rejection_says_what_tells_most(reason: Reason, evidence: Evidence, said: str) -> None:
-    assert line(rejected(reason, evidence), fold([toy.started()])) == f"0001  rejected: {said}"
+    assert line_of(rejected(reason, evidence), fold([toy.started()])) == f"0001  rejected: {said}"
 
 
 def test_a_line_is_cut_between_words() -> None:
     long = rejected(Reason.does_not_build, BuildEvidence(lines=("error: " + "word " * 100,)))
-    said = line(long, fold([toy.started()]))
+    said = line_of(long, fold([toy.started()]))
     assert said is not None and 150 < len(said) <= 160 and said.endswith("word…")
-    assert len(line(long, fold([toy.started()]), 60) or "") <= 60
+    assert len(line_of(long, fold([toy.started()]), 60) or "") <= 60
 
 
 @pytest.mark.parametrize(("answer", "name"), [("", "0012.answer.cpp"), ("Idea: fast\n```\n", "0012.answer.md")])
@@ -110,20 +111,19 @@ def test_an_answer_is_named_as_the_file_that_it_is(answer: str, name: str) -> No
     source = entry.proposal.candidate.source
     entry.proposal = replace(entry.proposal, origin="files evolve 0012", answer=answer or source)
     entry.request = 12
-    assert line(evaluated(1, genes(1), 2.0), state) == f"0001 ({name})  accepted, about 2.00× (provisional)"
+    assert line_of(evaluated(1, genes(1), 2.0), state) == f"0001 ({name})  accepted, about 2.00× (estimate)"
     entry.proposal = replace(entry.proposal, origin="tunables of 1")
-    assert line(evaluated(1, genes(1), 2.0), state) == "0001  accepted, about 2.00× (provisional)"
+    assert line_of(evaluated(1, genes(1), 2.0), state) == "0001  accepted, about 2.00× (estimate)"
 
 
 def test_who_waits_for_an_answer_is_not_the_judge(capsys: pytest.CaptureFixture[str]) -> None:
     with view_for(Console(file=io.StringIO()), quiet=False) as view:
-        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device", BEYOND):
+        for said in ("opening the task", "waiting for an answer to 0001.md", "waiting for the device", "building"):
             view.progress(said)
     assert capsys.readouterr().err.splitlines() == [
         "judge  opening the task",
         "files  waiting for an answer to 0001.md",
         "judge  waiting for the device",
-        f"judge  {BEYOND}",
     ]
 
 
@@ -134,9 +134,9 @@ def test_why_there_is_no_best_has_the_judges_own_failures() -> None:
     assert "the judge could not do its work on 1 candidate: no space left on device" in why_no_best(state)
 
 
-def noisy(number: int) -> Contested:
+def noisy(number: int) -> FinalHeld:
     why = "the machine is too noisy to tell its speed"
-    return contested(number, None, won=False).model_copy(update={"why": why})
+    return final(number, None, won=False).model_copy(update={"why": why})
 
 
 def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
@@ -152,18 +152,18 @@ def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
     assert said(state_with(1.0, 2.0, events=(noisy(2),))) == undecided
     both = "2 candidates accepted; 2 finals were left undecided (too noisy to tell)"
     assert said(state_with(1.0, 2.0, events=(noisy(2), noisy(1)))) == both
-    doubted = contested(2, 2.0, won=False)  # by reviewers
+    doubted = final(2, 2.0, won=False)  # by reviewers
     assert said(state_with(1.0, 2.0, events=(doubted,))) == "2 candidates accepted, none won its final"
 
 
 def test_a_final_that_noise_left_undecided_is_not_called_lost() -> None:
     state = state_with(1.0, 2.0)
-    assert line(noisy(2), state) == "0002  final: is undecided: the machine is too noisy to tell its speed"
-    for decided in (contested(2, 2.0, won=False), contested(2, 2.0, won=True)):
-        assert "undecided" not in (line(decided, state) or "")
+    assert line_of(noisy(2), state) == "0002  final: is undecided: the machine is too noisy to tell its speed"
+    for decided in (final(2, 2.0, won=False), final(2, 2.0, won=True)):
+        assert "undecided" not in (line_of(decided, state) or "")
     wrong = toy.verdict_of(toy.candidate_of(genes(2)), [], outcome=Outcome.rejected)
     lost = noisy(2).model_copy(update={"verdict": for_journal(wrong)})
-    assert (line(lost, state) or "").startswith("0002  final: is not the best")
+    assert (line_of(lost, state) or "").startswith("0002  final: is not the best")
 
 
 def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
@@ -174,9 +174,7 @@ def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
         view(evaluated(1, genes(1), 2.0), state_with(2.0))
         view.progress("building")
         assert "building" in written.getvalue() and "about 2.00×" in written.getvalue()
-        view.progress(BEYOND)
         view.progress("rows=4: trial 1")
-        assert written.getvalue().count(BEYOND) > 1  # it stays when the next stage is shown
         length = len(written.getvalue())
         view.progress("rows=4: trial 2")
         assert len(written.getvalue()) == length
@@ -184,7 +182,7 @@ def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
 
 def test_a_pipe_gets_plain_lines_and_json_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     event, state = evaluated(1, genes(1), 2.0), state_with(2.0)
-    for quiet, said in ((False, "0001  accepted, about 2.00× (provisional)\n"), (True, "")):
+    for quiet, said in ((False, "0001  accepted, about 2.00× (estimate)\n"), (True, "")):
         view = view_for(Console(file=io.StringIO()), quiet=quiet)
         assert isinstance(view, Lines)
         with view:

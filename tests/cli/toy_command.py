@@ -23,7 +23,7 @@ QUICK = 4
 
 
 class SlowJudge(Judge):
-    def open(self, task: str, progress: Progress) -> None:
+    def open(self, task: str, progress: Progress, deadline: float | None = None) -> None:
         if seconds < 0:
             time.sleep(3600)
 

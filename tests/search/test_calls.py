@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kernelwright.llm.model import CallRecord, FailureKind, Match, Usage
-from kernelwright.search.calls import fared
 from kernelwright.search.events import Event, ModelCalled, Stopped
+from kernelwright.search.models import call_outcomes
 
 
 def called(outcome: str, match: Match | None = None) -> Event:
@@ -39,9 +39,9 @@ def called(outcome: str, match: Match | None = None) -> Event:
     ],
 )
 def test_in_a_line(events: list[Event], said: str) -> None:
-    assert fared(events).line == said
+    assert call_outcomes(events).line == said
 
 
 def test_all_calls_are_counted_and_the_ways_of_those_that_were_answered() -> None:
-    found = fared([called("ok", Match.call), called("truncated", Match.call), called("not_recorded")])
+    found = call_outcomes([called("ok", Match.call), called("truncated", Match.call), called("not_recorded")])
     assert found.outcomes == {"ok": 1, "truncated": 1, "not_recorded": 1} and found.matches == {"call": 1}

@@ -11,11 +11,11 @@ import pytest
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
-from kernelwright.search.actions import StopReason
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Refused, Stopped
+from kernelwright.search.events import Refused, Stopped, StopReason
 from kernelwright.search.policies import policy_named
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
 from kernelwright.search.state import State
 from tests.search import toy
@@ -29,7 +29,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, State]:
     directory = Directory(folder)
     directory.restore(run.state)
     run.watch(directory)
-    state = Driver(run, toy.ToyProposer(), toy.ToyJudge(), policy_named("greedy")).go()
+    state = Driver(run, toy.ToyProposer(), JudgePool([toy.ToyJudge()]), policy_named("greedy")).go()
     run.close()
     return folder, state
 

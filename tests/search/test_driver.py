@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.search.actions import StopReason
-from kernelwright.search.events import Contested
+from kernelwright.search.events import FinalHeld, StopReason
 from kernelwright.search.journal import JournalError, read
 from kernelwright.search.run import create, look, take_up
 from kernelwright.search.state import Standing, fold
@@ -30,7 +29,7 @@ def test_a_search_ends_on_its_budget_with_a_best_that_won_a_final(tmp_path: Path
     assert state.best is not None
     best = state.entries[state.best]
     assert best.standing is Standing.accepted and best.score is not None
-    won = [event for event in read(tmp_path / "toy-1") if isinstance(event, Contested) and event.won]
+    won = [event for event in read(tmp_path / "toy-1") if isinstance(event, FinalHeld) and event.won]
     assert won[-1].challenger == state.best
 
 
@@ -74,9 +73,9 @@ def test_two_drivers_cannot_write_one_run(tmp_path: Path) -> None:
     assert toy.resume(folder, "10evals").stopped is not None
 
 
-def _kill(folder: Path, budget: str, draw: random.Random) -> None:
+def kill(folder: Path, budget: str, draw: random.Random, latencies: str = "0.02") -> None:
     """Starts a driver and kills it at a random point of its work."""
-    command = [sys.executable, "-m", "tests.search.toy", str(folder), budget, "0.02"]
+    command = [sys.executable, "-m", "tests.search.toy", str(folder), budget, latencies]
     driver = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
     before = len(list(read(folder)))
     while driver.poll() is None and len(list(read(folder))) <= before:
@@ -93,7 +92,7 @@ def _survives(tmp_path: Path, kills: int, budget: str) -> None:
     folder = create(tmp_path / "killed", toy.started("islands"))
     draw = random.Random(kills)
     for _ in range(kills):
-        _kill(folder, budget, draw)
+        kill(folder, budget, draw)
         assert look(folder).stopped is None
     state = toy.resume(folder, budget)
     assert state.sessions == kills + 1

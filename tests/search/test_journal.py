@@ -286,7 +286,8 @@ def test_a_journal_from_before_models_were_asked_is_still_read(tmp_path: Path) -
     database.commit()
     database.close()
     state = look(tmp_path)
-    assert list(state.entries) == [1] and state.refused == 1 and state.run.ahead == 1 and state.spent.usd == 0
+    assert list(state.entries) == [1] and state.refused == 1 and state.spent.usd == 0
+    assert state.run.open_requests == 1 and state.run.answer_timeout == 60
     run = take_up(tmp_path, "5evals,1usd", 4.0)
     assert run.state.budget.usd == 1.0
     run.close()

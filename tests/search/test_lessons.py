@@ -9,12 +9,11 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, author_view
 from kernelwright.proposers.model import Lesson, Operator, Proposal
-from kernelwright.search.actions import Ask
-from kernelwright.search.events import Answered, Evaluated, Planned
+from kernelwright.search.events import Answered, Ask, Evaluated, Planned
 from kernelwright.search.lessons import lessons
 from kernelwright.search.policies import policy_named
-from kernelwright.search.policy import decide, inspired, repairable
-from kernelwright.search.score import provisional
+from kernelwright.search.scheduler import decide, inspirations, repairable
+from kernelwright.search.score import estimate
 from kernelwright.search.state import State, fold
 from kernelwright.search.take import as_event
 from tests.search import toy
@@ -48,7 +47,7 @@ class Told:
         evidence = BuildEvidence(lines=tuple(line.split("\n"))) if line else None
         seen = author_view(verdict.model_copy(update={"reason": reason, "evidence": evidence}))
         state.queue.pop(number)
-        state.apply(Evaluated(at=1.0, number=number, verdict=seen, provisional=provisional(seen), seconds=0.0))
+        state.apply(Evaluated(at=1.0, number=number, verdict=seen, estimate=estimate(seen), seconds=0.0))
         return number
 
 
@@ -114,10 +113,10 @@ def test_a_repair_is_asked_for_with_the_fastest_right_kernel_beside_it() -> None
     told = Told()
     for number in range(1, 7):
         told.judged((number,) * 8, Reason.right)
-    assert inspired(told.state) == (5, 4, 3, 2, 1) and inspired(told.state, (1,)) == (6, 5, 4, 3, 2)
+    assert inspirations(told.state) == (5, 4, 3, 2, 1) and inspirations(told.state, (1,)) == (6, 5, 4, 3, 2)
     swept = replace(told.state.entries[6].proposal, origin="tunables of 5", parents=(id_of(told, 5),))
     told.state.entries[6].proposal = swept
-    assert inspired(told.state) == (5, 4, 3, 2, 1) and inspired(told.state, (5,)) == (4, 3, 2, 1)
+    assert inspirations(told.state) == (5, 4, 3, 2, 1) and inspirations(told.state, (5,)) == (4, 3, 2, 1)
     told = Told()
     broken = told.judged((1,) * 8, Reason.wrong)
     (ask,) = (action for action in decide(told.state, policy_named("greedy")) if isinstance(action, Ask))

@@ -6,10 +6,9 @@ import pytest
 
 from kernelwright.llm.config import read_config
 from kernelwright.llm.model import CallRecord, FailureKind, Usage
-from kernelwright.search.actions import Ask, Stop, StopReason
-from kernelwright.search.events import Continued, ModelCalled
-from kernelwright.search.greedy import Greedy
-from kernelwright.search.policy import BARREN, decide
+from kernelwright.search.events import Ask, Continued, ModelCalled, Stop, StopReason
+from kernelwright.search.policies import Greedy
+from kernelwright.search.scheduler import UNPRODUCTIVE, decide
 from kernelwright.search.state import State
 from tests.search.test_policy import barren, state_with
 
@@ -53,7 +52,7 @@ def test_it_goes_on_while_somebody_may_answer(calls: list[tuple[str, FailureKind
 
 def test_those_that_answered_once_are_given_more_time_and_not_for_ever() -> None:
     calls = [("one", None), *[("one", FailureKind.unavailable), ("two", FailureKind.unavailable)] * 4]
-    (stop,) = decide(after(*calls, answers=BARREN), Greedy())
+    (stop,) = decide(after(*calls, answers=UNPRODUCTIVE), Greedy())
     assert isinstance(stop, Stop) and stop.reason is StopReason.unanswered
 
 

@@ -9,7 +9,7 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import MEMBER, USD, Proposal
 from kernelwright.search.events import Abandoned, Event, Proposed
-from kernelwright.search.rewards import Rewards
+from kernelwright.search.models import Rewards
 from kernelwright.search.state import State
 from kernelwright.search.take import sweep, take
 from tests.search import toy

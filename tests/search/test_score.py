@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.judge.verdict import JudgeEvidence, Outcome, SpeedStatus, Verdict, author_view
-from kernelwright.search.contest import decide
-from kernelwright.search.judging import Terms, judge_fully
-from kernelwright.search.score import beats_bound, fraction_of_bound, pooled, provisional, ratio, score
+from kernelwright.search.best import decide_final
+from kernelwright.search.judging import JudgeSettings, judge_fully
+from kernelwright.search.score import beats_bound, estimate, fraction_of_bound, pooled, ratio, score
 from tests.search import toy
 
 CANDIDATE = toy.candidate_of((5,) * 8)
@@ -42,8 +42,8 @@ def test_there_is_no_score_without_a_claim() -> None:
 
 def test_the_provisional_value_is_there_in_noise_and_knows_nothing_hidden() -> None:
     noisy = verdict(2.0, 8.0, hidden=100.0, status=SpeedStatus.noisy, spread=0.5)
-    assert provisional(noisy) == pytest.approx(4.0) == provisional(author_view(noisy))
-    assert provisional(verdict(2.0, outcome=Outcome.rejected)) is None
+    assert estimate(noisy) == pytest.approx(4.0) == estimate(author_view(noisy))
+    assert estimate(verdict(2.0, outcome=Outcome.rejected)) is None
 
 
 def test_the_bound_is_reached_when_the_slowest_workload_reaches_it() -> None:
@@ -97,13 +97,13 @@ class Noisy:
 def test_a_final_is_judged_again_where_noise_left_gaps(
     measured: list[tuple[bool, ...]], judgings: int, scored: bool
 ) -> None:
-    judged = judge_fully(Noisy(*measured), "toy", CANDIDATE, Terms(attempts=3), lambda text: None)
+    judged = judge_fully(Noisy(*measured), "toy", CANDIDATE, JudgeSettings(attempts=3), lambda text: None)
     assert judged.judgings == judgings and (score(judged.verdict) is not None) == scored
 
 
 def test_a_final_is_not_repeated_when_the_budget_is_used_up() -> None:
     judge = Noisy((True, False), (False, True))
-    assert judge_fully(judge, "toy", CANDIDATE, Terms(), lambda text: None, lambda: False).judgings == 1
+    assert judge_fully(judge, "toy", CANDIDATE, JudgeSettings(), lambda text: None, lambda: False).judgings == 1
 
 
 factors = st.floats(0.1, 50.0)
@@ -126,39 +126,41 @@ def test_a_ratio_needs_workloads_that_both_met_and_measured() -> None:
 
 
 def test_a_lucky_timing_is_not_a_win() -> None:
-    assert not decide(verdict(2.02, spread=0.03), verdict(2.0, spread=0.03)).won
-    assert decide(verdict(2.5, spread=0.03), verdict(2.0, spread=0.03)).won
+    assert not decide_final(verdict(2.02, spread=0.03), verdict(2.0, spread=0.03)).won
+    assert decide_final(verdict(2.5, spread=0.03), verdict(2.0, spread=0.03)).won
 
 
 def test_public_speed_does_not_win_where_hidden_workloads_lose() -> None:
     reigning = verdict(2.0, 2.0, 2.0, hidden=2.0)
-    lost = decide(verdict(9.0, 9.0, 9.0, hidden=1.0), reigning)
+    lost = decide_final(verdict(9.0, 9.0, 9.0, hidden=1.0), reigning)
     assert not lost.won and "hidden" in lost.why and lost.ratio is not None and lost.ratio.low > 1
-    assert decide(verdict(9.0, 9.0, 9.0, hidden=1.99), reigning).won  # which may as well be as fast
-    assert decide(verdict(2.0, 2.0, 2.0, hidden=1.0), reigning).lucky
-    assert not decide(verdict(2.5, 2.5, 2.5, hidden=0.2), reigning).lucky  # it is faster where it seemed so
+    assert decide_final(verdict(9.0, 9.0, 9.0, hidden=1.99), reigning).won  # which may as well be as fast
+    assert decide_final(verdict(2.0, 2.0, 2.0, hidden=1.0), reigning).estimate_refuted
+    assert not decide_final(
+        verdict(2.5, 2.5, 2.5, hidden=0.2), reigning
+    ).estimate_refuted  # it is faster where it seemed so
 
 
 def test_noise_and_faults_never_win() -> None:
     good = verdict(1.0)
-    assert not decide(verdict(9.0, status=SpeedStatus.noisy), None).won
-    assert not decide(verdict(9.0, outcome=Outcome.rejected), good).won
-    assert not decide(verdict(9.0), verdict(1.0, status=SpeedStatus.noisy)).won
-    assert decide(verdict(9.0), verdict(1.0, outcome=Outcome.rejected)).won
-    assert decide(verdict(0.5), None).won
+    assert not decide_final(verdict(9.0, status=SpeedStatus.noisy), None).won
+    assert not decide_final(verdict(9.0, outcome=Outcome.rejected), good).won
+    assert not decide_final(verdict(9.0), verdict(1.0, status=SpeedStatus.noisy)).won
+    assert decide_final(verdict(9.0), verdict(1.0, outcome=Outcome.rejected)).won
+    assert decide_final(verdict(0.5), None).won
 
 
 def test_a_reigning_best_that_cannot_be_judged_again_gives_way_to_what_is_faster_and_is_not_called_noisy() -> None:
     tool = JudgeEvidence(message="racecheck came to no end within 120 s on a hidden workload")
     stuck = verdict(2.0, outcome=Outcome.undecided).model_copy(update={"evidence": tool})
-    won, lost = decide(verdict(5.0), stuck), decide(verdict(1.0), stuck)
+    won, lost = decide_final(verdict(5.0), stuck), decide_final(verdict(1.0), stuck)
     assert won.won and not lost.won
-    assert won.why == lost.why == f"the reigning best could not be judged again: {tool.message}"
-    assert tool.message in decide(stuck, None).why
-    assert not decide(verdict(5.0), verdict(outcome=Outcome.undecided)).won
+    assert won.why == lost.why == f"the best could not be judged again: {tool.message}"
+    assert tool.message in decide_final(stuck, None).why
+    assert not decide_final(verdict(5.0), verdict(outcome=Outcome.undecided)).won
 
 
 def test_a_fault_on_a_hidden_workload_is_told_in_general() -> None:
     wrong = verdict(2.0, outcome=Outcome.rejected)
     exact = wrong.model_copy(update={"failed_on_hidden": True, "reason": "imprecise"})
-    assert "imprecise" not in decide(exact, None).why and "wrong" in decide(exact, None).why
+    assert "imprecise" not in decide_final(exact, None).why and "wrong" in decide_final(exact, None).why

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from kernelwright.judge.verdict import Outcome
 from kernelwright.proposers.model import Operator
-from kernelwright.search.actions import Ask, Evaluate
 from kernelwright.search.driver import for_journal
 from kernelwright.search.events import (
     Answered,
-    Contested,
+    Ask,
     Continued,
+    Evaluate,
     Evaluated,
     Event,
+    FinalHeld,
     Planned,
     Proposed,
     Stopped,
@@ -26,7 +27,7 @@ from kernelwright.search.events import (
 )
 from kernelwright.search.journal import Journal, read
 from kernelwright.search.normalise import fingerprint
-from kernelwright.search.score import provisional
+from kernelwright.search.score import estimate
 from kernelwright.search.state import Standing, State, fold
 from tests.search import toy
 
@@ -48,7 +49,7 @@ def proposed(number: int, genes: toy.Genes, at: float = 1.0, request: int | None
 
 def evaluated(number: int, genes: toy.Genes, factor: float, *, outcome: Outcome = Outcome.accepted) -> Evaluated:
     verdict = toy.verdict_of(toy.candidate_of(genes), [("a", factor, False)], outcome=outcome)
-    return Evaluated(at=2.0, number=number, verdict=for_journal(verdict), provisional=provisional(verdict), seconds=1)
+    return Evaluated(at=2.0, number=number, verdict=for_journal(verdict), estimate=estimate(verdict), seconds=1)
 
 
 def test_any_prefix_replayed_is_the_state_that_was_live(history: tuple[Event, ...]) -> None:
@@ -127,8 +128,8 @@ def test_a_candidate_that_turns_out_wrong_is_no_parent_any_more() -> None:
     assert state.leader == 1 and [kept.number for kept in state.archive] == [1]
     wrong = toy.verdict_of(toy.candidate_of(genes), [], outcome=Outcome.rejected)
     state.apply(
-        Contested(
-            at=3.0, challenger=1, incumbent=None, verdict=for_journal(wrong), provisional=None, score=None, won=False,
+        FinalHeld(
+            at=3.0, challenger=1, best=None, verdict=for_journal(wrong), estimate=None, score=None, won=False,
             why="rejected", judgings=1, seconds=1,
         )
     )  # fmt: skip
@@ -153,5 +154,5 @@ def test_what_a_journal_holds_has_nothing_hidden(tmp_path: Path) -> None:
     """The toy's hidden workload is called c; its label must not be in the file that a proposer may read."""
     toy.search(tmp_path, budget="30evals")
     events = list(read(tmp_path / "toy-1"))
-    assert any(isinstance(event, Contested) and event.verdict.hidden.judged for event in events)
+    assert any(isinstance(event, FinalHeld) and event.verdict.hidden.judged for event in events)
     assert not any('"label":"c"' in event.model_dump_json() for event in events)

@@ -13,13 +13,14 @@ from kernelwright.judge.verdict import IntervalValue, Outcome, Verdict
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Contested
+from kernelwright.search.events import FinalHeld
 from kernelwright.search.journal import read
 from kernelwright.search.policies import policy_named
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
 from kernelwright.search.state import Standing, State
 from tests.search import toy
-from tests.search.test_policy import contested, state_with
+from tests.search.test_policy import final, state_with
 
 HONEST, CHEAT, NEXT = (toy.candidate_of((number,) * 8) for number in (1, 2, 3))
 
@@ -50,7 +51,7 @@ def driven(tmp_path: Path, of_the_next: tuple[float, float]) -> tuple[Path, Stat
     directory.restore(run.state)
     run.watch(directory)
     try:
-        return folder, Driver(run, toy.ToyProposer(), Doubting(speeds), policy_named("greedy")).go()
+        return folder, Driver(run, toy.ToyProposer(), JudgePool([Doubting(speeds)]), policy_named("greedy")).go()
     finally:
         run.close()
 
@@ -62,43 +63,47 @@ def test_who_was_proved_before_is_best_again_and_the_challenger_must_beat_that_o
     assert state == look(folder)
     assert json.loads((folder / "best" / "about.json").read_text())["number"] == 1
     assert "0001, proved before, is the best again" in _finals(folder)[-2].why
-    assert (_finals(folder)[-1].challenger, _finals(folder)[-1].incumbent) == (3, 1)
+    assert (_finals(folder)[-1].challenger, _finals(folder)[-1].best) == (3, 1)
 
 
 def test_a_challenger_that_is_faster_than_who_was_proved_before_wins_against_it(tmp_path: Path) -> None:
     folder, state = driven(tmp_path, (3.0, 3.0))
-    assert state.best == 3 and _finals(folder)[-1].incumbent == 1 and "times as fast" in state.entries[3].why
+    assert state.best == 3 and _finals(folder)[-1].best == 1 and "times as fast" in state.entries[3].why
 
 
-def _finals(folder: Path) -> list[Contested]:
-    return [event for event in read(folder) if isinstance(event, Contested)]
+def _finals(folder: Path) -> list[FinalHeld]:
+    return [event for event in read(folder) if isinstance(event, FinalHeld)]
 
 
-def fell(challenger: int, incumbent: int, score: float, *, won: bool = False) -> Contested:
-    return contested(challenger, score, won=won, incumbent=incumbent).model_copy(update={"incumbent_lost": "wrong"})
+def fell(challenger: int, best: int, score: float, *, won: bool = False) -> FinalHeld:
+    return final(challenger, score, won=won, best=best).model_copy(update={"best_rejected": "wrong"})
 
 
-def beat(challenger: int, score: float, incumbent: int) -> Contested:
+def beat(challenger: int, score: float, best: int) -> FinalHeld:
     ratio = IntervalValue(low=1.1, mid=1.2, high=1.3)
-    return contested(challenger, score, won=True, incumbent=incumbent).model_copy(update={"ratio": ratio})
+    return final(challenger, score, won=True, best=best).model_copy(update={"ratio": ratio})
 
 
 def test_who_was_beaten_side_by_side_is_no_heir_however_high_its_score_was() -> None:
-    finals = (contested(1, 2.1, won=True), beat(2, 2.0, 1), beat(3, 3.0, 2), fell(4, 3, 1.0))
+    finals = (final(1, 2.1, won=True), beat(2, 2.0, 1), beat(3, 3.0, 2), fell(4, 3, 1.0))
     assert state_with(1.0, 2.0, 3.0, 4.0, events=finals).best == 2
 
 
 def test_a_journal_that_crowned_whoever_came_next_reads_as_it_should_have_been() -> None:
-    finals = (contested(1, 1.96, won=True), beat(2, 2.4, 1), fell(3, 2, 0.93, won=True))
+    finals = (final(1, 1.96, won=True), beat(2, 2.4, 1), fell(3, 2, 0.93, won=True))
     assert state_with(1.0, 2.0, 3.0, events=finals).best == 1
-    assert state_with(1.0, 2.0, events=(contested(1, 1.96, won=True), fell(2, 1, 0.93, won=True))).best == 2
+    assert state_with(1.0, 2.0, events=(final(1, 1.96, won=True), fell(2, 1, 0.93, won=True))).best == 2
 
 
 def test_who_lost_to_the_one_that_fell_may_have_a_final_again() -> None:
-    slower = {"ratio": IntervalValue(low=0.8, mid=0.9, high=1.0), "lucky": True}
-    lost = contested(2, 2.0, won=False, incumbent=1).model_copy(update=slower)
-    state = state_with(2.5, 2.4, 3.0, events=(contested(1, 2.5, won=True), lost))
-    assert not state.entries[2].open
+    slower = {"ratio": IntervalValue(low=0.8, mid=0.9, high=1.0), "estimate_refuted": True}
+    lost = final(2, 2.0, won=False, best=1).model_copy(update=slower)
+    state = state_with(2.5, 2.4, 3.0, events=(final(1, 2.5, won=True), lost))
+    assert not state.entries[2].final.open
     state.apply(fell(3, 1, 3.0, won=True))
     assert state.best == 3 and state.entries[1].standing is Standing.rejected
-    assert state.entries[2].open and state.entries[2].contests == 0 and not state.entries[2].lucky
+    assert (
+        state.entries[2].final.open
+        and state.entries[2].final.finals == 0
+        and not state.entries[2].final.estimate_refuted
+    )

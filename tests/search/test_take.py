@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright.cli.search_view import line
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.events import Answered, Event, Proposed, Refused
+from kernelwright.search.progress import line_of
 from kernelwright.search.run import create
 from kernelwright.search.state import State, fold
 from kernelwright.search.take import sweep, take
@@ -23,7 +23,7 @@ def test_a_duplicate_that_somebody_wrote_is_told_like_any_refusal() -> None:
     written = Proposal(replace(toy.candidate_of((1,) * 8), name="answer-0004"), "files", answer="the same")
     (refused, _) = take(state, 4, 0, [written], at=5.0, seconds=0.1)
     assert isinstance(refused, Refused)
-    assert line(refused, state) == "refused: answer-0004 is the same program as candidate 0001"
+    assert line_of(refused, state) == "refused: answer-0004 is the same program as candidate 0001"
 
 
 def taken(*candidates: Candidate, state: State | None = None) -> tuple[Event, ...]:

@@ -27,7 +27,8 @@ from kernelwright.judge.verdict import (
 from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import Started
-from kernelwright.search.policies import policy_named
+from kernelwright.search.policies import policy_of
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Made, ProposerKind
 from kernelwright.search.run import create, take_up
 from kernelwright.search.state import State
@@ -153,7 +154,7 @@ class ToyProposer:
         return found
 
 
-KIND = ProposerKind(make=lambda given: Made(ToyProposer()), lockstep=True)
+KIND = ProposerKind(make=lambda given: Made(ToyProposer()), lockstep=True, reusable=True)
 
 
 def _mutated(genes: Genes, draw: random.Random) -> Genes:
@@ -177,7 +178,7 @@ def search(
     policy: str = "greedy",
     seed: int = 1,
     budget: str = "60evals",
-    judge: ToyJudge | None = None,
+    judge: ToyJudge | list[ToyJudge] | None = None,
     starts: Sequence[Proposal] = (),
     **others: object,
 ) -> State:
@@ -185,11 +186,11 @@ def search(
     return resume(create(root, started(policy, seed, **others), starts), budget, judge)
 
 
-def resume(folder: Path, budget: str, judge: ToyJudge | None = None) -> State:
+def resume(folder: Path, budget: str, judge: ToyJudge | list[ToyJudge] | None = None) -> State:
     run = take_up(folder, budget, time.time())
     try:
-        driver = Driver(run, ToyProposer(), judge or ToyJudge(), policy_named(run.state.run.policy))
-        return driver.go()
+        clients = judge if isinstance(judge, list) else [judge or ToyJudge()]
+        return Driver(run, ToyProposer(), JudgePool(clients), policy_of(run.state.run)).go()
     finally:
         run.close()
 
@@ -197,7 +198,7 @@ def resume(folder: Path, budget: str, judge: ToyJudge | None = None) -> State:
 def essence(state: State) -> object:
     """What must not depend on how often a run was killed: everything but times."""
     entries = {
-        number: (entry.proposal, entry.standing, entry.provisional, entry.score, entry.contests, entry.children)
+        number: (entry.proposal, entry.standing, entry.estimate, entry.score, entry.final, entry.chosen, entry.children)
         for number, entry in state.entries.items()
     }
     return (
@@ -217,4 +218,5 @@ def essence(state: State) -> object:
 if __name__ == "__main__":  # a driver that a test can kill
     import sys
 
-    resume(Path(sys.argv[1]), sys.argv[2], ToyJudge(seconds=float(sys.argv[3])))
+    latencies = [float(seconds) for seconds in sys.argv[3].split(",")]
+    resume(Path(sys.argv[1]), sys.argv[2], [ToyJudge(seconds=seconds) for seconds in latencies])

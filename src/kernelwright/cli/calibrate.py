@@ -39,9 +39,9 @@ from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.shown import shown_task
 from kernelwright.proposers.llm.view import VERIFIERS, PromptStage
 from kernelwright.search import budget as budgets
-from kernelwright.search.asking import Recorded
-from kernelwright.search.labels import from_runs
-from kernelwright.search.session import DEFAULT_ROOT, find
+from kernelwright.search.config import DEFAULT_ROOT
+from kernelwright.search.models import Recorded, from_runs
+from kernelwright.search.session import find
 
 calibrate = typer.Typer(help="Measure what this installation relies on.", no_args_is_help=True)
 SCHEMA_VERSION = 1

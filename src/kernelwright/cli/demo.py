@@ -16,9 +16,9 @@ from kernelwright.judge.controller import Judge
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, author_view
-from kernelwright.search.judging import Terms
-from kernelwright.search.session import DEFAULT_ROOT, begin, carry_on
-from kernelwright.search.wishes import Wishes
+from kernelwright.search.config import SearchConfig
+from kernelwright.search.judging import JudgeSettings
+from kernelwright.search.session import begin, carry_on
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OPERATION = EXAMPLES / "gated_norm.py"
@@ -47,12 +47,12 @@ def _search() -> None:
         soft_wrap=True,
     )
     out.print(f"Isolation level of the candidates' processes here: {levels.capabilities().level}.\n")
-    terms = Terms().accepting(levels.Level.none)
-    short = replace(terms, final=replace(terms.final, effort=Effort(least=12, most=150, step=12, seconds=20.0)))
-    run = begin(Wishes(task=str(OPERATION)), (), DEFAULT_ROOT)
+    settings = JudgeSettings()
+    short = replace(settings, final=replace(settings.final, effort=Effort(least=12, most=150, step=12, seconds=20.0)))
+    sitting = begin(SearchConfig(task=str(OPERATION), isolation=levels.Level.none))
     with view_for(out, quiet=False) as view:
-        state = carry_on(run, BUDGET, view, own_oracle=True, terms=short)
-    show_search(out, state, run)
+        state = carry_on(sitting, BUDGET, view, no_server=True, settings=short, isolation=levels.Level.none)
+    show_search(out, state, sitting.folder)
     out.print()
 
 

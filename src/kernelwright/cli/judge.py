@@ -65,10 +65,12 @@ def judge(
         bool,
         typer.Option("--refuse-pageable", help="Refuse a GPU whose kernels can reach their process's host memory."),
     ] = False,
-    own_oracle: Annotated[
+    no_server: Annotated[
         bool,
         typer.Option(
-            "--own-oracle", envvar="KERNELWRIGHT_OWN_ORACLE", help="Use an oracle that ends with this command."
+            "--no-server",
+            envvar="KERNELWRIGHT_NO_SERVER",
+            help="Judge in a process that ends with this command, not in the server that stays.",
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
@@ -76,7 +78,7 @@ def judge(
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
     candidates = [render(read_source(path, contract)) for path in sources]
     where = _device(candidates, device)
-    _require(where, at_a_glance=not own_oracle)
+    _require(where, at_a_glance=not no_server)
     levels.demand(isolation)
     settings = Settings(
         baselines=baseline_names.chosen(baseline or (), where.kind),
@@ -90,7 +92,7 @@ def judge(
         isolation=isolation,
         refuse_pageable=refuse_pageable,
     )
-    verdicts = _judge_all(_judge(settings, own=own_oracle), task, candidates, quiet=json, view=view)
+    verdicts = _judge_all(_judge(settings, own=no_server), task, candidates, quiet=json, view=view)
     if json:
         shown = tuple(v if view is View.auditor else author_view(v) for v in verdicts)
         print_json(Report(task=task, results=shown))

@@ -21,7 +21,7 @@ from kernelwright.version import __version__
 # In the order of help. Each is in a module of its name: a function, or an app with commands of its own.
 COMMANDS = (
     *("optimize", "runs", "judge", "check", "replay", "tasks"),
-    *("contract", "prompt", "calibrate", "oracle", "doctor"),
+    *("contract", "prompt", "calibrate", "server", "doctor"),
 )
 INTERRUPTED = "interrupted; nothing of this command is left running, and finished builds stay cached"
 
@@ -61,7 +61,7 @@ def assembled(names: Iterable[str]) -> typer.Typer:
 def needed(arguments: Sequence[str]) -> Sequence[str]:
     """The command that is called, or all of them where help or an error will list them.
 
-    Importing them all takes longer than judging a candidate with a warm oracle.
+    Importing them all takes longer than judging a candidate with a warm server.
     """
     return [arguments[0]] if arguments and arguments[0] in COMMANDS else COMMANDS
 

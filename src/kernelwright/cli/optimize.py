@@ -1,9 +1,15 @@
-"""`kernelwright optimize`: searches for a faster kernel, and proves what it found."""
+"""`kernelwright optimize`: searches for a faster kernel, and proves what it found.
+
+Its options are those of `SearchConfig`, from which the command's parameters are made.
+"""
 
 from __future__ import annotations
 
+import inspect
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.markup import escape
@@ -12,137 +18,111 @@ from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import how_to_resume, report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
-from kernelwright.isolation import levels
-from kernelwright.judge import baseline_names
-from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
 from kernelwright.search import budget as budgets
-from kernelwright.search.actions import StopReason
-from kernelwright.search.asking import Recorded
-from kernelwright.search.judging import Terms
-from kernelwright.search.proposing import PROPOSERS
-from kernelwright.search.session import (
-    DEFAULT_BUDGET,
-    DEFAULT_ROOT,
-    begin,
-    carry_on,
-    estimated,
-    find,
-    limit_of,
+from kernelwright.search.config import (
+    FIELDS,
+    OPTIONS,
+    RESUMABLE,
+    SearchConfig,
+    accepted_level,
+    config_from,
+    flag_of,
+    refuse_with_resume,
 )
+from kernelwright.search.events import StopReason
+from kernelwright.search.models import Recorded
+from kernelwright.search.session import Sitting, begin, carry_on, estimated, find, limit_of
 from kernelwright.search.state import State
-from kernelwright.search.wishes import DEFAULT_PLATEAU, RESUMED, ModelWishes, Wishes, began_with, placed
+from kernelwright.search.summary import beats_baseline
 
-Root = Annotated[Path, typer.Option("--runs", envvar="KERNELWRIGHT_RUNS", help="Where runs are kept.")]
+_RUNS = OPTIONS["runs"]
+Root = Annotated[Path, typer.Option("--runs", envvar=_RUNS.variable, help=_RUNS.help)]
 
 
+def with_search_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with a parameter for each option of `SearchConfig`, in place of `**given`."""
+    hints = get_type_hints(SearchConfig)
+    made = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None if isinstance(FIELDS[name].default, tuple) else FIELDS[name].default,
+            annotation=Annotated[
+                _on_the_command_line(hints[name]),
+                typer.Option(flag_of(name), help=option.help, min=option.least, envvar=option.variable),
+            ],
+        )
+        for name, option in OPTIONS.items()
+    ]
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    kept = [one.replace(kind=one.KEYWORD_ONLY) for one in own if one.kind is not one.VAR_KEYWORD]
+    command.__signature__ = inspect.Signature([*kept, *made])  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in (*kept, *made)}
+    return command
+
+
+def _on_the_command_line(hint: Any) -> Any:
+    """Several values are a list there."""
+    if hint == tuple[str, ...]:
+        return list[str] | None
+    return list[Path] | None if hint == tuple[Path, ...] else hint
+
+
+@with_search_options
 def optimize(
     context: typer.Context,
     task: Annotated[
         str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
     ] = None,
-    proposer: Annotated[str, typer.Option(help=f"Where candidates come from: {', '.join(PROPOSERS)}.")] = "templates",
-    policy: Annotated[str, typer.Option(help="What to try next: greedy, islands, random.")] = "islands",
-    contract: Annotated[
-        str | None, typer.Option(help="The form that candidates take: cpp, cuda; by default that of the device.")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N; by default where the contract does.")
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}. It counts from the run's "
-            "beginning, also with --resume. A final begun before time is up is finished."
-        ),
-    ] = None,
-    start: Annotated[list[Path] | None, typer.Option(help="Begin from this kernel; repeatable.")] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run: its directory, or its name.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="All the chance there is in a search.")] = 0,
-    plateau: Annotated[
-        int, typer.Option(min=1, help="Stop after so many evaluations that brought nothing faster.")
-    ] = DEFAULT_PLATEAU,
-    threads: Annotated[int, typer.Option(min=0, help="Threads for candidates and baselines; 0: all cores.")] = 0,
-    baseline: Annotated[
-        list[str] | None, typer.Option(help=f"Compare with this only ({baseline_names.in_words()}); repeatable.")
-    ] = None,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds that `files` waits for an answer.")] = 3600.0,
-    ahead: Annotated[int, typer.Option(min=1, help="Requests of `files` that are open at once.")] = 1,
-    models: Annotated[
-        list[str] | None,
-        typer.Option(help="A model for `llm`, such as openai:gpt-5 or http://host/v1#name; repeatable."),
-    ] = None,
-    ensemble: Annotated[Path | None, typer.Option(help="A TOML file with the models for `llm`.")] = None,
-    generation: Annotated[int, typer.Option(min=1, help="Answers that `llm` asks for at a time.")] = GENERATION,
-    measure: Annotated[int, typer.Option(min=1, help="How many of them are measured at most.")] = MEASURED,
-    record: Annotated[Path | None, typer.Option(help="Keep every call of a model in this directory.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Answer from such a directory; nobody is asked.")] = None,
-    runs: Root = DEFAULT_ROOT,
-    isolation: Annotated[
-        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
-    ] = levels.Level.full,
-    own_oracle: Annotated[
-        bool,
-        typer.Option(
-            "--own-oracle", envvar="KERNELWRIGHT_OWN_ORACLE", help="Use an oracle that ends with this command."
-        ),
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
+    **given: Any,
 ) -> None:
-    """Search for a faster kernel. Exit code 0: there is a best; 1: there is none; 3: interrupted."""
-    if budget is not None:
-        budgets.parse(budget)
-    levels.demand(isolation)
-    recorded = Recorded(record, replay)
+    """Search for a faster kernel.
+
+    Exit code 0: the best beats the best baseline; 1: it does not, or there is no best; 3: interrupted.
+    """
+    began = time.monotonic()
+    if given["budget"] is not None:
+        budgets.parse(given["budget"])
+    recorded = Recorded(given["record"], given["replay"])
     if resume is not None:
         _refuse_others(context)
-        folder = find(resume, runs)
+        sitting = Sitting(find(resume, given["runs"]), began)
+    elif task is None:
+        raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
     else:
-        if task is None:
-            raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
-        form, where = placed(contract, device)
-        wishes = Wishes(
-            task=task,
-            proposer=proposer,
-            policy=policy,
-            contract=form,
-            device=where,
-            seed=seed,
-            plateau=plateau,
-            threads=threads,
-            baselines=tuple(baseline or ()),
-            wait=wait,
-            ahead=ahead,
-            asked=ModelWishes(models=tuple(models or ()), ensemble=ensemble, generation=generation, measure=measure),
-        )
-        folder = begin(wishes, start or (), runs, budget or DEFAULT_BUDGET, recorded)
-    limit = limit_of(folder, budget)
+        sitting = begin(config_from(task, given), began)
+    limit = limit_of(sitting.folder, given["budget"])
     out = console()
     if not json:
-        out.print(escape(f"run {folder}"), soft_wrap=True)
-        cost = estimated(folder, limit, recorded)
+        out.print(escape(f"run {sitting.folder}"), soft_wrap=True)
+        cost = estimated(sitting, limit, recorded)
         if cost is not None:
             out.print(escape(f"estimate: {cost}"), soft_wrap=True)
     with view_for(out, quiet=json) as view:
         state = carry_on(
-            folder, limit, view, own_oracle=own_oracle, recorded=recorded, terms=Terms().accepting(isolation)
+            sitting,
+            limit,
+            view,
+            no_server=given["no_server"],
+            recorded=recorded,
+            isolation=accepted_level(given["isolation"]),
         )
-    _end(state, folder, json=json)
+    _end(state, sitting.folder, json=json)
 
 
 def _refuse_others(context: typer.Context) -> None:
-    """What is given with --resume and would change nothing. Environment variables are not for one command alone."""
-    others = (*RESUMED, "json")
+    """Options that --resume does not take. Environment variables are not for one command alone."""
+    allowed = (*RESUMABLE, "json")
     given = [
         name
         for name in context.params
-        if name not in (*others, "resume") and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+        if name not in (*allowed, "resume") and getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
     ]
     if given:
-        raise began_with("--resume", [_option(name) for name in given], [_option(name) for name in others])
-
-
-def _option(name: str) -> str:
-    return "TASK" if name == "task" else f"--{name.replace('_', '-')}"
+        names = ["TASK" if name == "task" else flag_of(name) for name in given]
+        raise refuse_with_resume("--resume", names, [flag_of(name) for name in allowed])
 
 
 def _end(state: State, folder: Path, *, json: bool) -> None:
@@ -154,4 +134,4 @@ def _end(state: State, folder: Path, *, json: bool) -> None:
     if interrupted:
         complain(f"interrupted; go on with: {how_to_resume(state, folder)}")
         raise typer.Exit(3)
-    raise typer.Exit(0 if state.best is not None else 1)
+    raise typer.Exit(0 if beats_baseline(state) else 1)

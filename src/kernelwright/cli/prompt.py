@@ -20,13 +20,13 @@ from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.llm.shown import shown_source, shown_task
 from kernelwright.proposers.llm.view import PromptStage, PromptView
 from kernelwright.proposers.model import Operator, Request
+from kernelwright.search.config import DEFAULT_ROOT, placed
 from kernelwright.search.lessons import lessons
-from kernelwright.search.policy import inspired, request_seed
 from kernelwright.search.run import look
-from kernelwright.search.session import DEFAULT_ROOT, find
+from kernelwright.search.scheduler import inspirations, request_seed
+from kernelwright.search.session import find
 from kernelwright.search.state import Entry, Standing, State
-from kernelwright.search.subject import subject
-from kernelwright.search.wishes import placed
+from kernelwright.search.task import resolve_task
 
 SCHEMA_VERSION = 1
 ABOUT_A_FAILURE = (PromptStage.repair, PromptStage.diagnose_error)
@@ -70,8 +70,8 @@ def prompt(
     state = look(find(run, runs)) if run is not None else None
     if state is not None and contract is None:
         contract, device = state.run.contract, device or state.run.device
-    form, where = placed(contract, device)
-    about = subject(task, where.kind)
+    form, (where, *_) = placed(contract, device)
+    about = resolve_task(task, where.kind)
     resolved = about.task
     if state is not None and resolved.name != state.run.task_name:
         raise KernelwrightError(f"the run is about {state.run.task_name}, not {resolved.name}")
@@ -109,13 +109,13 @@ def _view(
     assert state is not None
     if stage not in (PromptStage.evolve, PromptStage.repair):
         return ground.about(stage, ground.shown(entry.parent))
-    others = inspired(state, (entry.number,))
+    others = inspirations(state, (entry.number,))
     wanted = Operator.repair if stage is PromptStage.repair else operator
     parents: tuple[int, ...] = (entry.number,)
     if wanted is Operator.crossover and others:
         parents, others = (entry.number, others[-1]), others[:-1]
     if wanted is Operator.fresh:
-        parents, others = (), inspired(state)
+        parents, others = (), inspirations(state)
     request = Request(
         wanted,
         1,

@@ -1,4 +1,4 @@
-"""`kernelwright runs`: searches of before, and those under way."""
+"""`kernelwright runs`: past searches, and those under way."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from kernelwright.archives import cached_folder, split_name
 from kernelwright.cli.optimize import Root
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.search_report import report, show
+from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.journal import JournalError, being_written
 from kernelwright.search.run import look
-from kernelwright.search.session import DEFAULT_ROOT, find, runs_in
+from kernelwright.search.session import find, runs_in
 from kernelwright.search.state import State
 
 runs = typer.Typer(help="Show the runs of `optimize`.", no_args_is_help=True)
@@ -25,14 +26,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md
 
 
 class ListedRun(BaseModel):
-    """`fault` says why a run cannot be read; the rest is null then. `provisional` is the fastest's, and no claim."""
+    """`fault` says why a run cannot be read; the rest is null then. `estimate` is the fastest's: it claims nothing."""
 
     run: str
     task: str | None = None
     standing: str | None = None
     evaluations: int | None = None
     score: float | None = None
-    provisional: float | None = None
+    estimate: float | None = None
     fault: str | None = None
 
 
@@ -81,7 +82,7 @@ def show_run(
 def _best(one: ListedRun) -> str:
     if one.score is not None:
         return f"{one.score:.2f}×"
-    return "" if one.provisional is None else f"none; about {one.provisional:.2f}× (provisional)"
+    return "" if one.estimate is None else f"none; about {one.estimate:.2f}× (estimate)"
 
 
 def _listed(path: Path) -> ListedRun:
@@ -97,7 +98,7 @@ def _listed(path: Path) -> ListedRun:
         standing=_standing(state, path),
         evaluations=state.spent.evaluations,
         score=best.score if best is not None else None,
-        provisional=leader.provisional if leader is not None else None,
+        estimate=leader.estimate if leader is not None else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
@@ -13,20 +14,22 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import counted, duration
-from kernelwright.search.actions import StopReason
-from kernelwright.search.calls import Fared, fared
 from kernelwright.search.directory import BEST
+from kernelwright.search.events import StopReason
 from kernelwright.search.journal import read
-from kernelwright.search.proof import proof_of
+from kernelwright.search.models import CallOutcomes, call_outcomes
 from kernelwright.search.session import larger_budget
 from kernelwright.search.state import State
 from kernelwright.search.summary import (
+    beats_baseline,
     gain_over_start,
     lineage,
     money,
     no_gain,
+    proof_of,
     reviewed,
     suspects,
+    time_spent,
     why_no_best,
     why_stopped,
 )
@@ -47,6 +50,8 @@ class BestReport(BaseModel):
     verdict: Verdict | AuthorVerdict | None
     gain_over_start: str | None
     review: str | None = None
+    beats_baseline: bool = False  # whether it is shown to be faster than the best baseline
+    chosen: str = ""  # why its parents were chosen
 
 
 class RunReport(BaseModel):
@@ -58,12 +63,14 @@ class RunReport(BaseModel):
     device: str
     proposer: str
     policy: str
+    policy_parameters: dict[str, float] = {}
     seed: int
     stopped: str | None
     detail: str
     evaluations: int
     wall_seconds: float
     device_seconds: float
+    seconds_spent_on: dict[str, float] = {}
     candidates: int
     refused: int
     calls: int = 0
@@ -77,7 +84,7 @@ class RunReport(BaseModel):
 
 
 def report(state: State, folder: Path, command: Literal["optimize", "runs show"]) -> RunReport:
-    run, stopped, calls = state.run, state.stopped, fared(read(folder))
+    run, stopped, calls = state.run, state.stopped, call_outcomes(read(folder))
     return RunReport(
         command=command,
         run=str(folder),
@@ -86,12 +93,14 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
         device=run.device,
         proposer=run.proposer,
         policy=run.policy,
+        policy_parameters=run.policy_parameters,
         seed=run.seed,
         stopped=stopped.reason.value if stopped else None,
         detail=stopped.detail if stopped else "",
         evaluations=state.spent.evaluations,
         wall_seconds=state.spent.wall,
         device_seconds=state.spent.device,
+        seconds_spent_on=asdict(state.times),
         candidates=len(state.entries),
         refused=state.refused,
         calls=state.calls,
@@ -121,6 +130,8 @@ def _best(state: State) -> BestReport | None:
         verdict=proof.verdict if proof else entry.verdict,
         gain_over_start=gain_over_start(state),
         review=reviewed(entry),
+        beats_baseline=beats_baseline(state),
+        chosen=entry.chosen,
     )
 
 
@@ -132,9 +143,10 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
         f"{counted(found.candidates, 'candidate')}, "
         f"{found.refused} refused before they cost anything"
     )
+    out.print(f"  [dim]time[/]     {escape(time_spent(state))}", soft_wrap=True)
     if found.calls:
         out.print(f"  {escape(money(state))}")
-        answered = Fared(found.outcomes, found.matches).line
+        answered = CallOutcomes(found.outcomes, found.matches).line
         if answered:
             out.print(f"  {escape(answered)}", soft_wrap=True)
     for line in suspects(state):
@@ -164,6 +176,7 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
     colour = "yellow" if slower else "green"
     out.print(
         f"  [bold {colour}]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)"
+        f"{'; not shown to beat it' if slower else ''}"
     )
     if slower:
         out.print(f"  [yellow]{slower}[/]", soft_wrap=True)
@@ -174,6 +187,8 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
     if best.review:
         out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
     out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
+    if best.chosen:
+        out.print(f"  [dim]parents[/]  {escape(best.chosen)}", soft_wrap=True)
     out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
     out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
     for name in best.certificates:

@@ -14,17 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.output import Progress
-from kernelwright.contracts.registry import contract_named
-from kernelwright.judge.words import SENTENCES, shortened, telling
-from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Refused, Reviewed, Stopped
+from kernelwright.search.events import Event
+from kernelwright.search.progress import ANSWERS, WIDTH, line_of
 from kernelwright.search.state import State
 from kernelwright.search.summary import money, of_the_bound
 
 LAST = 6
-WIDTH = 160  # of a line in a pipe
-TOLD = ("waiting", "opening", "the oracle", "final:")  # what is said of the judge's work in a pipe
+TOLD = ("waiting", "opening", "the server")  # what is said of the judge's work in a pipe
 MARGIN = 20  # of a screen, for the names of what stands beside it
-ANSWERS = "files"  # the proposer whose candidates are files of somebody's
 
 
 class SearchView(Protocol):
@@ -37,61 +34,22 @@ class SearchView(Protocol):
     def progress(self, text: str) -> None: ...
 
 
-def line(event: Event, state: State, width: int = WIDTH) -> str | None:
-    """What a person wants to know of an event, if anything."""
-    match event:
-        case Evaluated():
-            name = f"{_named(event.number, state)}  "
-            return name + shortened(_fared(event), max(MARGIN, width - len(name)))
-        case Contested():
-            outcome = "is the new best" if event.won else "is undecided" if event.undecided else "is not the best"
-            return f"{event.challenger:04d}  final: {outcome}: {event.why}"
-        case Abandoned():
-            return f"{event.number:04d}  abandoned: {event.why}"
-        case Refused() if event.told:
-            return f"refused: {event.name} {event.why}"
-        case Reviewed() if event.suspected:
-            who = f"{event.against} of {event.votes} reviewers"
-            return f"{event.number:04d}  {who} suspect that it cheats: {event.reason}"
-        case Stopped():
-            return f"stopped: {event.reason.replace('_', ' ')} {event.detail}"
-    return None
-
-
-def _named(number: int, state: State) -> str:
-    """Its number, and the file that somebody put there as an answer, which has a number of its own."""
-    entry = state.entries.get(number)
-    if entry is None or entry.request is None or not entry.proposal.origin.startswith(f"{ANSWERS} "):
-        return f"{number:04d}"
-    candidate = entry.proposal.candidate
-    suffix = contract_named(candidate.contract).suffixes[0] if entry.proposal.answer == candidate.source else ".md"
-    return f"{number:04d} ({entry.request:04d}.answer{suffix})"
-
-
-def _fared(event: Evaluated) -> str:
-    verdict = event.verdict
-    if event.provisional is not None:
-        return f"{verdict.verdict}, about {event.provisional:.2f}× (provisional)"
-    why = telling(verdict.evidence) if verdict.evidence is not None else ""
-    return f"{verdict.verdict}: {SENTENCES[verdict.reason]}" + (f": {why}" if why else "")
-
-
 def status(state: State) -> list[tuple[str, str]]:
     """Names and values: where the search stands."""
     best = state.entries[state.best] if state.best is not None else None
     if best is None:
-        said = "none yet"
+        text = "none yet"
     else:
         assert best.verdict is not None
         found = [b.speedup for r in best.verdict.workloads if (b := r.best_baseline)]
         low, high = min(s.low for s in found), max(s.high for s in found)
-        said = f"{best.number:04d}  {best.score:.2f}× over the best baseline, by workload {low:.2f} to {high:.2f}"
-    rows = [("best", said)]
+        text = f"{best.number:04d}  {best.score:.2f}× over the best baseline, by workload {low:.2f} to {high:.2f}"
+    rows = [("best", text)]
     if best is not None and best.verdict is not None:
         rows.append(("of the bound", of_the_bound(state, best.verdict) or "not known"))
     if state.leader is not None and state.leader != state.best:
         leader = state.entries[state.leader]
-        rows.append(("fastest", f"{leader.number:04d}  about {leader.provisional:.2f}× (provisional)"))
+        rows.append(("fastest", f"{leader.number:04d}  about {leader.estimate:.2f}× (estimate)"))
     rows.append(("candidates", f"{len(state.entries)}, {len(state.queue)} in the queue, {state.refused} refused"))
     if state.calls:
         rows.append(("models", money(state)))
@@ -100,7 +58,7 @@ def status(state: State) -> list[tuple[str, str]]:
 
 
 class Lines:
-    """For a pipe, a log, and nobody (`quiet`)."""
+    """For a pipe or a log, or for no reader (`quiet`)."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
@@ -113,9 +71,9 @@ class Lines:
         self._progress.clear()
 
     def __call__(self, event: Event, state: State) -> None:
-        said = line(event, state)
-        if said is not None and not self._quiet:
-            print(said, flush=True)
+        found = line_of(event, state)
+        if found is not None and not self._quiet:
+            print(found, flush=True)
 
     def progress(self, text: str) -> None:
         if text.startswith(TOLD):  # stages of every judging would drown the verdicts
@@ -141,16 +99,14 @@ class Screen:
 
     def __call__(self, event: Event, state: State) -> None:
         self._state = state
-        said = line(event, state, min(WIDTH, max(MARGIN, self._live.console.width - MARGIN)))
-        if said is not None:
-            self._last = [*self._last, said][-LAST:]
+        found = line_of(event, state, min(WIDTH, max(MARGIN, self._live.console.width - MARGIN)))
+        if found is not None:
+            self._last = [*self._last, found][-LAST:]
         self._draw()
 
     def progress(self, text: str) -> None:
         """Stages only: a drawing after every trial would disturb the next."""
         stage = text.split(": trial ")[0]
-        if stage.startswith("final:"):  # which the next stage is not to wipe away
-            self._last = [*self._last, stage][-LAST:]
         if stage != self._doing:
             self._doing = stage
             self._draw()
@@ -162,8 +118,8 @@ class Screen:
         for name, value in status(self._state) if self._state is not None else []:
             table.add_row(name, escape(value))
         table.add_row("now", escape(self._doing))
-        for said in self._last:
-            table.add_row("", escape(said))
+        for text in self._last:
+            table.add_row("", escape(text))
         self._live.update(table, refresh=True)
 
 

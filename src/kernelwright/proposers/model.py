@@ -14,6 +14,8 @@ from kernelwright.judge.verdict import AuthorVerdict
 Gene = int | float | str | bool
 # Genes that say which model wrote a candidate and what that cost. No tunable can have such a name.
 MEMBER, USD = "llm.member", "llm.usd"
+MODEL_GENES = frozenset({MEMBER, USD})
+SWEPT = "tunables"  # the first word of the origin of a candidate that a sweep of tunables made
 
 
 class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome

@@ -37,6 +37,28 @@ class Spent:
 
 
 @dataclass(frozen=True)
+class TimeSpent:
+    """What wall time was spent on, in seconds. Proposing goes on beside judging; judges may work side by side."""
+
+    preparation: float = 0.0
+    proposing: float = 0.0
+    judging: float = 0.0
+    finals: float = 0.0
+
+    def in_words(self, wall: float, judges: int = 1) -> str:
+        """The rest is time in which no judge worked: it waited for proposals, or for a final that did not fit."""
+        waiting = max(0.0, wall - self.preparation - (self.judging + self.finals) / judges)
+        parts = (
+            ("preparation", self.preparation),
+            ("judging", self.judging),
+            ("finals", self.finals),
+            ("waiting", waiting),
+        )
+        side = f"; proposing {self.proposing:.0f} s, partly beside it" if self.proposing >= 1 else ""
+        return ", ".join(f"{name} {seconds:.0f} s" for name, seconds in parts) + side
+
+
+@dataclass(frozen=True)
 class Budget:
     """None: without limit."""
 

@@ -2,8 +2,8 @@
 
     journal.db                    everything that happened
     candidates/0001-NAME/         kernel.cpp (or kernel.cu and plan.py), about.json, verdict.json;
-                                  prompt.md and answer.md where somebody was asked in words
-    best/                         the same files of the reigning best; missing until somebody earned it
+                                  prompt.md and answer.md where a person or a model was asked
+    best/                         the same files of the best; missing until a candidate has won a final
     summary.md                    where the run stands
 
 Verdicts are the author's view, because a proposer may read all of this.
@@ -11,6 +11,7 @@ Verdicts are the author's view, because a proposer may read all of this.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from pathlib import Path
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.events import Abandoned, Answered, Contested, Evaluated, Event, Planned, Proposed, Stopped
+from kernelwright.search.events import Abandoned, Answered, Evaluated, Event, FinalHeld, Planned, Proposed, Stopped
 from kernelwright.search.state import Entry, State
 from kernelwright.search.summary import summary
 
@@ -54,18 +55,18 @@ class Directory:
                 self._told(state)
             case Planned() | Answered():
                 self._told(state)
-            case Contested():
+            case FinalHeld():
                 self._judged(state.entries[event.challenger])
-                if event.incumbent is not None:
-                    self._about(state.entries[event.incumbent])
-                if event.won or event.incumbent_lost:
+                if event.best is not None:
+                    self._about(state.entries[event.best])
+                if event.won or event.best_rejected:
                     self._best(state)
                 self._summary(state)
             case Stopped():
                 self._summary(state)
 
     def _told(self, state: State) -> None:
-        """Whoever writes answers reads at once how the last one fared; others can wait for the next final."""
+        """A person who writes answers reads at once what became of the last one; others can wait for the next final."""
         if not state.run.lockstep:
             self._summary(state)
 
@@ -80,9 +81,9 @@ class Directory:
 
     def _best(self, state: State) -> None:
         if state.best is not None:
-            self._crowned(state.entries[state.best])
+            self._write_best(state.entries[state.best])
         else:
-            self._uncrowned()
+            self._remove_best()
 
     def of(self, entry: Entry) -> Path:
         words = re.sub(r"[^A-Za-z0-9_.]+", "-", entry.proposal.candidate.name).strip("-.")
@@ -118,25 +119,27 @@ class Directory:
             "island": entry.island,
             "standing": entry.standing.value,
             "score": entry.score,
-            "provisional": entry.provisional,
+            "estimate": entry.estimate,
+            "chosen": entry.chosen,
+            "niche": dataclasses.asdict(entry.niche),
             "why": entry.why,
             "certificates": list(entry.certificates),
         }
         _write(self.of(entry) / "about.json", json.dumps(about, indent=1) + "\n")
 
-    def _crowned(self, entry: Entry) -> None:
+    def _write_best(self, entry: Entry) -> None:
         """The old best gives way in one step, so that there is never half of one."""
         new = Path(tempfile.mkdtemp(dir=self.folder, prefix=".best-"))
         new.chmod(0o755)
         for path in self.of(entry).iterdir():
-            if path.is_file():  # whatever else lies there is somebody else's
+            if path.is_file():  # whatever else lies there is not ours
                 shutil.copyfile(path, new / path.name)
         old = self.folder / BEST
         if old.exists():
             shutil.rmtree(old)
         new.rename(old)
 
-    def _uncrowned(self) -> None:
+    def _remove_best(self) -> None:
         if (self.folder / BEST).exists():
             shutil.rmtree(self.folder / BEST)
 

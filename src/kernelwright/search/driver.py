@@ -1,7 +1,8 @@
-"""The driver: does what was decided and writes down what came of it. It decides nothing but when money is out.
+"""The driver: does what was decided and writes down what came of it. It decides nothing but when the budget is spent.
 
 What was planned and not done, whether just now or before a crash, is pending in the state and is done first. So a
-fresh start, normal operation and recovery are the same loop.
+fresh start, normal operation and recovery are the same loop: plan, submit what is pending, wait for the first that is
+completed, journal it. Requests and judgings are futures alike.
 """
 
 from __future__ import annotations
@@ -9,26 +10,42 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 
 from kernelwright import stopping
-from kernelwright.errors import DeadlinePassed, KernelwrightError
+from kernelwright.errors import DeadlinePassed
 from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
-from kernelwright.search import contest as contests
-from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
+from kernelwright.search.best import Decision, after_review
 from kernelwright.search.budget import Spent
-from kernelwright.search.events import Abandoned, Contested, Evaluated, Event, Planned, Reviewed, Stopped
-from kernelwright.search.judging import Counted, JudgeClient, Judged, Terms, judge_quickly
+from kernelwright.search.events import (
+    Abandoned,
+    Action,
+    Ask,
+    Evaluate,
+    Evaluated,
+    Event,
+    FinalHeld,
+    HoldFinal,
+    Planned,
+    Reviewed,
+    Stop,
+    Stopped,
+    StopReason,
+    Sweep,
+)
+from kernelwright.search.judging import Counted, JudgeClient, Judged, JudgeSettings, hold_final, judge_quickly
 from kernelwright.search.lessons import lessons
-from kernelwright.search.policy import Policy, decide, request_seed
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import Run
-from kernelwright.search.score import provisional
-from kernelwright.search.state import State
+from kernelwright.search.scheduler import Policy, decide, request_seed
+from kernelwright.search.score import estimate
+from kernelwright.search.state import State, key
 from kernelwright.search.take import refusal, refused, sweep, take
 
-PATIENCE = 1.0  # seconds between looks at the budget while only the proposer is at work
+PATIENCE = 1.0  # seconds between looks at the budget while nothing is completed
 
 
 class Driver:
@@ -36,21 +53,20 @@ class Driver:
         self,
         run: Run,
         proposer: Proposer,
-        judge: JudgeClient,
+        judges: JudgePool,
         policy: Policy,
-        terms: Terms | None = None,
+        settings: JudgeSettings | None = None,
         *,
         clock: Callable[[], float] = time.time,
         progress: Progress = quiet,
         reviewer: Reviewer | None = None,
     ) -> None:
-        self._run, self._proposer, self._judge, self._policy = run, proposer, judge, policy
-        self._terms, self._clock, self._progress = terms or Terms(), clock, progress
+        self._run, self._proposer, self._judges, self._policy = run, proposer, judges, policy
+        self._settings, self._clock, self._progress = settings or JudgeSettings(), clock, progress
         self._reviewer = reviewer
-        self._answered = threading.Condition(run.lock)
-        self._asked: set[int] = set()  # the requests that a thread is at work on, each
-        self._unanswered: dict[int, str] = {}  # those that nobody has answered in time
-        self._failure: BaseException | None = None
+        self._asked: dict[int, Future[None]] = {}  # by request
+        self._judgings: dict[str, Future[tuple[Event, ...]]] = {}  # by the action's key
+        self._unanswered: dict[int, str] = {}  # requests that were not answered in time
         self._over = False
 
     @property
@@ -72,55 +88,75 @@ class Driver:
         return self.state
 
     def settle(self, seconds: float) -> None:
-        """Waits a little for requests that end because their run did: what they cost is still to be written down."""
-        with self._answered:
-            self._answered.wait_for(lambda: not self._asked, seconds)
+        """Waits a little for requests that end because their run did: what they cost is still to be journalled."""
+        wait(list(self._asked.values()), seconds)
 
     def _step(self) -> None:
+        self._collect()
         with self._run.lock:
-            if self._failure is not None:
-                raise self._failure
-            spent = self._spent()
-            used_up = self.state.budget.exceeded(spent)
-            if used_up is not None:
+            used_up = self.state.budget.exceeded(self._spent())
+            if used_up is not None and not self._judgings:
                 self._stop(StopReason.budget, used_up)
                 return
-            if self._may_plan():
-                actions = decide(self.state, self._policy)
-                stop = next((action for action in actions if isinstance(action, Stop)), None)
-                if stop is not None:
-                    self._stop(stop.reason, stop.detail)
-                    return
-                if not actions and not self.state.pending:
-                    raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
-                if actions:
-                    self._run.append(Planned(at=self._clock(), actions=actions))
-                self._plan_ahead()
+            if used_up is None and not self._plan():
+                return
             pending = tuple(self.state.pending.values())
-        for action in pending:
+        for action in pending if used_up is None else ():  # what is in flight when the budget is spent may end
             if isinstance(action, Ask | Sweep):
                 self._begin(action)
-        device = next((action for action in pending if isinstance(action, Evaluate | Contest)), None)
-        if device is None and self._given_up(pending):
+            elif key(action) not in self._judgings:
+                self._judgings[key(action)] = self._judges.submit(self._job(action))
+        if not self._judgings and self._given_up(pending):
             self._stop(StopReason.unanswered, "; ".join(self._unanswered.values()))
-        elif device is None:
-            self._wait(pending)
-        elif isinstance(device, Evaluate):
-            self._evaluate(device)
         else:
-            self._contest(device)
+            self._judges.first_completed([*self._judgings.values(), *self._asked.values()], PATIENCE)
+
+    def _collect(self) -> None:
+        """What was completed is journalled at once. What failed is raised, after all that did not."""
+        failures: list[BaseException] = []
+        for name, future in [(name, future) for name, future in self._judgings.items() if future.done()]:
+            del self._judgings[name]
+            error = future.exception()
+            if error is not None:
+                failures.append(error)
+            else:
+                self._run.append(*future.result())
+        for request, asked in [(request, asked) for request, asked in self._asked.items() if asked.done()]:
+            del self._asked[request]
+            if (error := asked.exception()) is not None:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _plan(self) -> bool:
+        """Decides what to do now, if anything can be decided; False: the run is over."""
+        if not self._may_plan():
+            return True
+        actions = decide(self.state, self._policy)
+        stop = next((action for action in actions if isinstance(action, Stop)), None)
+        if stop is not None:
+            self._stop(stop.reason, stop.detail)
+            return False
+        if not actions and not self.state.pending:
+            raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
+        if actions:
+            self._run.append(Planned(at=self._clock(), actions=actions))
+        self._plan_ahead()
+        return True
 
     def _plan_ahead(self) -> None:
         """Further requests, as long as the run lets several be open and the policy has some."""
-        while self.state.run.ahead > 1:
+        while self.state.run.open_requests > 1:
             actions = decide(self.state, self._policy)
             if not actions or any(isinstance(action, Stop) for action in actions):
                 return
             self._run.append(Planned(at=self._clock(), actions=actions))
 
     def _may_plan(self) -> bool:
-        """In lockstep only when everything planned is done, so that chance and timing do not change what is decided."""
-        return not self.state.pending if self.state.run.lockstep else not self.state.judging
+        """In lockstep only when everything planned is done: what ends first must not change what is decided."""
+        if self.state.run.lockstep:
+            return not self.state.pending
+        return len(self.state.judgings) < self.state.run.judges
 
     def _stop(self, reason: StopReason, detail: str) -> None:
         self._run.append(Stopped(at=self._clock(), reason=reason, detail=detail))
@@ -129,32 +165,32 @@ class Driver:
         spent = self.state.spent
         return replace(spent, wall=spent.wall + max(0.0, self._run.seconds - self.state.last_after))
 
-    # --- the proposer's side: a thread of its own, so that the device need not wait --------------------------------
+    # --- the proposer's side: a thread for each request, so that no judge need wait -----------------------------------
 
     def _begin(self, action: Ask | Sweep) -> None:
         with self._run.lock:
             if action.request in self._asked or action.request in self._unanswered:
                 return
-            self._asked.add(action.request)
-        threading.Thread(target=self._ask, args=[action], name="proposer", daemon=True).start()
+        future: Future[None] = Future()
+        self._asked[action.request] = future
+        threading.Thread(target=self._ask, args=[action, future], name="proposer", daemon=True).start()
 
-    def _ask(self, action: Ask | Sweep) -> None:
+    def _ask(self, action: Ask | Sweep, future: Future[None]) -> None:
+        """An answer is journalled here: it may have cost money, and the main thread may be judging."""
         begin = time.monotonic()
         try:
             events = self._events(action, begin)
-            with self._answered:
+            with self._run.lock:
                 if not self._over:
                     self._run.append(*events(self._clock()))
-                self._unanswered.clear()  # somebody is there: what was given up is asked for once more
+                self._unanswered.clear()  # an answer came: requests that were given up are asked once more
         except Unanswered as silence:
-            with self._answered:
+            with self._run.lock:
                 self._unanswered[action.request] = str(silence)
         except BaseException as error:  # raised again by the main thread, which can tell the user
-            self._failure = error
-        finally:
-            with self._answered:
-                self._asked.discard(action.request)
-                self._answered.notify_all()
+            future.set_exception(error)
+            return
+        future.set_result(None)
 
     def _events(self, action: Ask | Sweep, begin: float) -> Callable[[float], tuple[Event, ...]]:
         dropped: list[tuple[str, str, str, float]] = []
@@ -201,117 +237,114 @@ class Driver:
         requests = [action.request for action in pending if isinstance(action, Ask | Sweep)]
         return bool(requests) and all(request in self._unanswered for request in requests)
 
-    def _wait(self, pending: tuple[Action, ...]) -> None:
-        """Until an answer comes, unless one came since `pending` was looked at."""
-        with self._answered:
-            if self._asked and tuple(self.state.pending.values()) == pending:
-                self._answered.wait(PATIENCE)
+    # --- the judges' side ---------------------------------------------------------------------------------------------
 
-    # --- the device's side --------------------------------------------------------------------------------------------
+    def _job(self, action: Action) -> Callable[[JudgeClient], tuple[Event, ...]]:
+        """One action as a job for a judge: the events that come of it. What it needs of the state is read now."""
+        assert isinstance(action, Evaluate | HoldFinal)
+        if isinstance(action, Evaluate):
+            return lambda judge: self._evaluate(judge, action)
+        successor = None if action.best is None else self.state.successor(without=action.best)
+        return lambda judge: self._hold_final(judge, action, successor)
 
-    def _evaluate(self, action: Evaluate) -> None:
+    def _evaluate(self, judge: JudgeClient, action: Evaluate) -> tuple[Event, ...]:
         candidate = self.state.entries[action.number].proposal.candidate
         begin = time.monotonic()
+        settings = self._settings.until(self._seconds_left())
         try:
-            judged = judge_quickly(self._judge, self.state.run.task, candidate, self._terms, self._progress)
+            judged = judge_quickly(judge, self.state.run.task, candidate, settings, self._progress)
         except DeadlinePassed as error:
-            self._abandon(action.number, error, begin)
-            return
-        self._run.append(
+            return (self._abandoned(action.number, error, begin),)
+        return (
             Evaluated(
                 at=self._clock(),
                 number=action.number,
                 verdict=for_journal(judged.verdict),
-                provisional=provisional(judged.verdict),
+                estimate=estimate(judged.verdict),
                 certificates=judged.certificates,
                 judgings=judged.judgings,
-                seconds=time.monotonic() - begin,
-            )
-        )
-
-    def _contest(self, action: Contest) -> None:
-        entries = self.state.entries
-        challenger = entries[action.challenger].proposal.candidate
-        incumbent = None if action.incumbent is None else entries[action.incumbent].proposal.candidate
-        begin = time.monotonic()
-        judge = Counted(self._judge)
-        left, workloads = self.state.budget.seconds_left(self._spent()), self._workloads(action)
-        terms = self._terms.within(left, workloads)
-        beyond = terms.final.effort.seconds * workloads - left
-        if beyond > 1:
-            self._progress(f"final: may take up to {beyond:.0f} s beyond the budget")
-
-        def affords(judgings: int) -> bool:
-            spent, more = self._spent(), judge.judgings + judgings - 1
-            return self.state.budget.exceeded(replace(spent, evaluations=spent.evaluations + more)) is None
-
-        heir = None if action.incumbent is None else self.state.heir(without=action.incumbent)
-        try:
-            final = contests.contest(
-                judge, self.state.run.task, challenger, incumbent, terms, self._progress, affords, heir
-            )
-        except DeadlinePassed as error:
-            self._abandon(action.challenger, error, begin, judge.judgings)
-            return
-        decision, review = final.decision, self._reviewed(action.challenger, final.decision)
-        if review is not None and review.suspected and decision.won:
-            why = f"needs a human look: {review.against} of {review.votes} reviewers suspect that it cheats"
-            decision = replace(decision, won=False, why=f"{why}: {review.reason}")
-        self._run.append(
-            *(() if review is None or review is entries[action.challenger].review else (review,)),
-            Contested(
-                at=self._clock(),
-                challenger=action.challenger,
-                incumbent=action.incumbent,
-                verdict=for_journal(final.challenger.verdict),
-                provisional=provisional(final.challenger.verdict),
-                score=decision.score,
-                incumbent_score=decision.incumbent_score,
-                incumbent_lost=_lost(final.incumbent),
-                ratio=decision.ratio,
-                lucky=decision.lucky,
-                won=decision.won,
-                why=decision.why,
-                certificates=final.challenger.certificates,
-                judgings=judge.judgings,
                 seconds=time.monotonic() - begin,
             ),
         )
 
-    def _workloads(self, action: Contest) -> int:
+    def _hold_final(self, judge: JudgeClient, action: HoldFinal, successor: int | None) -> tuple[Event, ...]:
+        entries = self.state.entries
+        challenger = entries[action.challenger].proposal.candidate
+        best = None if action.best is None else entries[action.best].proposal.candidate
+        begin, counted = time.monotonic(), Counted(judge)
+
+        def affords(judgings: int) -> bool:
+            spent, more = self._spent(), counted.judgings + judgings - 1
+            return self.state.budget.exceeded(replace(spent, evaluations=spent.evaluations + more)) is None
+
+        settings = self._settings.within(self._seconds_left(), self._workloads(action))
+        try:
+            final = hold_final(
+                counted, self.state.run.task, challenger, best, settings, self._progress, affords, successor
+            )
+        except DeadlinePassed as error:
+            return (self._abandoned(action.challenger, error, begin, counted.judgings),)
+        review = self._reviewed(action.challenger, final.decision)
+        decision = after_review(final.decision, review)
+        held = FinalHeld(
+            at=self._clock(),
+            challenger=action.challenger,
+            best=action.best,
+            verdict=for_journal(final.challenger.verdict),
+            estimate=estimate(final.challenger.verdict),
+            score=decision.score,
+            best_score=decision.best_score,
+            best_rejected=_rejected(final.best),
+            ratio=decision.ratio,
+            estimate_refuted=decision.estimate_refuted,
+            won=decision.won,
+            why=decision.why,
+            certificates=final.challenger.certificates,
+            judgings=counted.judgings,
+            seconds=time.monotonic() - begin,
+        )
+        return (held,) if review is None or review is entries[action.challenger].review else (review, held)
+
+    def _seconds_left(self) -> float:
+        with self._run.lock:
+            return self.state.budget.seconds_left(self._spent())
+
+    def _workloads(self, action: HoldFinal) -> int:
         """How many are judged in a final: public and hidden ones, for each of its sides."""
         verdict = self.state.entries[action.challenger].verdict
         assert verdict is not None  # by which it was chosen
-        return (len(verdict.workloads) + HIDDEN_PER_JUDGING) * (1 if action.incumbent is None else 2)
+        return (len(verdict.workloads) + HIDDEN_PER_JUDGING) * (1 if action.best is None else 2)
 
-    def _reviewed(self, number: int, decision: contests.Decision) -> Reviewed | None:
-        """What models think of a finalist that the judge accepted, asked once. They can only withhold a claim."""
+    def _reviewed(self, number: int, decision: Decision) -> Reviewed | None:
+        """What models think of a challenger that the judge accepted, asked once. They can only withhold a claim."""
         entry = self.state.entries[number]
         if self._reviewer is None or decision.score is None:
             return None
         if entry.review is not None and entry.review.votes:
             return entry.review
-        self._progress("asking for a review of the finalist")
+        self._progress("asking for a review of the challenger")
         found = self._reviewer.review(entry.proposal.candidate, request_seed(self.state.run.seed, -number))
         return Reviewed(at=self._clock(), number=number, votes=found.votes, against=found.against, reason=found.reason)
 
-    def _abandon(self, number: int, error: KernelwrightError, begin: float, judgings: int = 1) -> None:
-        self._run.append(
-            Abandoned(
-                at=self._clock(),
-                number=number,
-                why=str(error),
-                judgings=judgings,
-                seconds=time.monotonic() - begin,
-            )
+    def _abandoned(self, number: int, error: DeadlinePassed, begin: float, judgings: int = 1) -> Abandoned:
+        """A judging that the end of the budget cut short says nothing of its candidate."""
+        seconds = time.monotonic() - begin
+        short = self._seconds_left() <= 0 and seconds < self._settings.deadline
+        return Abandoned(
+            at=self._clock(),
+            number=number,
+            why="its judging did not end within the budget" if short else str(error),
+            out_of_time=short,
+            judgings=judgings,
+            seconds=seconds,
         )
 
 
-def _lost(incumbent: Judged | None) -> str:
-    """Why the reigning best is none any more."""
-    if incumbent is None or incumbent.verdict.verdict is not Outcome.rejected:
+def _rejected(best: Judged | None) -> str:
+    """Why the best is not the best any more."""
+    if best is None or best.verdict.verdict is not Outcome.rejected:
         return ""
-    return f"rejected when judged again: {incumbent.verdict.reason}"
+    return f"rejected when judged again: {best.verdict.reason}"
 
 
 def for_journal(verdict: Verdict) -> AuthorVerdict:

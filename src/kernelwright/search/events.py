@@ -1,29 +1,90 @@
-"""What happened in a run, as its journal keeps it. Everything else about a run is folded from these.
+"""What a search decides and what happened in it, as its journal keeps them. All else about a run is folded from these.
 
-A proposer may read the directory in which the journal lies, so that an event holds only what an author may see. A
-score is one number over all workloads, hidden ones included; a certificate is named and lies elsewhere.
+A decision is an `Action`, and is journalled before it is done: what was planned and not done is done first when a run
+is resumed. What came of it is an `Event`. A proposer may read the directory in which the journal lies, so that an event
+holds only what an author may see. A score is one number over all workloads, hidden ones included; a certificate is
+named and lies elsewhere. Names that journals of before have are read as well (`validation_alias`).
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import AliasChoices, Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome, Value
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.model import CallRecord
-from kernelwright.proposers.model import Gene, Proposal
-from kernelwright.search.actions import Action, StopReason
+from kernelwright.proposers.model import Gene, Operator, Proposal
 
 VERSION = 1
+ParameterValue = int | float
+
+
+class StopReason(StrEnum):
+    """Why a run ended. `exhausted`: its proposer had nothing left to try. `unanswered`: no answer came."""
+
+    budget = "budget"
+    at_the_bound = "at_the_bound"
+    plateau = "plateau"
+    exhausted = "exhausted"
+    unanswered = "unanswered"
+    interrupted = "interrupted"
+
+
+class Ask(Value):
+    """Ask the proposer. Parents and inspirations are numbers of candidates of this run."""
+
+    kind: Literal["ask"] = "ask"
+    request: int
+    operator: Operator
+    count: int
+    seed: int
+    parents: tuple[int, ...] = ()
+    inspirations: tuple[int, ...] = ()
+    island: int = 0
+    why: str = ""  # these parents were chosen; empty in old journals
+
+
+class Sweep(Value):
+    """Propose a candidate's own tunables with other values."""
+
+    kind: Literal["sweep"] = "sweep"
+    request: int
+    number: int
+    seed: int
+
+
+class Evaluate(Value):
+    """Judge on public workloads with little effort: enough to choose parents, never to claim anything."""
+
+    kind: Literal["evaluate"] = "evaluate"
+    number: int
+
+
+class HoldFinal(Value):
+    """Judge a challenger with all that a claim needs, and the best afresh beside it, on one device."""
+
+    kind: Literal["contest"] = "contest"  # as journals have it
+    challenger: int
+    best: int | None = Field(validation_alias=AliasChoices("best", "incumbent"))
+
+
+class Stop(Value):
+    kind: Literal["stop"] = "stop"
+    reason: StopReason
+    detail: str = ""
+
+
+Action = Annotated[Ask | Sweep | Evaluate | HoldFinal | Stop, Field(discriminator="kind")]
 
 
 class Happened(Value):
     at: float  # seconds since 1970
-    after: float | None = None  # seconds since a driver took up the run, by a clock that nobody sets; None in old ones
+    after: float | None = None  # seconds since the command began, by a clock that is never set; None in old ones
 
 
 class Started(Happened):
@@ -34,22 +95,33 @@ class Started(Happened):
     task_name: str
     task_digest: str = ""  # of the task's files; empty in journals of before it was kept
     contract: str
-    device: str
+    device: str  # or several, with commas between them
+    judges: int = Field(default=1, ge=1)  # judgings that are planned at a time
     proposer: str
     policy: str
+    policy_parameters: dict[str, ParameterValue] = Field(default_factory=dict)  # empty in old journals: the defaults
     seed: int
     plateau: int = Field(ge=1)
     threads: int = Field(default=0, ge=0)
     baselines: tuple[str, ...] = usual("cpu")
-    wait: float = 3600.0  # for a proposer that is a person
+    answer_timeout: float = Field(3600.0, validation_alias=AliasChoices("answer_timeout", "wait"))
     lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
-    ahead: int = Field(default=1, ge=1)  # requests that may be open at once
+    open_requests: int = Field(default=1, ge=1, validation_alias=AliasChoices("open_requests", "ahead"))
     repairs: int = Field(default=0, ge=0)  # of a candidate in a row, by a proposer that can read why it was rejected
     ensemble: EnsembleConfig | None = None  # who is asked, by the proposer `llm`
-    generation: int = Field(default=0, ge=0)  # answers that are asked for at a time; 0: no generations
-    measure: int = Field(default=0, ge=0)  # and how many of them are measured at most
+    # Answers that are asked for at a time, and how many of them are judged at most; 0: no generations.
+    proposals_per_generation: int = Field(
+        default=0, ge=0, validation_alias=AliasChoices("proposals_per_generation", "generation")
+    )
+    judged_per_generation: int = Field(
+        default=0, ge=0, validation_alias=AliasChoices("judged_per_generation", "measure")
+    )
     budget: str = ""  # for the first driver; empty in journals of before it was kept
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(self.device.split(","))
 
 
 class Continued(Happened):
@@ -57,6 +129,13 @@ class Continued(Happened):
 
     kind: Literal["continued"] = "continued"
     budget: str
+
+
+class Prepared(Happened):
+    """The task is open and its baselines are ready: `seconds` since the command began."""
+
+    kind: Literal["prepared"] = "prepared"
+    seconds: float
 
 
 class Planned(Happened):
@@ -118,35 +197,42 @@ class Evaluated(Happened):
     kind: Literal["evaluated"] = "evaluated"
     number: int
     verdict: AuthorVerdict
-    provisional: float | None
+    estimate: float | None = Field(validation_alias=AliasChoices("estimate", "provisional"))
     certificates: tuple[str, ...] = ()
     judgings: int = 1
     seconds: float
 
 
 class Abandoned(Happened):
-    """An evaluation that came to no verdict: it passed its deadline."""
+    """A judging that came to no verdict: it passed its deadline.
+
+    `out_of_time`: the run's budget ended it, which says nothing of the candidate; a later run may judge it.
+    """
 
     kind: Literal["abandoned"] = "abandoned"
     number: int
     why: str
+    out_of_time: bool = False
     judgings: int = 1
     seconds: float
 
 
-class Contested(Happened):
-    """A finalist, judged with all that a claim needs. `ratio` is how much faster than the reigning best it is."""
+class FinalHeld(Happened):
+    """A challenger, judged with all that a claim needs. `ratio` is how much faster than the best it is."""
 
-    kind: Literal["contested"] = "contested"
+    kind: Literal["contested"] = "contested"  # as journals have it
     challenger: int
-    incumbent: int | None
+    best: int | None = Field(validation_alias=AliasChoices("best", "incumbent"))
     verdict: AuthorVerdict
-    provisional: float | None
+    estimate: float | None = Field(validation_alias=AliasChoices("estimate", "provisional"))
     score: float | None
-    incumbent_score: float | None = None  # on the challenger's hidden workloads, so that no certificate has it
-    incumbent_lost: str = ""  # why the reigning best was rejected when it was judged again
+    # On the challenger's hidden workloads, so that no certificate has it.
+    best_score: float | None = Field(default=None, validation_alias=AliasChoices("best_score", "incumbent_score"))
+    # Why the best was rejected when it was judged again.
+    best_rejected: str = Field(default="", validation_alias=AliasChoices("best_rejected", "incumbent_lost"))
     ratio: IntervalValue | None = None
-    lucky: bool = False
+    # It is not faster on public workloads either, where its estimate had said so.
+    estimate_refuted: bool = Field(default=False, validation_alias=AliasChoices("estimate_refuted", "lucky"))
     won: bool
     why: str
     certificates: tuple[str, ...] = ()
@@ -155,8 +241,8 @@ class Contested(Happened):
 
     @property
     def undecided(self) -> bool:
-        """Whether it told nothing of which of the two is faster."""
-        told = self.score is not None and (self.incumbent is None or self.ratio is not None)
+        """Whether it did not show which of the two is faster."""
+        told = self.score is not None and (self.best is None or self.ratio is not None)
         return not self.won and not told and self.verdict.verdict is not Outcome.rejected
 
 
@@ -190,13 +276,14 @@ class Stopped(Happened):
 Event = Annotated[
     Started
     | Continued
+    | Prepared
     | Planned
     | Proposed
     | Refused
     | Answered
     | Evaluated
     | Abandoned
-    | Contested
+    | FinalHeld
     | ModelCalled
     | Reviewed
     | Stopped,

@@ -1,4 +1,4 @@
-"""What a driver asks of a judge, and how it asks: quickly while it searches, with all that a claim needs in a final."""
+"""What a driver asks of a judge: quick judgings while it searches, and finals with all that a claim needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Protocol
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
+from kernelwright.errors import DeadlinePassed
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Outcome, Verdict
-from kernelwright.search.score import pooled
+from kernelwright.search.best import Decision, decide_final, decide_without_best
+from kernelwright.search.score import pooled, score
 
 
 class JudgeClient(Protocol):
@@ -24,12 +26,14 @@ class JudgeClient(Protocol):
 
 
 QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
+TRIALS_PART = 0.8  # of the time for a final: the rest is for builds, checks and sanitizers
 FINAL = Effort(least=12, most=400, step=12, seconds=40.0)
-LEAST_SECONDS = 20.0  # for a workload of a final, however little time is left: what a slightly noisy CPU needs
+USUAL_SECONDS = 20.0  # for a workload of a final on a slightly noisy CPU: what is kept for one
+LEAST_SECONDS = 2.0  # for a workload of a final, however little time is left
 
 
 @dataclass(frozen=True)
-class Terms:
+class JudgeSettings:
     """How candidates of a run are judged. A final is repeated while the machine is too noisy to tell."""
 
     quick: Settings = field(default_factory=lambda: Settings(effort=QUICK, public_only=True, safety=False))
@@ -37,7 +41,9 @@ class Terms:
     attempts: int = 3
     deadline: float = 600.0
 
-    def using(self, threads: int, baselines: tuple[str, ...], device: Device = CPU, *, profile: bool = False) -> Terms:
+    def using(
+        self, threads: int, baselines: tuple[str, ...], device: Device = CPU, *, profile: bool = False
+    ) -> JudgeSettings:
         """With `profile` both kinds of judging ask for it: the later verdict takes the earlier one's place in prompts,
         and the judge profiles a candidate once."""
         quick, final = (
@@ -46,22 +52,27 @@ class Terms:
         )
         return replace(self, quick=quick, final=final)
 
-    def accepting(self, isolation: Level) -> Terms:
+    def accepting(self, isolation: Level) -> JudgeSettings:
         """Where a process reaches less than this isolation level, nothing is judged."""
         quick, final = (replace(settings, isolation=isolation) for settings in (self.quick, self.final))
         return replace(self, quick=quick, final=final)
 
-    def within(self, seconds: float, workloads: int) -> Terms:
-        """Finals that spend no more than this on trials of so many workloads in all, as long as that is enough to tell
-        anything. On a quiet machine they need a fraction of it."""
+    def within(self, seconds: float, workloads: int) -> JudgeSettings:
+        """Finals that spend no more than this on trials of so many workloads in all. On a quiet machine they need a
+        fraction of it. Builds, checks and sanitizers take time as well: the deadline holds for all of it."""
         effort = self.final.effort
-        share = max(LEAST_SECONDS, seconds / max(1, workloads))
-        return replace(self, final=replace(self.final, effort=replace(effort, seconds=min(effort.seconds, share))))
+        share = max(LEAST_SECONDS, TRIALS_PART * seconds / max(1, workloads))
+        final = replace(self.final, effort=replace(effort, seconds=min(effort.seconds, share)))
+        return replace(self, final=final, deadline=min(self.deadline, max(LEAST_SECONDS, seconds)))
+
+    def until(self, seconds: float) -> JudgeSettings:
+        """With a deadline that is not beyond the end of the budget."""
+        return replace(self, deadline=min(self.deadline, max(LEAST_SECONDS, seconds)))
 
 
 @dataclass
 class Counted:
-    """A judge, and how often it was asked: a judging that passes its deadline was one, too."""
+    """A judge, and how often it was asked. A judging that passes its deadline counts."""
 
     judge_client: JudgeClient
     judgings: int = 0
@@ -80,8 +91,10 @@ class Judged:
     judgings: int
 
 
-def judge_quickly(judge: JudgeClient, task: str, candidate: Candidate, terms: Terms, progress: Progress) -> Judged:
-    verdict = judge.judge(task, candidate, terms.quick, progress, terms.deadline)
+def judge_quickly(
+    judge: JudgeClient, task: str, candidate: Candidate, settings: JudgeSettings, progress: Progress
+) -> Judged:
+    verdict = judge.judge(task, candidate, settings.quick, progress, settings.deadline)
     return Judged(verdict, _names(verdict), 1)
 
 
@@ -89,7 +102,7 @@ def judge_fully(
     judge: JudgeClient,
     task: str,
     candidate: Candidate,
-    terms: Terms,
+    settings: JudgeSettings,
     progress: Progress,
     may_repeat: Callable[[], bool] = lambda: True,
     hidden_of: str = "",
@@ -98,11 +111,11 @@ def judge_fully(
 
     A machine so noisy that no speed at all was measured is left alone for now.
     """
-    settings = replace(terms.final, hidden_of=hidden_of)
-    verdict = judge.judge(task, candidate, settings, progress, terms.deadline)
+    full = replace(settings.final, hidden_of=hidden_of)
+    verdict = judge.judge(task, candidate, full, progress, settings.deadline)
     names, judgings = _names(verdict), 1
-    while judgings < terms.attempts and _partly_undecided(verdict) and may_repeat():
-        again = judge.judge(task, candidate, settings, progress, terms.deadline)
+    while judgings < settings.attempts and _partly_undecided(verdict) and may_repeat():
+        again = judge.judge(task, candidate, full, progress, settings.deadline)
         names, judgings = names + _names(again), judgings + 1
         verdict = pooled(verdict, again)
     return Judged(verdict, names, judgings)
@@ -118,12 +131,44 @@ def _names(verdict: Verdict) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
+class Final:
+    challenger: Judged
+    best: Judged | None
+    decision: Decision
+
+
+def hold_final(
+    judge: JudgeClient,
+    task: str,
+    challenger: Candidate,
+    best: Candidate | None,
+    settings: JudgeSettings,
+    progress: Progress,
+    affords: Callable[[int], bool] = lambda judgings: True,
+    successor: int | None = None,
+) -> Final:
+    """Both sides with one judge, and so on one device. `affords` says whether so many judgings more are within the
+    budget; `successor` is best if the best is rejected."""
+    others = 0 if best is None else 1
+    first = judge_fully(judge, task, challenger, settings, progress, lambda: affords(1 + others))
+    if best is None or score(first.verdict) is None:
+        return Final(first, None, decide_final(first.verdict, None))
+    try:
+        second = judge_fully(judge, task, best, settings, progress, lambda: affords(1), hidden_of=challenger.id)
+    except DeadlinePassed as error:  # for which the challenger is not to blame
+        return Final(first, None, decide_without_best(first.verdict, str(error)))
+    return Final(first, second, decide_final(first.verdict, second.verdict, successor))
+
+
+@dataclass(frozen=True)
 class Remote:
     """A judge in another process, warm or of our own: what a driver uses, since it can be left at a deadline."""
 
     warm: WarmJudge
+    device: Device | None = None  # in place of the settings', where several judges are given the same job
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
     ) -> Verdict:
-        return self.warm.judge(task, candidate, progress, settings, deadline)
+        there = settings if self.device is None else replace(settings, device=self.device)
+        return self.warm.judge(task, candidate, progress, there, deadline)

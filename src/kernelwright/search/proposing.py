@@ -16,8 +16,8 @@ from kernelwright.llm.model import Estimate
 from kernelwright.proposers.files import Files
 from kernelwright.proposers.model import Proposal, Proposer, Request, Reviewer
 from kernelwright.proposers.once import Once
-from kernelwright.search.asking import ground, llm_proposer
 from kernelwright.search.events import Started
+from kernelwright.search.models import ground, llm_proposer
 from kernelwright.tasks.model import Task
 
 REQUESTS, ASKED = "requests", "asked"
@@ -36,7 +36,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Made:
-    """A proposer, who reviews finalists, if anybody does, and what a request costs at most, if anything."""
+    """A proposer, what reviews challengers, if anything does, and what a request costs at most."""
 
     proposer: Proposer
     reviewer: Reviewer | None = None
@@ -50,11 +50,12 @@ class ProposerKind:
     repairs: int = 0  # how often in a row a candidate is repaired: it can read why that was rejected
     profiled: bool = False  # it reads what a profiler says of a kernel on a GPU
     asks_models: bool = False
+    reusable: bool = False  # it needs neither the run's folder nor models, so that it is made once per command
 
 
 @dataclass(frozen=True)
-class Polite:
-    """A proposer that computes on the CPU, and so keeps off while the CPU is being measured."""
+class PausedWhileTiming:
+    """A proposer that computes on the CPU, and so waits while the CPU is being timed."""
 
     inner: Proposer
 
@@ -70,13 +71,13 @@ class Polite:
 def _templates(given: Given) -> Made:
     run = given.run
     made: Proposer = importlib.import_module("kernelwright.proposers.templates").make(given.task, run.contract)
-    return Made(Polite(made) if device_named(run.device).kind == "cpu" else made)
+    return Made(PausedWhileTiming(made) if device_named(run.devices[0]).kind == "cpu" else made)
 
 
 def _files(given: Given) -> Made:
     run, about = given.run, Once(lambda: ground(given.run, given.task))
     requests, asked = given.folder / REQUESTS, given.folder / ASKED
-    return Made(Files(requests, asked, about, run.contract, run.wait, tell=given.tell))
+    return Made(Files(requests, asked, about, run.contract, run.answer_timeout, tell=given.tell))
 
 
 def _llm(given: Given) -> Made:
@@ -86,7 +87,7 @@ def _llm(given: Given) -> Made:
 
 
 PROPOSERS: dict[str, ProposerKind] = {
-    "templates": ProposerKind(make=_templates, lockstep=True),
+    "templates": ProposerKind(make=_templates, lockstep=True, reusable=True),
     "files": ProposerKind(make=_files, lockstep=False, repairs=3, profiled=True),
     "llm": ProposerKind(make=_llm, lockstep=True, repairs=3, profiled=True, asks_models=True),
 }

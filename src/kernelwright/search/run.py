@@ -23,16 +23,17 @@ IMPOSSIBLE = (LookupError, AssertionError, ValueError, KernelwrightError)  # wha
 class Run:
     """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order.
 
-    Each event is given how long the run was at work since it was taken up: the system's clock may be set meanwhile.
+    Each event is given the seconds since the command began (`began`, by `time.monotonic`): the system's clock may be
+    set meanwhile, and what was prepared before the run was taken up counts.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, began: float | None = None) -> None:
         self.folder = folder
         self._journal = Journal(folder)
         self.lock = threading.RLock()
         self._watchers: list[Watcher] = []
         self._closed = False
-        self._begin = time.monotonic()
+        self._began = time.monotonic() if began is None else began
         try:
             self.state = _folded(self._journal.numbered(), folder)
             if self.state.started is None:
@@ -46,8 +47,8 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Since it was taken up."""
-        return time.monotonic() - self._begin
+        """Since the command began."""
+        return time.monotonic() - self._began
 
     def append(self, *events: Event) -> None:
         with self.lock:
@@ -90,11 +91,11 @@ def create(root: Path, started: Started, starts: Sequence[Proposal] = ()) -> Pat
     return folder
 
 
-def take_up(folder: Path, budget: str, at: float) -> Run:
-    """Begins, or goes on with, a run; nobody else can until it is closed."""
+def take_up(folder: Path, budget: str, at: float, began: float | None = None) -> Run:
+    """Begins, or goes on with, a run; no other process can until it is closed."""
     if not (folder / journals.NAME).is_file():
         raise JournalError(f"{folder}: is not a run, since it has no {journals.NAME}")
-    run = Run(folder)
+    run = Run(folder, began)
     try:
         run.append(Continued(at=at, budget=budget))
     except BaseException:
@@ -104,7 +105,7 @@ def take_up(folder: Path, budget: str, at: float) -> Run:
 
 
 def look(folder: Path) -> State:
-    """The state of a run, also while somebody is at work on it."""
+    """The state of a run, also while a process is at work on it."""
     state = _folded(journals.read_numbered(folder), folder)
     if state.started is None:
         raise JournalError(f"{folder}: this run never began")

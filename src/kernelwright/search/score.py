@@ -31,7 +31,7 @@ def most(verdict: Verdict | AuthorVerdict) -> float | None:
     return _mean(best.speedup.high for result in verdict.workloads if (best := result.best_baseline))
 
 
-def provisional(verdict: Verdict | AuthorVerdict) -> float | None:
+def estimate(verdict: Verdict | AuthorVerdict) -> float | None:
     """By which parents and finalists are chosen, where a machine is too noisy for claims: medians, public workloads.
 
     It is never shown as a speedup, and nothing is called best because of it.
@@ -87,14 +87,14 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
 
 
 def ratio(
-    challenger: Verdict | AuthorVerdict, incumbent: Verdict | AuthorVerdict, *, hidden: bool | None = None
+    challenger: Verdict | AuthorVerdict, best: Verdict | AuthorVerdict, *, hidden: bool | None = None
 ) -> IntervalValue | None:
-    """How many times faster than the incumbent, over the workloads that both met, or the hidden or public ones of them.
+    """How many times faster than the best, over the workloads that both met, or the hidden or public ones of them.
 
     Each was timed in the same blocks as the same baseline, so that what the machine did meanwhile cancels. The two
     speedups are independent; their intervals add in quadrature, on a logarithmic scale.
     """
-    theirs = {(r.label, r.hidden): r for r in incumbent.workloads}
+    theirs = {(r.label, r.hidden): r for r in best.workloads}
     logs = []
     for result in challenger.workloads:
         if hidden is not None and result.hidden is not hidden:

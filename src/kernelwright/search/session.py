@@ -1,79 +1,92 @@
-"""A search from its wishes to its end: what `optimize` and the Python interface do."""
+"""A search from its options to its end: what `optimize` and the Python interface do."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 from kernelwright import stopping
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.devices.names import device_named, require
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import DeadlinePassed, KernelwrightError
+from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
-from kernelwright.search.actions import Stop, StopReason
-from kernelwright.search.asking import Recorded, estimate, in_words, keep_account, open_models
 from kernelwright.search.budget import Budget, Spent
+from kernelwright.search.config import DEFAULT_BUDGET, SearchConfig, started
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Continued, Event, Started, Stopped
+from kernelwright.search.events import Continued, Event, Prepared, Started, Stop, Stopped, StopReason
 from kernelwright.search.journal import read
-from kernelwright.search.judging import Remote, Terms
-from kernelwright.search.policies import policy_named
-from kernelwright.search.policy import decide
-from kernelwright.search.proposing import Given, kind_named
+from kernelwright.search.judging import JudgeSettings, Remote
+from kernelwright.search.models import Recorded, estimate, in_words, keep_account, open_models
+from kernelwright.search.policies import policy_named, policy_of
+from kernelwright.search.pool import JudgePool
+from kernelwright.search.proposing import Given, Made, kind_named
 from kernelwright.search.run import Run, create, look, take_up
+from kernelwright.search.scheduler import decide
 from kernelwright.search.state import State
-from kernelwright.search.subject import Subject, Watchful, subject, subject_of
-from kernelwright.search.wishes import Wishes, started
+from kernelwright.search.task import ResolvedTask, TaskGuard, resolve_task, task_of
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.resolve import portable
 
-DEFAULT_BUDGET = "200evals,30m"
-DEFAULT_ROOT = Path("kernelwright-runs")
 NOT_RECORDED = Recorded()
 SETTLED_SECONDS = 3.0  # for calls under way when a run ends
 
 
 class View(Protocol):
-    """Somebody who looks on: told every event, and what the judge is doing."""
+    """What shows a search to people: it is given every event, and what the judge is doing."""
 
     def __call__(self, event: Event, state: State) -> None: ...
 
     def progress(self, text: str) -> None: ...
 
 
-def begin(
-    wishes: Wishes,
-    starts: Sequence[Path],
-    root: Path,
-    budget: str = DEFAULT_BUDGET,
-    recorded: Recorded = NOT_RECORDED,
-) -> Path:
-    """A new run, once everything in the wishes has been found to be there."""
-    contract, kind = wishes.contract, contract_named(wishes.contract).device
-    if kind != wishes.device.kind:
-        raise KernelwrightError(f"a {contract} candidate runs on {kind}, not on {wishes.device}")
-    require(wishes.device)
-    policy_named(wishes.policy)
-    baseline_names.chosen(wishes.baselines, kind)
-    recorded.check(asks_models=kind_named(wishes.proposer).asks_models)
-    given = [Proposal(read_source(path, contract), "start", note="what the search began with") for path in starts]
-    wishes = replace(wishes, task=portable(wishes.task))
-    about = subject(wishes.task, str(wishes.device))
-    limit = budgets.parse(budget)
-    run = started(wishes, about, _bounds(about.task) if kind == "cpu" else {}, budget)
-    with _models(run, limit, 0.0, recorded) as models:
-        proposing.make(Given(run, about.task, root, models=models))  # what it cannot do it says before a run is made
-    return create(root, run, given)
+@dataclass
+class Sitting:
+    """One command's work on a run. Its task is resolved once, and its time counts from when the command began."""
+
+    folder: Path
+    began: float = field(default_factory=time.monotonic)
+    made: Made | None = None  # the proposer, where making it needed no folder
+
+    @cached_property
+    def about(self) -> ResolvedTask:
+        return task_of(look(self.folder).run)
+
+
+def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask | None = None) -> Sitting:
+    """A new run, once everything that the options name has been found. `about`: the task, if it was resolved before."""
+    began = time.monotonic() if began is None else began
+    levels.demand(config.accepted)
+    contract, devices = config.place
+    kind = contract_named(contract).device
+    if kind != devices[0].kind:
+        raise KernelwrightError(f"a {contract} candidate runs on {kind}, not on {devices[0]}")
+    for device in devices:
+        require(device)
+    policy_named(config.policy)
+    baseline_names.chosen(config.baseline, kind)
+    recorded = Recorded(config.record, config.replay)
+    recorded.check(asks_models=kind_named(config.proposer).asks_models)
+    given = [Proposal(read_source(path, contract), "start", note="what the search began with") for path in config.start]
+    config = replace(config, task=portable(config.task))
+    about = about or resolve_task(config.task, str(devices[0]))
+    run = started(config, about, _bounds(about.task) if kind == "cpu" else {})
+    with _models(run, budgets.parse(config.limit), 0.0, recorded) as models:
+        made = proposing.make(Given(run, about.task, config.runs, models=models))  # or says what it cannot do
+    sitting = Sitting(create(config.runs, run, given), began, made if kind_named(config.proposer).reusable else None)
+    sitting.about = about
+    return sitting
 
 
 @contextmanager
@@ -99,7 +112,7 @@ def _nothing_fits(state: State, limit: str) -> bool:
     state.apply(Continued(at=state.last_at, budget=limit))
     if state.budget.exceeded(state.spent) is not None:
         return True
-    actions = () if state.pending else decide(state, policy_named(state.run.policy))
+    actions = () if state.pending else decide(state, policy_of(state.run))
     return any(isinstance(action, Stop) and action.reason is StopReason.budget for action in actions)
 
 
@@ -118,41 +131,49 @@ def _larger(state: State, limit: Budget) -> Budget:
 
 def _spent(state: State, folder: Path, limit: Budget) -> KernelwrightError:
     more = _larger(state, limit)
-    said = f"{folder}: its budget {limit} is spent ({limit.gone(state.spent)}), and it counts from the run's beginning"
-    return KernelwrightError(f"{said}; go on with more, such as --budget {more}")
+    gone = f"{folder}: its budget {limit} is spent ({limit.gone(state.spent)}), and it counts from the run's beginning"
+    return KernelwrightError(f"{gone}; go on with more, such as --budget {more}")
 
 
-def estimated(folder: Path, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
+def estimated(sitting: Sitting, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
     """What a generation may cost, in words, before anything is spent; None where no models are asked."""
-    run = look(folder).run
+    run = look(sitting.folder).run
     limit = budgets.parse(budget)
     if recorded.replay is not None:
-        return f"answers come from {recorded.replay}, and nobody is asked"
+        return f"answers come from {recorded.replay}, and no model is called"
     with _models(run, limit, 0.0, recorded) as models:
         if models is None:
             return None
-        made = proposing.make(Given(run, subject_of(run).task, folder, models=models))
+        made = proposing.make(Given(run, sitting.about.task, sitting.folder, models=models))
         return None if made.estimate is None else in_words(estimate(run, made.estimate), run, limit)
 
 
 def carry_on(
-    folder: Path,
+    sitting: Sitting,
     budget: str,
     view: View,
     *,
-    own_oracle: bool = False,
-    terms: Terms | None = None,
+    no_server: bool = False,
+    settings: JudgeSettings | None = None,
     recorded: Recorded = NOT_RECORDED,
+    isolation: levels.Level | None = None,
 ) -> State:
-    """Begins a run that was just made, or goes on with one from before, until it stops."""
+    """Begins a run that was just made, or goes on with one from before, until it stops.
+
+    `isolation` is the lowest level that is accepted; without it the environment says so.
+    """
+    accepted = isolation or levels.accepted()
+    levels.demand(accepted)
+    chosen = (settings or JudgeSettings()).accepting(accepted)
     budgets.parse(budget)  # what cannot be read must not get into a journal
-    first = look(folder).run
+    first = look(sitting.folder).run
     recorded.check(asks_models=kind_named(first.proposer).asks_models)
-    require(device_named(first.device))
-    about = subject_of(first)
-    run = take_up(folder, budget, time.time())
+    for device in first.devices:
+        require(device_named(device))
+    sitting.about.require_same(first)
+    run = take_up(sitting.folder, budget, time.time(), sitting.began)
     try:
-        return _driven(run, about, view, own_oracle=own_oracle, terms=terms or Terms(), recorded=recorded)
+        return _driven(run, sitting, view, no_server=no_server, settings=chosen, recorded=recorded)
     except KeyboardInterrupt as interrupt:  # before there was a driver to stop, or after it has
         if run.state.stopped is None:
             run.append(
@@ -163,37 +184,66 @@ def carry_on(
         run.close()
 
 
-def _driven(run: Run, about: Subject, view: View, *, own_oracle: bool, terms: Terms, recorded: Recorded) -> State:
+def _driven(
+    run: Run, sitting: Sitting, view: View, *, no_server: bool, settings: JudgeSettings, recorded: Recorded
+) -> State:
     first = run.state.run
     directory = Directory(run.folder)
     directory.restore(run.state)
     run.watch(directory)
     run.watch(view)
-    device = device_named(first.device)
-    profile = device.kind == "cuda" and kind_named(first.proposer).profiled
-    chosen = terms.using(first.threads, first.baselines, device, profile=profile)
-    with _models(first, run.state.budget, run.state.spent.usd, recorded.after(read(run.folder))) as models:
-        made = proposing.make(Given(first, about.task, run.folder, view.progress, models))
+    with ExitStack() as stack:
+        models = stack.enter_context(
+            _models(first, run.state.budget, run.state.spent.usd, recorded.after(read(run.folder)))
+        )
+        made = sitting.made or proposing.make(Given(first, sitting.about.task, run.folder, view.progress, models))
         if models is not None:
             keep_account(run, models, read(run.folder))
-        with WarmJudge(chosen.quick, own=own_oracle) as judge:
-            view.progress("opening the task")
-            judge.open(first.task, view.progress)
-            driver = Driver(
-                run,
-                made.proposer,
-                Watchful(Remote(judge), about),
-                policy_named(first.policy),
-                chosen,
-                progress=view.progress,
-                reviewer=made.reviewer,
-            )
-            try:
-                return driver.go()
-            finally:
-                if models is not None:
-                    models.close()
-                    driver.settle(SETTLED_SECONDS)
+        chosen = [_settings(first, device, settings) for device in first.devices]
+        judges = [stack.enter_context(WarmJudge(one.quick, own=no_server)) for one in chosen]
+        if not _opened(run, judges, view):
+            return run.state
+        pairs = list(zip(judges, chosen, strict=True))
+        driver = Driver(
+            run,
+            made.proposer,
+            JudgePool([TaskGuard(Remote(judge, one.quick.device), sitting.about) for judge, one in pairs]),
+            policy_of(first),
+            chosen[0],
+            progress=view.progress,
+            reviewer=made.reviewer,
+        )
+        try:
+            return driver.go()
+        finally:
+            if models is not None:
+                models.close()
+                driver.settle(SETTLED_SECONDS)
+
+
+def _settings(first: Started, device: str, settings: JudgeSettings) -> JudgeSettings:
+    where = device_named(device)
+    profile = where.kind == "cuda" and kind_named(first.proposer).profiled
+    return settings.using(first.threads, first.baselines, where, profile=profile)
+
+
+def _opened(run: Run, judges: list[WarmJudge], view: View) -> bool:
+    """Opens the task with every judge. A budget of time counts this as well, and may end before it is done."""
+    view.progress("opening the task")
+    wall = run.state.budget.wall
+    try:
+        for judge in judges:
+            left = None if wall is None else max(0.001, wall - run.state.spent.wall - run.seconds)
+            judge.open(run.state.run.task, view.progress, left)
+    except DeadlinePassed:
+        detail = f"{run.state.budget}: preparation did not end within it"
+        run.append(
+            Prepared(at=time.time(), seconds=run.seconds),
+            Stopped(at=time.time(), reason=StopReason.budget, detail=detail),
+        )
+        return False
+    run.append(Prepared(at=time.time(), seconds=run.seconds))
+    return True
 
 
 def find(given: str, root: Path) -> Path:

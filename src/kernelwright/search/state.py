@@ -1,43 +1,75 @@
 """The state of a search: a fold of its journal, one event at a time, each in the same time however long the run.
 
-Nothing in here looks at a clock, a file or a process. The same events always give the same state, and events of an
-answer and of an evaluation that went on side by side may come in either order.
+Nothing in here looks at a clock, a file or a process. The same events always give the same state. Events of an answer
+and of judgings that went on side by side may come in any order: in lockstep the state after all of them is the same.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome
+from kernelwright.llm.model import CallRecord, FailureKind
 from kernelwright.proposers.model import Operator, Parent, Proposal
 from kernelwright.search import budget as budgets
-from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, Sweep
-from kernelwright.search.archive import Archive, Kept, niche
-from kernelwright.search.budget import Budget, Spent
+from kernelwright.search.archive import Archive, Descriptor, Elite, descriptor, is_swept
+from kernelwright.search.best import FinalRecord, after_final, who_is_best
+from kernelwright.search.budget import Budget, Spent, TimeSpent
 from kernelwright.search.events import (
     Abandoned,
+    Action,
     Answered,
-    Contested,
+    Ask,
     Continued,
+    Evaluate,
     Evaluated,
     Event,
+    FinalHeld,
+    HoldFinal,
     ModelCalled,
     Planned,
+    Prepared,
     Proposed,
     Refused,
     Reviewed,
     Started,
+    Stop,
     Stopped,
+    Sweep,
 )
-from kernelwright.search.reach import Reach
 
 REFUSALS = 5  # how many of the last are kept
 RANKED = 64  # how many of the fastest are kept in order
 IMPROVEMENT = 1.01  # by how much the fastest must be beaten for a search to count as moving
+NO_ANSWER = (FailureKind.unavailable, FailureKind.timed_out)
+NOT_SENT = (FailureKind.over_budget, FailureKind.not_recorded)  # all else, a refusal too, is an answer
+ENOUGH_CALLS = 4  # in a row, each of them several attempts, after which no model is there
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Whether models answer, since the run was last taken up. `missed` counts each member's calls since its answer."""
+
+    answered: bool = False
+    missed: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+
+    def after(self, call: CallRecord) -> Reach:
+        if call.outcome in NOT_SENT:
+            return self
+        if call.outcome not in NO_ANSWER:
+            return Reach(True, {name: count for name, count in self.missed.items() if name != call.member}, self.why)
+        missed = {**self.missed, call.member: self.missed.get(call.member, 0) + 1}
+        return Reach(self.answered, missed, f"{call.member}: {call.detail}")
+
+    def silence(self, members: Iterable[str]) -> str:
+        """Why no member answers any more; empty while one may."""
+        silent = sum(self.missed.values()) >= ENOUGH_CALLS and all(name in self.missed for name in members)
+        return self.why if silent else ""
 
 
 class Standing(StrEnum):
@@ -50,33 +82,34 @@ class Standing(StrEnum):
 
 @dataclass
 class Entry:
-    """A candidate of the run, and how it fared so far."""
+    """A candidate of the run, and what is known of it so far."""
 
     number: int
     proposal: Proposal
     island: int
     request: int | None
-    niche: str
+    niche: Descriptor
+    chosen: str = ""  # why its parents were chosen
     standing: Standing = Standing.queued
     verdict: AuthorVerdict | None = None
     quick: float | None = None  # the median of its quick judging
-    provisional: float | None = None  # that, or of its last final, which tells better: its rank, and a best's bar
-    score: float | None = None
-    ratio: IntervalValue | None = None  # over the best of before
-    contests: int = 0
-    contested_at: int = 0  # how many candidates had been evaluated by then
-    open: bool = True  # whether a final may tell something new: it had none, or none that told
-    lucky: bool = False  # its final did not confirm that it is faster than the best on public workloads
-    crowned: bool = False  # it won a final, whether or not somebody was faster later
-    lost_to: int | None = None  # who was best after its last final
+    estimate: float | None = None  # that, or of its last final, which has more trials: its rank, and a best's bar
+    final: FinalRecord = field(default_factory=FinalRecord)
     children: int = 0
     swept: bool = False
-    mended: bool = False  # whether its repair was asked for
+    repair_asked: bool = False
     depth: int = 0  # how many repairs in a row made it
     why: str = ""
     review: Reviewed | None = None
     certificates: tuple[str, ...] = ()  # of all its judgings
-    proof: tuple[str, ...] = ()  # those of the final that it won
+
+    @property
+    def score(self) -> float | None:
+        return self.final.score
+
+    @property
+    def ratio(self) -> IntervalValue | None:
+        return self.final.ratio
 
     @property
     def parent(self) -> Parent:
@@ -89,24 +122,28 @@ class State:
     started: Started | None = None
     budget: Budget = field(default_factory=Budget)
     spent: Spent = field(default_factory=Spent)
+    times: TimeSpent = field(default_factory=TimeSpent)
     entries: dict[int, Entry] = field(default_factory=dict)
     by_id: dict[str, int] = field(default_factory=dict)
     by_fingerprint: dict[str, int] = field(default_factory=dict)
     queue: dict[int, None] = field(default_factory=dict)
     pending: dict[str, Action] = field(default_factory=dict)
     archive: Archive = field(default_factory=Archive)
-    ranking: list[tuple[float, int]] = field(default_factory=list)  # less is faster: (-provisional, number)
+    ranking: list[tuple[float, int]] = field(default_factory=list)  # less is faster: (-estimate, number)
     best: int | None = None
+    finalists: dict[int, None] = field(default_factory=dict)
     starts: tuple[int, ...] = ()
     requests: int = 0
     refused: int = 0
     refusals: deque[Refused] = field(default_factory=lambda: deque(maxlen=REFUSALS))  # those that people are told of
-    barren: int = 0  # answers in a row that brought nothing new
+    unproductive: int = 0  # answers in a row that brought nothing new
     evaluated: int = 0
     moved_at: int = 0  # how many had been evaluated when the search last moved
-    contested_at: int = 0
-    record: float = 0.0  # of what was accepted, and by whom
+    final_at: int = 0  # how many had been evaluated when the last final was planned
+    finals_planned: dict[int, int] = field(default_factory=dict)  # the same, of the finals that are pending
+    record: float = 0.0  # of what was accepted, and by which candidate
     record_of: int | None = None
+    unsettled: dict[int, None] = field(default_factory=dict)  # judged, and not yet compared with the record
     stopped: Stopped | None = None
     last_at: float = 0.0
     last_after: float = 0.0
@@ -115,7 +152,7 @@ class State:
     over: str = ""  # why it is no use to ask the proposer again
     calls: int = 0
     tokens: int = 0
-    unpriced: int = 0  # calls whose price nobody knows
+    unpriced: int = 0  # calls whose price is not known
     reach: Reach = field(default_factory=Reach)
 
     @property
@@ -125,7 +162,7 @@ class State:
 
     @property
     def leader(self) -> int | None:
-        """The fastest by provisional value, which claims nothing."""
+        """The fastest by estimate, which claims nothing."""
         return self.ranking[0][1] if self.ranking else None
 
     @property
@@ -142,14 +179,15 @@ class State:
         return sum(isinstance(action, Ask) for action in self.pending.values())
 
     @property
-    def judging(self) -> bool:
-        return any(isinstance(action, Evaluate | Contest) for action in self.pending.values())
+    def judgings(self) -> tuple[Evaluate | HoldFinal, ...]:
+        """Those that were planned and have not ended, in the order of the plan."""
+        return tuple(action for action in self.pending.values() if isinstance(action, Evaluate | HoldFinal))
 
     def apply(self, event: Event) -> None:
         if isinstance(event, Started | Continued):
             self.last_after = 0.0
         else:
-            by_the_clock = event.at - self.last_at  # all that journals of before have
+            by_the_clock = event.at - self.last_at  # all that old journals have
             self.spent = _later(self.spent, by_the_clock if event.after is None else event.after - self.last_after)
             self.last_after = self.last_after if event.after is None else event.after
         self.last_at = event.at
@@ -160,11 +198,13 @@ class State:
             case Continued():
                 self.budget = _limit(event.budget)
                 if self.stopped is not None:  # a crash changes nothing
-                    self.barren, self.moved_at = 0, self.evaluated
+                    self.unproductive, self.moved_at = 0, self.evaluated
                 self.stopped = None
                 self.over = ""
                 self.reach = Reach()
                 self.sessions += 1
+            case Prepared():
+                self.times = replace(self.times, preparation=self.times.preparation + event.seconds)
             case Planned():
                 self._planned(event)
             case Proposed():
@@ -174,15 +214,16 @@ class State:
                 if event.told:
                     self.refusals.append(event)
             case Answered():
-                self.barren = 0 if event.taken else self.barren + 1
+                self.unproductive = 0 if event.taken else self.unproductive + 1
                 self.over = event.over
+                self.times = replace(self.times, proposing=self.times.proposing + event.seconds)
                 self._done(f"request {event.request}")
             case Evaluated():
                 self._evaluated(event)
             case Abandoned():
                 self._abandoned(event)
-            case Contested():
-                self._contested(event)
+            case FinalHeld():
+                self._final_held(event)
             case ModelCalled():
                 self._called(event)
             case Reviewed():
@@ -200,22 +241,32 @@ class State:
             if isinstance(action, Ask):
                 for number in action.parents:
                     self.entries[number].children += 1
-                    self.entries[number].mended |= action.operator is Operator.repair
+                    self.entries[number].repair_asked |= action.operator is Operator.repair
             elif isinstance(action, Sweep):
                 self.entries[action.number].swept = True
             elif isinstance(action, Evaluate):
                 self.queue.pop(action.number, None)
+            elif isinstance(action, HoldFinal):
+                self.finals_planned[action.challenger] = self.evaluated
 
     def _proposed(self, event: Proposed) -> None:
         proposal = event.proposal
-        entry = Entry(event.number, proposal, event.island, event.request, niche(proposal))
+        niche = descriptor(proposal, None, self._family(proposal))
+        entry = Entry(event.number, proposal, event.island, event.request, niche)
         entry.depth = self._depth(event.request)
+        asked = self.pending.get(f"request {event.request}")
+        entry.chosen = asked.why if isinstance(asked, Ask) else ""
         self.entries[event.number] = entry
         self.by_id[proposal.candidate.id] = event.number
         self.by_fingerprint[event.fingerprint] = event.number
         self.queue[event.number] = None
         if event.request is None:
             self.starts += (event.number,)
+
+    def _family(self, proposal: Proposal) -> str:
+        """Of what was swept, where a sweep made it: other values of tunables make no niche."""
+        parent = self.by_id.get(proposal.parents[0]) if is_swept(proposal) and proposal.parents else None
+        return "" if parent is None else self.entries[parent].niche.family
 
     def _depth(self, request: int | None) -> int:
         asked = self.pending.get(f"request {request}")
@@ -226,107 +277,100 @@ class State:
     def _evaluated(self, event: Evaluated) -> None:
         entry = self.entries[event.number]
         self.evaluated += 1
-        entry.quick = event.provisional
-        self._judged(entry, event.verdict, event.provisional, event.certificates)
+        entry.quick = event.estimate
+        self._judged(entry, event.verdict, event.estimate, event.certificates)
         self._paid(event.judgings, event.seconds)
-        self._done(f"evaluate {event.number}")
+        self._judging_done(f"evaluate {event.number}")
 
     def _abandoned(self, event: Abandoned) -> None:
         entry = self.entries[event.number]
-        entry.standing, entry.why, entry.open = Standing.abandoned, event.why, False
-        entry.contests += 1
-        self.evaluated += 1
-        self._rank(entry, None)
-        self._paid(event.judgings, event.seconds)
-        self._done(f"evaluate {event.number}")
-        self._done(f"contest {event.number}")
-
-    def _contested(self, event: Contested) -> None:
-        entry = self.entries[event.challenger]
-        entry.contests += not self._told_nothing(event)
+        final = f"final {event.number}" in self.pending
         entry.why = event.why
-        self.contested_at = entry.contested_at = self.evaluated
-        self._judged(entry, event.verdict, event.provisional, event.certificates)
-        entry.score, entry.ratio = event.score, event.ratio
-        entry.open = event.undecided
-        entry.lucky = event.lucky
-        if event.won:
-            entry.crowned, entry.proof = True, event.certificates
-        if event.incumbent is not None and event.incumbent_lost:
-            self._dethroned(self.entries[event.incumbent], event.incumbent_lost)
-        elif event.won and event.incumbent is not None:
-            self.entries[event.incumbent].lost_to = event.challenger
-        elif event.incumbent is not None and not entry.open:
-            entry.lost_to = event.incumbent
-        if event.won or event.incumbent_lost:
-            self.best = self.heir()
+        if event.out_of_time:  # which says nothing of the candidate
+            if not final:
+                self.queue[event.number] = None
+        else:
+            entry.standing = Standing.abandoned
+            entry.final = replace(entry.final, open=False, finals=entry.final.finals + 1)
+            self.evaluated += 1
+            self._rank(entry, None)
+        self._paid(event.judgings, event.seconds, final=final)
+        self.finals_planned.pop(event.number, None)
+        self._done(f"evaluate {event.number}")
+        self._judging_done(f"final {event.number}")
+
+    def _final_held(self, event: FinalHeld) -> None:
+        entry = self.entries[event.challenger]
+        entry.why = event.why
+        planned_at = self.finals_planned.pop(event.challenger, self.evaluated)
+        self.final_at = max(self.final_at, planned_at)
+        self._judged(entry, event.verdict, event.estimate, event.certificates)
+        self.finalists[event.challenger] = None
+        records = {number: self.entries[number].final for number in self.finalists}
+        for number, record in after_final(records, event, planned_at).items():
+            self.entries[number].final = record
+        if event.best is not None and event.best_rejected:
+            wrong = self.entries[event.best]
+            wrong.standing, wrong.why = Standing.rejected, event.best_rejected
+            self._rank(wrong, None)
+        if event.won or event.best_rejected:
+            self.best = self.successor()
         self.final_seconds = max(self.final_seconds, event.seconds / max(1, event.judgings))
-        self._paid(event.judgings, event.seconds)
-        self._done(f"contest {event.challenger}")
+        self._paid(event.judgings, event.seconds, final=True)
+        self._judging_done(f"final {event.challenger}")
 
-    def _told_nothing(self, event: Contested) -> bool:
-        """Whether the final ended with the reigning best, before the challenger met who is best instead."""
-        return bool(event.incumbent_lost) and not event.won and event.score is not None
-
-    def _dethroned(self, entry: Entry, why: str) -> None:
-        """The reigning best turned out to be wrong: whoever comes next, it is best no more, and nobody's parent."""
-        entry.standing, entry.why, entry.score, entry.open = Standing.rejected, why, None, False
-        self._rank(entry, None)
-        for other in self.entries.values():
-            if other.lost_to == entry.number:
-                other.lost_to = None
-                self._reopened(other)
-
-    def heir(self, without: int | None = None) -> int | None:
-        """Who is best, or would be if this one were not: the highest score of those that won a final and still stand.
-
-        Who lost to another that stands is left out: side by side tells more than two scores of different finals.
-        """
-        standing = {
-            number: entry.score
-            for number, entry in self.entries.items()
-            if entry.crowned and entry.standing is Standing.accepted and entry.score is not None and number != without
-        }
-        unbeaten = [number for number in standing if self.entries[number].lost_to not in standing]
-        return max(unbeaten, key=lambda number: (standing[number], -number), default=None)
-
-    def _reopened(self, entry: Entry) -> None:
-        """Its final told only that it is not faster than somebody who is out."""
-        if not entry.crowned and entry.standing is Standing.accepted:
-            entry.contests, entry.open, entry.lucky = 0, True, False
+    def successor(self, without: int | None = None) -> int | None:
+        """Who is best, or would be without this one."""
+        return who_is_best({number: self.entries[number].final for number in self.finalists}, without)
 
     def _judged(
-        self, entry: Entry, verdict: AuthorVerdict, provisional: float | None, certificates: tuple[str, ...]
+        self, entry: Entry, verdict: AuthorVerdict, estimate: float | None, certificates: tuple[str, ...]
     ) -> None:
+        self._rank(entry, None)
         entry.verdict, entry.standing = verdict, Standing(verdict.verdict.value)
+        entry.niche = descriptor(entry.proposal, verdict, entry.niche.family)
         entry.certificates += certificates
-        self._rank(entry, provisional if verdict.verdict is Outcome.accepted else None)
+        self._rank(entry, estimate if verdict.verdict is Outcome.accepted else None)
 
-    def _rank(self, entry: Entry, provisional: float | None) -> None:
-        """A candidate's place among parents; it loses both places when it turns out to be wrong."""
-        if entry.provisional is not None:
-            place = bisect.bisect_left(self.ranking, (-entry.provisional, entry.number))
+    def _rank(self, entry: Entry, estimate: float | None) -> None:
+        """A candidate's place in the ranking and in the archive; it loses both when it turns out to be wrong."""
+        if entry.estimate is not None:
+            place = bisect.bisect_left(self.ranking, (-entry.estimate, entry.number))
             if place < len(self.ranking) and self.ranking[place][1] == entry.number:
                 del self.ranking[place]
-            self.archive.drop(entry.island, entry.niche, entry.number)
-        entry.provisional = provisional
-        if provisional is None:
-            self._fell(entry)
-            return
-        bisect.insort(self.ranking, (-provisional, entry.number))
-        del self.ranking[RANKED:]
-        self.archive.add(entry.island, entry.niche, Kept(entry.number, provisional))
-        if provisional > self.record * IMPROVEMENT:
-            self.record, self.record_of, self.moved_at = provisional, entry.number, self.evaluated
+            self.archive.drop(entry.island, entry.niche, Elite(entry.number, entry.estimate))
+        entry.estimate = estimate
+        self.unsettled[entry.number] = None
+        if estimate is not None:
+            bisect.insort(self.ranking, (-estimate, entry.number))
+            del self.ranking[RANKED:]
+            self.archive.add(entry.island, entry.niche, Elite(entry.number, estimate))
 
-    def _fell(self, entry: Entry) -> None:
-        """Who turned out to be wrong holds no record that others would have to be faster than."""
+    def _judging_done(self, name: str) -> None:
+        """In lockstep the record is compared once the judgings of a round have all ended, in the order of candidates:
+        which of them ended first must not change what is decided."""
+        self._done(name)
+        if self.run.lockstep and self.judgings:
+            return
+        for number in sorted(self.unsettled):
+            entry = self.entries[number]
+            if entry.estimate is None:
+                self._lose_record(entry)
+            elif entry.estimate > self.record * IMPROVEMENT:
+                self.record, self.record_of, self.moved_at = entry.estimate, number, self.evaluated
+        self.unsettled.clear()
+
+    def _lose_record(self, entry: Entry) -> None:
+        """A candidate that turned out to be wrong holds no record that others would have to beat."""
         if entry.number == self.record_of:
             self.record = -self.ranking[0][0] if self.ranking else 0.0
             self.record_of, self.moved_at = self.leader, self.evaluated
 
-    def _paid(self, judgings: int, seconds: float) -> None:
-        spent = self.spent
+    def _paid(self, judgings: int, seconds: float, *, final: bool = False) -> None:
+        spent, times = self.spent, self.times
+        self.times = (
+            replace(times, finals=times.finals + seconds) if final else replace(times, judging=times.judging + seconds)
+        )
         self.spent = replace(spent, evaluations=spent.evaluations + judgings, device=spent.device + seconds)
 
     def _called(self, event: ModelCalled) -> None:
@@ -356,8 +400,8 @@ def key(action: Action) -> str:
             return f"request {action.request}"
         case Evaluate():
             return f"evaluate {action.number}"
-        case Contest():
-            return f"contest {action.challenger}"
+        case HoldFinal():
+            return f"final {action.challenger}"
         case Stop():
             return "stop"
 

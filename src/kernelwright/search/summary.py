@@ -1,13 +1,19 @@
-"""Where a run stands, in Markdown and in words: for summary.md, `runs show` and the end of `optimize`."""
+"""Where a run stands, in Markdown and in words: for summary.md, `runs show` and the end of `optimize`.
+
+Also which certificates prove its best. They lie outside of the run's directory, and only an auditor may read them.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
+from kernelwright.judge import certificate as certificates
+from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
 from kernelwright.judge.words import counted, shortened
-from kernelwright.search.actions import Ask, StopReason
-from kernelwright.search.score import beats_bound, fraction_of_bound, most, ratio
+from kernelwright.search.events import Ask, StopReason
+from kernelwright.search.score import beats_bound, fraction_of_bound, most, pooled, ratio
 from kernelwright.search.state import Entry, Standing, State
 
 STOPPED = {
@@ -15,11 +21,36 @@ STOPPED = {
     StopReason.at_the_bound: "it is at the bound",
     StopReason.plateau: "nothing got faster any more",
     StopReason.exhausted: "nothing is left to propose",
-    StopReason.unanswered: "nobody answers",
+    StopReason.unanswered: "no answer came",
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10
 CELL, REASON = 80, 200  # characters
+
+
+@dataclass(frozen=True)
+class Proof:
+    """`verdict` joins the judgings of the final that was won, and of no other: an undecided one of before is not what
+    the score is of. Each of the named certificates can be replayed."""
+
+    verdict: Verdict
+    names: tuple[str, ...]
+
+
+def proof_of(entry: Entry) -> Proof | None:
+    """None where the certificates are not here any more, or belong to another judge's state."""
+    verdict: Verdict | None = None
+    names = []
+    for name in entry.final.proof:
+        try:
+            issued = certificates.read(certificates.find(name))
+        except CertificateError:
+            continue
+        if issued.terms.public_only or not issued.terms.safety:
+            continue  # a quick judging proves nothing
+        verdict = issued.verdict if verdict is None else pooled(verdict, issued.verdict)
+        names.append(name)
+    return None if verdict is None else Proof(verdict, tuple(names))
 
 
 def why_stopped(state: State) -> str:
@@ -74,8 +105,8 @@ def why_no_best(state: State) -> list[str]:
         entry = state.entries[state.leader]
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
         none = "nothing was left for its final" if spent else "it has not had its final"
-        why = f"its final: {entry.why}" if entry.contests else none
-        about = f"about {entry.provisional:.2f}× by medians, which claims nothing"
+        why = f"its final: {entry.why}" if entry.final.finals else none
+        about = f"about {entry.estimate:.2f}× by medians, which claims nothing"
         lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
     return lines
 
@@ -89,7 +120,7 @@ def unproved(state: State) -> str:
     if not accepted:
         return f"none of {counted(len(judged), 'candidate')} was accepted"
     said = f"{counted(len(accepted), 'candidate')} accepted"
-    finalists = [entry for entry in accepted if entry.contests]
+    finalists = [entry for entry in accepted if entry.final.finals]
     if not finalists:
         return f"{said}, none had a final"
     undecided = sum(entry.score is None for entry in finalists)
@@ -122,6 +153,17 @@ def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
         if beaten
         else ""
     )
+
+
+def time_spent(state: State) -> str:
+    """What the wall time was spent on."""
+    return state.times.in_words(state.spent.wall, state.run.judges)
+
+
+def beats_baseline(state: State) -> bool:
+    """Whether there is a best, and it is shown to be faster than the best baseline."""
+    best = None if state.best is None else state.entries[state.best]
+    return best is not None and best.score is not None and best.score >= 1
 
 
 def money(state: State) -> str:
@@ -158,14 +200,14 @@ def summary(state: State) -> str:
         f"# {run.task_name}: {run.policy} with {run.proposer} ({run.contract} on {run.device}, seed {run.seed})",
         "",
         f"- stopped: {why_stopped(state)}",
-        f"- spent: {counted(state.spent.evaluations, 'evaluation')}, {state.spent.wall:.0f} s, "
-        f"of which {state.spent.device:.0f} s with the judge; left: {state.budget.left(state.spent)}",
+        f"- spent: {counted(state.spent.evaluations, 'evaluation')}, {state.spent.wall:.0f} s "
+        f"({time_spent(state)}); left: {state.budget.left(state.spent)}",
         *([f"- models: {money(state)}"] if state.calls else []),
         f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before they cost anything",
         *_best(state),
         *(f"- {line}" for line in suspects(state)),
         "",
-        "## The fastest, by provisional value",
+        "## The fastest, by estimate",
         "",
         "Medians on public workloads, of the quick judging and of the last final. Parents are chosen by the final's "
         "where there is one, since it has more trials; nothing is claimed by either.",
@@ -175,7 +217,7 @@ def summary(state: State) -> str:
     ]
     for _, number in state.ranking[:SHOWN]:
         entry = state.entries[number]
-        final = entry.provisional if entry.contested_at else None
+        final = entry.estimate if entry.final.finals or entry.final.last_at else None
         values = " | ".join("" if value is None else f"{value:.3f}" for value in (entry.quick, final, entry.score))
         origin, note = (_cell(text) for text in (entry.proposal.origin, entry.proposal.note))
         lines.append(f"| {number:04d} | {values} | {origin} | {note} |")
@@ -214,7 +256,9 @@ def _best(state: State) -> list[str]:
     review = reviewed(entry)
     if review:
         lines.append(f"- review: {review}")
-    lines.append(f"- certificates: {', '.join(entry.proof) or 'none'}")
+    lines.append(f"- certificates: {', '.join(entry.final.proof) or 'none'}")
+    if entry.chosen:
+        lines.append(f"- its parents were chosen because: {entry.chosen}")
     lines.append("- lineage: " + " → ".join(f"{one.number:04d}" for one in lineage(state, entry)))
     return lines
 

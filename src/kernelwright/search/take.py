@@ -12,10 +12,10 @@ from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.words import shortened
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
-from kernelwright.proposers.model import MEMBER, USD, Proposal, Refusal
+from kernelwright.proposers.model import MEMBER, SWEPT, USD, Proposal, Refusal
+from kernelwright.search.archive import is_swept
 from kernelwright.search.events import Answered, Event, Proposed, Refused
 from kernelwright.search.normalise import fingerprint
-from kernelwright.search.policy import SWEPT
 from kernelwright.search.state import Entry, State
 
 MOST_VARIANTS = 12
@@ -114,14 +114,14 @@ def sweep(entry: Entry, seed: int) -> tuple[Proposal, ...]:
             candidate = render(proposal.candidate, values)
         except TunableError:
             continue
-        said = ", ".join(f"{name}={value}" for name, value in values.items())
+        chosen = ", ".join(f"{name}={value}" for name, value in values.items())
         found.append(
             replace(
                 proposal,
                 candidate=candidate,
                 origin=f"{SWEPT} of {entry.number}",
                 genes={**proposal.genes, **values},
-                note=f"{proposal.note} with {said}".strip(),
+                note=f"{proposal.note} with {chosen}".strip(),
                 parents=(proposal.candidate.id,),
                 prompt="",
                 answer="",
@@ -135,17 +135,13 @@ def paid(proposal: Proposal) -> tuple[str, float]:
 
     A variant of a sweep has its model from what it varies, which was paid for once.
     """
-    member, usd = proposal.genes.get(MEMBER), 0 if _varies(proposal) else proposal.genes.get(USD)
+    member, usd = proposal.genes.get(MEMBER), 0 if is_swept(proposal) else proposal.genes.get(USD)
     return (member if isinstance(member, str) else "", float(usd) if isinstance(usd, int | float) else 0.0)
 
 
 def _written(proposal: Proposal) -> tuple[str, float]:
     """Whose answer is refused with it. A variant that is refused was nobody's answer, and took no time to judge."""
-    return ("", 0.0) if _varies(proposal) else paid(proposal)
-
-
-def _varies(proposal: Proposal) -> bool:
-    return proposal.origin.startswith(SWEPT)
+    return ("", 0.0) if is_swept(proposal) else paid(proposal)
 
 
 def _name(proposal: Proposal) -> str:

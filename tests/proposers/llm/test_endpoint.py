@@ -18,11 +18,12 @@ from kernelwright.llm.ledger import BudgetLedger
 from kernelwright.llm.model import RecordingFailed
 from kernelwright.llm.recordings import NearestReplayer
 from kernelwright.proposers.model import USD
-from kernelwright.search.asking import keep_account
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import ModelCalled, Proposed, Refused
 from kernelwright.search.journal import read
+from kernelwright.search.models import keep_account
 from kernelwright.search.policies import policy_named
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, take_up
 from kernelwright.search.state import State
 from tests.llm.asking import opened, scripted_member
@@ -75,7 +76,7 @@ def drive(folder: Path, models: Ensemble, budget: str = "40evals", judge: toy.To
     try:
         proposer = acting.proposer(models, names=("scripted",))
         keep_account(run, models, read(folder))
-        driver = Driver(run, proposer, judge or toy.ToyJudge(), policy_named("islands"), reviewer=proposer)
+        driver = Driver(run, proposer, JudgePool([judge or toy.ToyJudge()]), policy_named("islands"), reviewer=proposer)
         return driver.go()
     finally:
         run.close()
@@ -162,7 +163,7 @@ def test_a_replay_on_another_machine_takes_the_same_answers(tmp_path: Path) -> N
         for state in (first, second)
     ]
     assert translated[0] and translated[0] == translated[1]
-    assert second.entries[1].provisional != first.entries[1].provisional
+    assert second.entries[1].estimate != first.entries[1].estimate
 
 
 def test_money_is_kept_before_a_call(tmp_path: Path) -> None:

@@ -10,13 +10,22 @@ import pytest
 
 from kernelwright.llm.model import FailureKind, ModelCall
 from kernelwright.proposers.llm.prompts import page
-from kernelwright.search.actions import StopReason
-from kernelwright.search.asking import keep_account
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Answered, Contested, ModelCalled, Planned, Proposed, Refused, Reviewed
+from kernelwright.search.events import (
+    Answered,
+    FinalHeld,
+    ModelCalled,
+    Planned,
+    Proposed,
+    Refused,
+    Reviewed,
+    StopReason,
+)
 from kernelwright.search.journal import read
+from kernelwright.search.models import keep_account
 from kernelwright.search.policies import policy_named
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
 from kernelwright.search.state import State
 from kernelwright.search.summary import summary
@@ -35,7 +44,7 @@ def drive(folder: Path, models: acting.Played, budget: str = "60evals", judge: t
         proposer = acting.proposer(models)
         keep_account(run, models, read(folder))  # type: ignore[arg-type]
         run.watch(Directory(folder))
-        driver = Driver(run, proposer, judge or toy.ToyJudge(), policy_named("islands"), reviewer=proposer)
+        driver = Driver(run, proposer, JudgePool([judge or toy.ToyJudge()]), policy_named("islands"), reviewer=proposer)
         return driver.go()
     finally:
         run.close()
@@ -45,7 +54,7 @@ def test_a_search_gets_faster_and_keeps_account(tmp_path: Path) -> None:
     models = acting.Played()
     state = drive(begin(tmp_path), models, "80evals")
     assert state.best is not None and state.entries[state.best].score is not None
-    assert state.entries[state.best].provisional > state.entries[1].provisional  # type: ignore[operator]
+    assert state.entries[state.best].estimate > state.entries[1].estimate  # type: ignore[operator]
     assert state.calls == len(models.asked) and state.tokens == 1100 * state.calls
     assert state.spent.usd == pytest.approx(0.01 * state.calls)
     assert f"{state.calls} calls of models" in summary(state) and "reviewers found nothing dishonest" in summary(state)
@@ -133,7 +142,7 @@ def test_who_is_suspected_is_not_called_best_and_keeps_its_verdict(tmp_path: Pat
     state = drive(begin(tmp_path), acting.Played(script), "40evals")
     events = list(read(tmp_path / "toy-1"))
     suspected = [event for event in events if isinstance(event, Reviewed) and event.suspected]
-    finals = {event.challenger: event for event in events if isinstance(event, Contested)}
+    finals = {event.challenger: event for event in events if isinstance(event, FinalHeld)}
     assert suspected and state.best is None
     final = finals[suspected[0].number]
     assert not final.won and final.why.startswith("needs a human look: 3 of 3 reviewers suspect that it cheats")

@@ -33,6 +33,7 @@ from kernelwright.proposers.llm.view import PromptStage as Asked
 from kernelwright.proposers.model import Proposal, Request
 from kernelwright.search.driver import Driver
 from kernelwright.search.policies import policy_named
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, take_up
 from kernelwright.search.state import State
 from kernelwright.tasks.model import Task, Workload
@@ -155,7 +156,7 @@ def _searched(root: Path) -> tuple[State, Watched]:
     folder = create(root, toy.started("islands", repairs=2))
     run = take_up(folder, "70evals", time.time())
     watched = Watched()
-    state = Driver(run, watched, SecretiveJudge(), policy_named("islands")).go()
+    state = Driver(run, watched, JudgePool([SecretiveJudge()]), policy_named("islands")).go()
     run.close()
     return state, watched
 

@@ -1,4 +1,4 @@
-"""A caller's side of the warm oracle: find it, or start it, and ask."""
+"""A caller's side of the server: find it, or start it, and ask."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kernelwright.tasks.resolve import portable
 STOP_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # for what no judging delays
 SILENCE_SECONDS = 900.0  # for who waits for others: longer than any step of a judging takes
-REMEDY = "end its process, or use --own-oracle"
+REMEDY = "end its process, or use --no-server"
 
 
 class WarmJudge:
@@ -46,8 +46,8 @@ class WarmJudge:
         if self._own:
             _end(self._where)
 
-    def open(self, task: str, progress: Progress = quiet) -> None:
-        self._ask(Open(task=portable(task), wanted=self._wanted), progress)
+    def open(self, task: str, progress: Progress = quiet, deadline: float | None = None) -> None:
+        self._ask(Open(task=portable(task), wanted=self._wanted), progress, deadline)
 
     def judge(
         self,
@@ -68,24 +68,24 @@ class WarmJudge:
         return verdict
 
     def _ask(self, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
-        """Asks once more if the oracle is lost on the way: it may have been stopped, or killed."""
+        """Asks once more if the server is lost on the way: it may have been stopped, or killed."""
         if self._channel.fd < 0:
             self._again()
         try:
             try:
                 return _ask(self._channel, request, progress, deadline)
             except ChannelClosed:
-                progress("the oracle is gone; starting another")
+                progress("the server is gone; starting another")
                 self._again()
             return _ask(self._channel, request, progress, deadline)
-        except DeadlinePassed:  # an oracle stops the judging once it notices, one of our own is ended
+        except DeadlinePassed:  # a server stops the judging once it notices, one of our own is ended
             self._replace()
             raise
         except ChannelClosed:
-            raise CannotDecide(f"the oracle ended twice while it judged; see {self._where.log}") from None
+            raise CannotDecide(f"the server ended twice while it judged; see {self._where.log}") from None
 
     def _replace(self) -> None:
-        """Leaves an oracle. One of our own is ended, and so is one that does not even greet.
+        """Leaves a server. One of our own is ended, and so is one that does not even greet.
 
         If no other can be had now, the next request says so: what the caller has to learn now is another thing.
         """
@@ -119,7 +119,7 @@ def _ask(channel: Channel, request: Request, progress: Progress, deadline: float
         except TimeoutError:
             if ahead == 0:
                 raise DeadlinePassed(f"the judging did not end within {deadline:g} s") from None
-            raise CannotDecide(f"the oracle gave no sign of life for {silence:g} s; {REMEDY}") from None
+            raise CannotDecide(f"the server gave no sign of life for {silence:g} s; {REMEDY}") from None
         reply = Reply.model_validate(message)
         if reply.error is not None:
             error = KernelwrightError(reply.error)
@@ -152,7 +152,7 @@ def _greeted(path: Path) -> tuple[Channel, Hello] | None:
         return None
     except TimeoutError:
         channel.close()
-        raise CannotDecide(f"{path}: the oracle there does not answer; {REMEDY}") from None
+        raise CannotDecide(f"{path}: the server there does not answer; {REMEDY}") from None
 
 
 def _find_or_start(where: address.Address) -> Channel:
@@ -167,7 +167,7 @@ def _find_or_start(where: address.Address) -> Channel:
         _start(where)
         found = _greeted(where.socket)
     if found is None:
-        raise CannotDecide(f"the oracle did not start: {_last_line(where.log)}")
+        raise CannotDecide(f"the server did not start: {_last_line(where.log)}")
     return found[0]
 
 
@@ -192,7 +192,7 @@ def _start(where: address.Address) -> None:
 
 
 def _end(where: address.Address) -> None:
-    """Kills an oracle of our own, with everything that it started. It is not asked: it may not answer any more."""
+    """Kills a server of our own, with everything that it started. It is not asked: it may not answer any more."""
     pid = address.started(where)
     if pid is not None:
         _kill(pid)
@@ -211,12 +211,12 @@ def _last_line(log: Path) -> str:
 
 
 def statuses() -> list[Status]:
-    """Of every oracle of this user."""
+    """Of every server of this user."""
     return [status for where in address.addresses() if (status := _asked(where, "status")) is not None]
 
 
 def stop_all(tell: Callable[[str], None] = quiet) -> int:
-    """Stops every oracle of this user once its judging under way is done; says how many there were."""
+    """Stops every server of this user once its judging under way is done; says how many there were."""
     stopped = [status for where in address.addresses() if (status := _asked(where, "stop")) is not None]
     until = time.monotonic() + STOP_SECONDS
     for status in stopped:
@@ -224,7 +224,7 @@ def stop_all(tell: Callable[[str], None] = quiet) -> int:
         while _exists(status.pid) and time.monotonic() < until:
             time.sleep(0.05)
         if _exists(status.pid):
-            raise CannotDecide(f"the oracle (process {status.pid}) is still judging; it ends when that is done")
+            raise CannotDecide(f"the server (process {status.pid}) is still judging; it ends when that is done")
     return len(stopped)
 
 

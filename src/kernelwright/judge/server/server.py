@@ -1,4 +1,4 @@
-"""The warm oracle's process: one judge, many callers, one judging at a time.
+"""The server's process: one judge, many callers, one judging at a time.
 
 Each caller has a thread that only reads, queues, and says how many judgings come first. The main thread judges. A
 caller waits for its verdict before it sends the next candidate, so a plain queue serves callers in turn, however many
@@ -32,7 +32,7 @@ from kernelwright.judge.settings import Settings
 from kernelwright.version import __version__
 
 IDLE_SECONDS = 900.0
-IDLE_VARIABLE = "KERNELWRIGHT_ORACLE_IDLE"
+IDLE_VARIABLE = "KERNELWRIGHT_SERVER_IDLE"
 TICK = 0.5
 TELL_SECONDS = 30.0  # between words to those who wait
 
@@ -113,7 +113,7 @@ class Service:
             judge.close()
 
     def _unlink(self) -> None:
-        """Only our own socket: another oracle may listen there by now."""
+        """Only our own socket: another server may listen there by now."""
         try:
             if self._where.socket.stat().st_ino == self._inode:
                 self._where.socket.unlink()
@@ -153,7 +153,7 @@ class Service:
         try:
             request = request_of.validate_python(message)
         except ValidationError as error:
-            caller.say(Reply(error=f"the oracle does not understand: {error.errors()[0]['msg']}", exit_code=3))
+            caller.say(Reply(error=f"the server does not understand: {error.errors()[0]['msg']}", exit_code=3))
             return
         if isinstance(request, Ask):
             if request.request == "stop":
@@ -212,7 +212,7 @@ class Service:
             print("a caller left before its verdict", file=sys.stderr, flush=True)
         except KernelwrightError as error:
             _last_word(caller, str(error), error.exit_code)
-        except Exception as error:  # one caller's bad luck must not cost the others their oracle
+        except Exception as error:  # one caller's bad luck must not cost the others their server
             import traceback
 
             traceback.print_exc()
@@ -221,7 +221,7 @@ class Service:
     def _answer(self, request: Open | Judge, progress: Callable[[str], None]) -> Reply:
         settings = request.wanted.settings()
         if settings.device != self._where.device:
-            raise CannotDecide(f"this oracle is on {self._where.device}, not on {settings.device}")
+            raise CannotDecide(f"this server is on {self._where.device}, not on {settings.device}")
         judge = self._judge(settings)
         judge.demand(settings)
         if isinstance(request, Open):

@@ -1,4 +1,4 @@
-"""`kernelwright oracle`: the oracle that stays up between commands."""
+"""`kernelwright server`: the process that stays up between commands, with warm baselines."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kernelwright.judge.server.protocol import Status
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.words import duration
 
-oracle = typer.Typer(help="Look after the oracle that stays up between commands.", no_args_is_help=True)
+server = typer.Typer(help="Show or stop the process that stays up between commands.", no_args_is_help=True)
 SCHEMA_VERSION = 1
 
 
-class OracleReport(BaseModel):
+class ServerReport(BaseModel):
     schema_version: int = SCHEMA_VERSION
     command: str
     running: list[Status] = []
     stopped: int = 0
 
 
-@oracle.command("status")
+@server.command("status")
 def status(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
-    """Say whether an oracle is up, and what it does."""
+    """Show whether a server is up, and what it does."""
     found = statuses()
     if json:
-        print_json(OracleReport(command="oracle status", running=found))
+        print_json(ServerReport(command="server status", running=found))
         return
     if not found:
-        console().print("no oracle is up; `kernelwright judge` starts one")
+        console().print("no server is up; `kernelwright judge` starts one")
     for one in found:
         _show(one)
 
@@ -51,11 +51,11 @@ def _show(one: Status) -> None:
     out.print(f"  tasks open: {escape(tasks)}", soft_wrap=True)
 
 
-@oracle.command("stop")
+@server.command("stop")
 def stop(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
     """Stop it once the judging under way is done."""
     count = stop_all()
     if json:
-        print_json(OracleReport(command="oracle stop", stopped=count))
+        print_json(ServerReport(command="server stop", stopped=count))
     else:
-        console().print("stopped" if count else "no oracle was up")
+        console().print("stopped" if count else "no server was up")

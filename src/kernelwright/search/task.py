@@ -1,4 +1,4 @@
-"""The task that a run is about, and whether its files are still what they were when the run began."""
+"""The task of a run, resolved once per command, and whether its files are still what they were when the run began."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TaskChangedError(KernelwrightError):
 
 
 @dataclass(frozen=True)
-class Subject:
+class ResolvedTask:
     task: Task
     sources: Sources
 
@@ -32,37 +32,37 @@ class Subject:
             raise _changed(self.task)
 
     def require_same(self, run: Started) -> None:
-        """As when the run began. A run of before digests were kept is taken at its word."""
+        """As when the run began. A run from before digests were kept is not checked."""
         if run.task_digest and run.task_digest != self.digest:
             raise _changed(self.task)
 
 
-def subject(reference: str, device: str) -> Subject:
+def resolve_task(reference: str, device: str) -> ResolvedTask:
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     task = resolve(reference, device)
-    return Subject(task, sources_of(task.origin))
+    return ResolvedTask(task, sources_of(task.origin))
 
 
-def subject_of(run: Started) -> Subject:
-    found = subject(run.task, run.device)
+def task_of(run: Started) -> ResolvedTask:
+    found = resolve_task(run.task, run.devices[0])
     found.require_same(run)
     return found
 
 
 @dataclass(frozen=True)
-class Watchful:
-    """A judge whose verdict does not count when the task was edited meanwhile: it reads the files as they are."""
+class TaskGuard:
+    """A judge whose verdict does not count when the task's files were edited meanwhile: it reads them as they are."""
 
     inner: JudgeClient
-    subject: Subject
+    about: ResolvedTask
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
     ) -> Verdict:
-        self.subject.require_unchanged()
+        self.about.require_unchanged()
         verdict = self.inner.judge(task, candidate, settings, progress, deadline)
-        self.subject.require_unchanged()
+        self.about.require_unchanged()
         return verdict
 
 

@@ -1,28 +1,29 @@
-"""What every policy shares: when to ask, evaluate, contest and stop. What to ask for is the policy's own.
+"""The scheduler: when to ask, evaluate, hold a final and stop. What to ask for is the policy's.
 
-All of it is a pure function of the state. Chance comes from the run's seed and the number of the request.
+All of it is a pure function of the state. Random numbers come from the run's seed and the number of the request.
+Judgings are planned in rounds, at most as many as the run has judges. In lockstep a round is planned when all of the
+last one has ended, so that neither the number of judges nor which of them ends first changes what is decided.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 from dataclasses import replace
 from typing import Protocol
 
 from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.judge.settings import HIDDEN_PER_JUDGING
-from kernelwright.proposers.model import Operator
-from kernelwright.search.actions import Action, Ask, Contest, Evaluate, Stop, StopReason, Sweep
-from kernelwright.search.judging import LEAST_SECONDS
+from kernelwright.proposers.model import SWEPT, Operator
+from kernelwright.search.events import Action, Ask, Evaluate, HoldFinal, ParameterValue, Stop, StopReason, Sweep
+from kernelwright.search.judging import USUAL_SECONDS
 from kernelwright.search.score import beats_bound, fraction_of_bound
-from kernelwright.search.state import IMPROVEMENT, Entry, Standing, State
+from kernelwright.search.state import IMPROVEMENT, Standing, State
 
 BATCH = 4  # proposals asked for at a time
-BARREN = 6  # answers without anything new after which nothing is left
-STALE = 2  # and after which a policy asks for something fresh
-CONTEST_EVERY = 8  # evaluations between finals, unless the search has nothing else to do
-CONTESTS_PER_CANDIDATE = 2  # a second one where noise left the first undecided
+UNPRODUCTIVE = 6  # answers in a row without anything new, after which nothing is left
+FINAL_EVERY = 8  # evaluations between finals, unless the search has nothing else to do
 CLOSING = 0.9  # the part of a time budget after which only finals are begun
 RESERVE = 6  # evaluations kept for finals at the end
 RESERVE_PART = 0.5  # or this part of them, where there are few: noise may have a final repeated; of time, too
@@ -30,25 +31,30 @@ AT_BOUND = 0.97
 INSPIRATIONS = 5  # right kernels that are shown beside the parents
 REPAIR_EVERY = 3  # requests, once something is right
 RECENT = 12  # candidates after which a rejected one is left alone
-TAIL = 3  # finals that showed a time to be luck, after which nobody who seemed slower has one
+LEAST_FINAL_SECONDS = 2.0  # for each side of a final: with less time left none is begun
+REFUTED = 3  # finals that refuted an estimate, after which no candidate with a lower estimate has one
 
 
 class Policy(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def parameters(self) -> dict[str, ParameterValue]: ...
+
     def ask(self, state: State) -> Ask:
-        """What to ask the proposer next. Its number, its size and its seed come from `request`."""
+        """What to ask the proposer next, and why. Its number, its size and its seed come from `request`."""
 
 
 def decide(state: State, policy: Policy) -> tuple[Action, ...]:
-    """What to do now: at most one thing for the device and one for the proposer."""
+    """What to do now: something for each judge that is free, and one request for the proposer."""
     ending = closing(state)
-    device: Action | None = None if state.judging else _for_device(state, ending)
-    if device is None and ending is not None and not state.judging:
+    free = state.run.judges - len(state.judgings)
+    judgings = _for_judges(state, ending, free) if free > 0 else ()
+    if not judgings and not state.judgings and ending is not None:
         return (Stop(reason=ending[0], detail=ending[1]),)
-    thinking = None if ending is not None else _for_proposer(state, policy)
-    return tuple(action for action in (thinking, device) if action is not None)
+    asked = None if ending is not None else _for_proposer(state, policy)
+    return (*(() if asked is None else (asked,)), *judgings)
 
 
 def closing(state: State) -> tuple[StopReason, str] | None:
@@ -69,13 +75,13 @@ def closing(state: State) -> tuple[StopReason, str] | None:
         return StopReason.unanswered, silence
     if state.evaluated - state.moved_at >= run.plateau and not _unswept(state):
         return StopReason.plateau, f"{run.plateau} evaluations in a row brought nothing faster"
-    if state.barren >= BARREN and not state.queue and not state.asking and _unswept(state) is None:
-        return StopReason.exhausted, f"{state.barren} answers in a row brought nothing new"
+    if state.unproductive >= UNPRODUCTIVE and not state.queue and not state.asking and _unswept(state) is None:
+        return StopReason.exhausted, f"{state.unproductive} answers in a row brought nothing new"
     return None
 
 
 def _reached(state: State) -> float | None:
-    """The best's part of the bound's speed. A bound that it beats is none: there may be more to gain."""
+    """The best's part of the bound's speed. A bound that it beats is not one: there may be more to gain."""
     best = state.entries[state.best].verdict if state.best is not None else None
     if best is None or beats_bound(best, state.run.bounds):
         return None
@@ -83,17 +89,17 @@ def _reached(state: State) -> float | None:
 
 
 def _silence(state: State) -> str:
-    """Why it is no use to ask models again. Those that did answer are asked until nothing new comes any more."""
+    """Why models are not asked again. Those that did answer are asked until nothing new comes any more."""
     if state.run.ensemble is None or state.queue or _unswept(state) is not None:
         return ""
-    if state.reach.answered and state.barren < BARREN:
+    if state.reach.answered and state.unproductive < UNPRODUCTIVE:
         return ""
     return state.reach.silence(member.name for member in state.run.ensemble.members)
 
 
 def _only_finals(state: State) -> str:
-    """Why what is left of the budget goes to finals alone, or is too little for anything. While nobody is there to have
-    a final, nothing is kept for one."""
+    """Why what is left of the budget goes to finals alone, or is too little for anything. While no candidate is there
+    to have a final, nothing is kept for one."""
     if not state.ranking:
         return ""
     spent, limit = state.spent, state.budget
@@ -101,7 +107,7 @@ def _only_finals(state: State) -> str:
     timed = replace(limit, evaluations=None).used(spent) >= CLOSING or limit.keeps_time(
         spent, final_seconds(state), RESERVE_PART
     )
-    if contender(state) is not None:
+    if next_challenger(state) is not None:
         reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
         return str(limit) if timed or left <= reserve else ""
     if left <= _price(state):
@@ -120,69 +126,84 @@ def final_seconds(state: State) -> float:
         return _price(state) * state.final_seconds
     verdict = state.entries[state.ranking[0][1]].verdict if state.ranking else None
     public = len(verdict.workloads) if verdict is not None else 1
-    return _price(state) * (public + HIDDEN_PER_JUDGING) * LEAST_SECONDS
+    return _price(state) * (public + HIDDEN_PER_JUDGING) * USUAL_SECONDS
 
 
-def _for_device(state: State, ending: tuple[StopReason, str] | None) -> Action | None:
+def _for_judges(state: State, ending: tuple[StopReason, str] | None, free: int) -> tuple[Evaluate | HoldFinal, ...]:
+    """At most one final at a time: the next one may have to challenge another best."""
     if state.budget.exceeded(state.spent) is not None:
-        return None
-    due = ending is not None or state.evaluated - state.contested_at >= CONTEST_EVERY
-    start = _uncontested_start(state)
-    if start is not None and _affordable(state):
-        return Contest(challenger=start, incumbent=state.best)
-    challenger = contender(state, again=ending is not None)
-    if challenger is not None and (due or _idle(state, challenger)) and _affordable(state):
-        return Contest(challenger=challenger, incumbent=state.best)
+        return ()
+    final = _final(state, ending)
+    evaluations: tuple[Evaluate, ...] = ()
     if ending is None or _starts_waiting(state):
-        for number in state.queue:
-            return Evaluate(number=number)
+        most = free - (final is not None)
+        if free > 1 and state.budget.evaluations is not None:  # what is in flight is as good as spent
+            flying = len(state.judgings) + (0 if final is None else _price(state))
+            most = min(most, max(1, int(state.budget.evaluations_left(state.spent)) - flying))
+        evaluations = tuple(Evaluate(number=number) for number in itertools.islice(state.queue, most))
+    return (*(() if final is None else (final,)), *evaluations)
+
+
+def _final(state: State, ending: tuple[StopReason, str] | None) -> HoldFinal | None:
+    if not _affordable(state) or any(isinstance(action, HoldFinal) for action in state.judgings):
+        return None
+    start = _start_without_final(state)
+    if start is not None:
+        return HoldFinal(challenger=start, best=state.best)
+    due = ending is not None or state.evaluated - state.final_at >= FINAL_EVERY
+    challenger = next_challenger(state, again=ending is not None)
+    if challenger is not None and (due or _idle(state, challenger)):
+        return HoldFinal(challenger=challenger, best=state.best)
     return None
 
 
 def _affordable(state: State) -> bool:
+    """Whether evaluations are left for it, and time: half of what the longest final took, before any as much as a
+    quick judging."""
+    quick = state.times.judging / max(1, state.evaluated)
+    least = max(LEAST_FINAL_SECONDS, state.final_seconds / 2 if state.final_seconds else quick)
+    if state.budget.seconds_left(state.spent) < _price(state) * least:
+        return False
     return state.budget.evaluations_left(state.spent) >= _price(state)
 
 
 def _idle(state: State, challenger: int) -> bool:
-    """Whether the device has nothing else to do than a final: no answer brings anything, or whoever answers takes their
-    time. While they do, finals are for what is clearly faster: the budget is for answers."""
+    """Whether the device has nothing else to do than a final: no answer brings anything new, or the next takes long.
+    While an answer is waited for, finals are for what is clearly faster: the budget is for answers."""
     if state.queue or state.sweeping or _unswept(state) is not None:
         return False
     if not state.asking:
-        return state.barren > 0
+        return state.unproductive > 0
     if state.run.lockstep:
         return False
-    best = state.entries[state.best].provisional if state.best is not None else None
-    return best is None or (state.entries[challenger].provisional or 0.0) > best * IMPROVEMENT
+    best = state.entries[state.best].estimate if state.best is not None else None
+    return best is None or (state.entries[challenger].estimate or 0.0) > best * IMPROVEMENT
 
 
-def contender(state: State, *, again: bool = True) -> int | None:
-    """The fastest that may be faster than the reigning best, as far as is known, and could have a final.
+def next_challenger(state: State, *, again: bool = True) -> int | None:
+    """The fastest by estimate that may be faster than the best and could have a final.
 
-    After a few whose times were luck, those that seemed slower still are left alone. `again`: a final that
-    told nothing may be repeated at once; else something is evaluated first, for the machine to calm down.
+    After a few finals that refuted an estimate, candidates with a lower one are left alone. `again`: a final that was
+    left undecided may be repeated at once; else something is evaluated first, for the machine to calm down.
     """
-    best = state.entries[state.best].provisional if state.best is not None else None
-    lucky = 0
+    best = state.entries[state.best].estimate if state.best is not None else None
+    refuted = 0
     for _, number in state.ranking:
         entry = state.entries[number]
-        if number == state.best or lucky >= TAIL or (best is not None and (entry.provisional or 0.0) <= best):
+        if number == state.best or refuted >= REFUTED or (best is not None and (entry.estimate or 0.0) <= best):
             return None
-        if _may_contest(entry) and (again or entry.contests == 0 or state.evaluated > entry.contested_at):
+        final = entry.final
+        if final.may_have_another and (again or final.finals == 0 or state.evaluated > final.last_at):
             return number
-        lucky += entry.lucky
+        refuted += final.estimate_refuted
     return None
 
 
-def _may_contest(entry: Entry) -> bool:
-    return entry.open and entry.contests < CONTESTS_PER_CANDIDATE
-
-
-def _uncontested_start(state: State) -> int | None:
-    """What the user began with is contested at once, so that there is something to be faster than."""
+def _start_without_final(state: State) -> int | None:
+    """What the user began with has a final at once, so that there is something to be faster than."""
     for number in state.starts:
         entry = state.entries[number]
-        if entry.provisional is not None and entry.contests == 0 and number != state.best:
+        if entry.estimate is not None and entry.final.finals == 0 and number != state.best:
             return number
     return None
 
@@ -200,15 +221,17 @@ def _for_proposer(state: State, policy: Policy) -> Action | None:
     if unswept is not None and not state.sweeping:
         number = state.requests + 1
         return Sweep(request=number, number=unswept, seed=request_seed(state.run.seed, number))
-    if state.sweeping or state.asks >= state.run.ahead:
+    if state.sweeping or state.asks >= state.run.open_requests:
         return None
-    if len(state.queue) >= (1 if state.run.generation else BATCH) or state.barren >= BARREN or state.over:
+    enough = (1 if state.run.proposals_per_generation else BATCH) * state.run.judges
+    if len(state.queue) >= enough or state.unproductive >= UNPRODUCTIVE or state.over:
         return None
     if state.run.repairs and _starts_unjudged(state):
         return None  # what the user began with is the first parent
     broken = repairable(state)
     if broken is not None:
-        return request(state, Operator.repair, (broken,), inspired(state)[-1:], island=state.entries[broken].island)
+        island, why = state.entries[broken].island, f"{broken:04d} was rejected and may be repaired"
+        return request(state, Operator.repair, (broken,), inspirations(state)[-1:], island, why)
     return policy.ask(state)
 
 
@@ -223,7 +246,7 @@ def repairable(state: State) -> int | None:
     for number in reversed(state.entries):
         entry = state.entries[number]
         most = 1 if state.ranking else run.repairs
-        if entry.standing is Standing.rejected and not entry.mended and entry.depth < most:
+        if entry.standing is Standing.rejected and not entry.repair_asked and entry.depth < most:
             return number if _recent(state, number) else None
     return None
 
@@ -232,7 +255,7 @@ def _recent(state: State, number: int) -> bool:
     return len(state.entries) - number < RECENT
 
 
-def inspired(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]:
+def inspirations(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]:
     """The fastest so far, slowest first: what a proposer may learn from. Of a sweep only the fastest is shown."""
     seen = {_swept_from(state, number) for number in without}
     found: list[int] = []
@@ -252,7 +275,7 @@ def _swept_from(state: State, number: int) -> int:
 
 
 def _unswept(state: State) -> int | None:
-    """The fastest, if it declares tunables that nobody has swept. What a sweep made is not swept again."""
+    """The fastest, if it declares tunables that were not swept. What a sweep made is not swept again."""
     leader = state.leader
     if leader is None:
         return None
@@ -265,25 +288,24 @@ def _unswept(state: State) -> int | None:
         return None
 
 
-SWEPT = "tunables"
-
-
 def request(
     state: State,
     operator: Operator,
     parents: tuple[int, ...] = (),
-    inspirations: tuple[int, ...] = (),
+    inspired_by: tuple[int, ...] = (),
     island: int = 0,
+    why: str = "",
 ) -> Ask:
     number = state.requests + 1
     return Ask(
         request=number,
         operator=operator,
-        count=state.run.measure or BATCH,
+        count=state.run.judged_per_generation or BATCH,
         seed=request_seed(state.run.seed, number),
         parents=parents,
-        inspirations=inspirations,
+        inspirations=inspired_by,
         island=island,
+        why=why,
     )
 
 
@@ -291,6 +313,6 @@ def request_seed(seed: int, number: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:6], "big")
 
 
-def chance(state: State) -> random.Random:
-    """For the next request, and for no other."""
+def random_for(state: State) -> random.Random:
+    """The generator for the next request, and for no other."""
     return random.Random(request_seed(state.run.seed, state.requests + 1) ^ 1)

@@ -1,0 +1,264 @@
+"""The options of a search, each declared once: command line, Python, journal, checks and resuming derive from here.
+
+An option is a field of `SearchConfig`. Its metadata says what help shows, the least value that makes sense, whether a
+run that is resumed may be given another value, and under which name the journal keeps it.
+"""
+# ruff: noqa: RUF009 - a default is a field with all that is known of the option, made by a function of this module
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelwright.contracts.registry import contract_named, usual_contract
+from kernelwright.devices.names import Device, device_named
+from kernelwright.errors import KernelwrightError
+from kernelwright.isolation import levels
+from kernelwright.judge import baseline_names
+from kernelwright.llm.config import read_config
+from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
+from kernelwright.search import budget as budgets
+from kernelwright.search.events import Started
+from kernelwright.search.policies import POLICIES, policy_named
+from kernelwright.search.proposing import PROPOSERS, kind_named
+from kernelwright.search.task import ResolvedTask
+
+DEFAULT_BUDGET = "200evals,30m"
+DEFAULT_ROOT = Path("kernelwright-runs")
+_METADATA = "option"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What is known of an option beside its name, type and default."""
+
+    help: str
+    least: float | None = None
+    resumable: bool = False  # whether a run that is resumed may be given another value
+    journal: str | None = None  # the field of `Started`; None: the journal does not keep it
+    variable: str | None = None  # the environment variable that gives it to the command
+    flag: str | None = None  # on the command line, where it is not the name
+
+
+def _option(default: Any, **about: Any) -> Any:
+    return dataclasses.field(default=default, metadata={_METADATA: Option(**about)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchConfig:
+    """All that a user can say of a search. A tuple is an option that may be given several times."""
+
+    task: str
+    proposer: str = _option(
+        "templates", help=f"Where candidates come from: {', '.join(PROPOSERS)}.", journal="proposer"
+    )
+    policy: str = _option(
+        "islands",
+        help=f"What to try next: {', '.join(POLICIES)}; parameters follow, as in islands:islands=4,migrate=12.",
+        journal="policy",
+    )
+    contract: str | None = _option(
+        None, help="The form that candidates take; by default that of the device.", journal="contract"
+    )
+    device: str | None = _option(
+        None,
+        help="Where candidates run: cpu, cuda or cuda:N; several GPUs, as in cuda:0,cuda:1, judge side by side. "
+        "By default where the contract's candidates run.",
+        journal="device",
+    )
+    budget: str | None = _option(
+        None,
+        help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}. It counts from the start of the "
+        "command, and over all resumptions of a run.",
+        resumable=True,
+        journal="budget",
+    )
+    start: tuple[Path, ...] = _option((), help="Begin from this kernel; repeatable.")
+    seed: int = _option(0, help="The random seed.", least=0, journal="seed")
+    plateau: int = _option(
+        80, help="Stop after this many evaluations without a faster candidate.", least=1, journal="plateau"
+    )
+    threads: int = _option(0, help="Threads for candidates and baselines; 0: all cores.", least=0, journal="threads")
+    baseline: tuple[str, ...] = _option(
+        (), help=f"Compare with this only ({baseline_names.in_words()}); repeatable.", journal="baselines"
+    )
+    answer_timeout: float = _option(
+        3600.0, help="Seconds that the proposer `files` waits for an answer.", least=0, journal="answer_timeout"
+    )
+    open_requests: int = _option(
+        1, help="Requests of the proposer `files` that are open at once.", least=1, journal="open_requests"
+    )
+    models: tuple[str, ...] = _option(
+        (), help="A model for `llm`, such as openai:gpt-5 or http://host/v1#name; repeatable.", journal="ensemble"
+    )
+    ensemble: Path | None = _option(None, help="A TOML file with the models for `llm`.", journal="ensemble")
+    proposals_per_generation: int = _option(
+        GENERATION, help="Answers that `llm` asks for at a time.", least=1, journal="proposals_per_generation"
+    )
+    judged_per_generation: int = _option(
+        MEASURED, help="How many of those answers are judged at most.", least=1, journal="judged_per_generation"
+    )
+    record: Path | None = _option(None, help="Keep every call of a model in this directory.", resumable=True)
+    replay: Path | None = _option(None, help="Answer from such a directory; no model is called.", resumable=True)
+    runs: Path = _option(DEFAULT_ROOT, help="Where runs are kept.", resumable=True, variable="KERNELWRIGHT_RUNS")
+    no_server: bool = _option(
+        False,
+        help="Judge in a process that ends with this command, not in the server that stays.",
+        resumable=True,
+        variable="KERNELWRIGHT_NO_SERVER",
+    )
+    isolation: str | None = _option(
+        None,
+        help=f"The lowest isolation level that is accepted: {', '.join(levels.Level)}; by default full.",
+        resumable=True,
+        variable=levels.ACCEPTED_VARIABLE,
+    )
+
+    def __post_init__(self) -> None:
+        for name, option in OPTIONS.items():
+            if option.least is not None:
+                _require_at_least(name, getattr(self, name), option.least)
+        if self.budget is not None:
+            budgets.parse(self.budget)
+        if self.isolation is not None:
+            levels.level_named(self.isolation)
+        if self.judged_per_generation > self.proposals_per_generation:
+            raise KernelwrightError(
+                "--judged-per-generation is more than --proposals-per-generation: no more can be judged than proposed"
+            )
+
+    @property
+    def place(self) -> tuple[str, tuple[Device, ...]]:
+        """The contract and the devices."""
+        return placed(self.contract, self.device)
+
+    @property
+    def accepted(self) -> levels.Level:
+        """The lowest isolation level that is accepted."""
+        return accepted_level(self.isolation)
+
+    @property
+    def limit(self) -> str:
+        return self.budget or DEFAULT_BUDGET
+
+
+FIELDS = {field.name: field for field in dataclasses.fields(SearchConfig)}
+OPTIONS: dict[str, Option] = {
+    name: field.metadata[_METADATA] for name, field in FIELDS.items() if _METADATA in field.metadata
+}
+RESUMABLE = tuple(name for name, option in OPTIONS.items() if option.resumable)
+
+
+def accepted_level(name: str | None) -> levels.Level:
+    """The level of this name or, where none is named, what the environment accepts: by default full."""
+    return levels.accepted() if name is None else levels.level_named(name)
+
+
+def flag_of(name: str) -> str:
+    """An option's name on the command line."""
+    option = OPTIONS.get(name)
+    return (option and option.flag) or f"--{name.replace('_', '-')}"
+
+
+def config_from(task: str, given: Mapping[str, Any]) -> SearchConfig:
+    """From values by name, where a list, one value or None may stand for a tuple, and text for a path."""
+    return SearchConfig(task=task, **{name: _converted(name, given[name]) for name in OPTIONS if name in given})
+
+
+def _converted(name: str, value: Any) -> Any:
+    kind, default = str(FIELDS[name].type), FIELDS[name].default
+    if kind.startswith("tuple"):
+        several = () if value is None else (value,) if isinstance(value, str | Path) else tuple(value)
+        return tuple(Path(one) for one in several) if "Path" in kind else several
+    if "Path" in kind:
+        return default if value is None else Path(value)
+    return default if value is None else value
+
+
+def placed(contract: str | None, device: str | None) -> tuple[str, tuple[Device, ...]]:
+    """A contract and devices, where one of them or both may be left out: each goes with the other."""
+    if contract is None:
+        chosen = _devices(device or "cpu")
+        return usual_contract(chosen[0].kind), chosen
+    return contract, _devices(device or contract_named(contract).device)
+
+
+def _devices(given: str) -> tuple[Device, ...]:
+    found = tuple(device_named(part.strip()) for part in given.split(","))
+    if len(set(found)) < len(found):
+        raise KernelwrightError(f"--device {given}: names a device twice")
+    if len({device.kind for device in found}) > 1:
+        raise KernelwrightError(f"--device {given}: a search runs on devices of one kind")
+    return found
+
+
+def refuse_with_resume(resume: str, given: Sequence[str], allowed: Sequence[str]) -> KernelwrightError:
+    """The error for options that a resumed run cannot be given: the journal has their values."""
+    return KernelwrightError(
+        f"{resume} uses the options that the run began with: leave out {_and(given)}; {_and(allowed)} may be given"
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def started(config: SearchConfig, about: ResolvedTask, bounds: dict[str, float]) -> Started:
+    """The first event of a run: the options, with what is known once the task was read."""
+    kind, (contract, devices) = kind_named(config.proposer), config.place
+    if kind.lockstep and config.open_requests > 1:
+        several = " or ".join(name for name, other in PROPOSERS.items() if not other.lockstep)
+        raise KernelwrightError(
+            f"the proposer {config.proposer} is asked once at a time, so that a run can be repeated: --open-requests "
+            f"is for --proposer {several}"
+        )
+    policy = policy_named(config.policy)
+    return Started(
+        at=time.time(),
+        task=config.task,
+        task_name=about.task.name,
+        task_digest=about.digest,
+        contract=contract,
+        device=",".join(map(str, devices)),
+        judges=len(devices),
+        proposer=config.proposer,
+        policy=policy.name,
+        policy_parameters=policy.parameters,
+        seed=config.seed,
+        plateau=config.plateau,
+        threads=config.threads,
+        baselines=baseline_names.chosen(config.baseline, devices[0].kind),
+        answer_timeout=config.answer_timeout,
+        open_requests=config.open_requests,
+        lockstep=kind.lockstep,
+        repairs=kind.repairs,
+        bounds=bounds,
+        budget=config.limit,
+        **_of_models(config),
+    )
+
+
+def _of_models(config: SearchConfig) -> dict[str, Any]:
+    """What a run keeps of its models: settings and names of variables, never a key."""
+    if not kind_named(config.proposer).asks_models:
+        if config.models or config.ensemble:
+            asking = " or ".join(name for name, kind in PROPOSERS.items() if kind.asks_models)
+            raise KernelwrightError(f"the proposer {config.proposer} asks no models: use --proposer {asking}")
+        return {}
+    return {
+        "ensemble": read_config(config.ensemble, config.models),
+        "proposals_per_generation": config.proposals_per_generation,
+        "judged_per_generation": config.judged_per_generation,
+    }
+
+
+def _require_at_least(name: str, value: float, least: float) -> None:
+    if isinstance(value, float) and not math.isfinite(value):  # a journal could not keep it
+        raise KernelwrightError(f"{name} is {value}, and has to be a number that is at least {least:g}")
+    if value < least:
+        raise KernelwrightError(f"{name} is {value}, and has to be at least {least:g}")
