@@ -14,6 +14,7 @@ from kernelwright.tasks.loading import module_name
 Sources = tuple[tuple[str, str], ...]
 INSTALLED = tuple({str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib", "purelib")})
 PACKAGE = str(Path(__file__).resolve().parents[1])
+PACKAGES = {"site-packages", "dist-packages"}  # also those of another environment, which a venv may build on
 GONE = "gone"
 
 
@@ -50,8 +51,8 @@ def _reached(names: Mapping[str, object]) -> Iterable[ModuleType]:
 
 
 def _of_the_user(path: str) -> bool:
-    resolved = str(Path(path).resolve())
-    return not resolved.startswith((*INSTALLED, PACKAGE))
+    resolved = Path(path).resolve()
+    return not str(resolved).startswith((*INSTALLED, PACKAGE)) and not PACKAGES.intersection(resolved.parts)
 
 
 def _hash(path: str) -> str:
