@@ -110,7 +110,7 @@ def _read(folder: Path) -> Answered | None:
     state = look(folder)
     if state.best is None:
         return None
-    names = state.entries[state.best].proof
+    names = state.entries[state.best].final.proof
     paths = [path for name in names if (path := folder / "certificates" / f"{name}.json").is_file()]
     issued = sorted((certificate.read(path) for path in paths), key=lambda one: one.issued)
     finals = [one.verdict for one in issued if any(result.hidden for result in one.verdict.workloads)]
@@ -176,7 +176,7 @@ def keep(run: Path, certificates: Path, root: Path) -> Path:
         if not list(prompt.parent.glob(f"{prompt.stem}.answer.*")):
             prompt.unlink()
     (target / "certificates").mkdir(exist_ok=True)
-    for name in () if state.best is None else state.entries[state.best].proof:
+    for name in () if state.best is None else state.entries[state.best].final.proof:
         if (path := certificates / f"{name}.json").is_file():
             shutil.copy(path, target / "certificates")
     return target

@@ -90,7 +90,16 @@ def test_a_replay_of_another_run_says_what_it_found_and_goes_on_after_it(place: 
     """With another seed no call is the same. Each recording is lent once, also to a run that is gone on with."""
     with serving(well) as server:
         models = ensemble(place, server.url)
-        command = ["optimize", "rmsnorm", "--proposer", "llm", "--ensemble", str(models), "--generation", "4"]
+        command = [
+            "optimize",
+            "rmsnorm",
+            "--proposer",
+            "llm",
+            "--ensemble",
+            str(models),
+            "--proposals-per-generation",
+            "4",
+        ]
         run(*command, "--budget", "20evals", "--record", str(place / "tape"))
     replay = ["--replay", str(place / "tape")]
     said = run(*command, "--budget", "5evals", "--seed", "7", *replay)[1]
@@ -112,7 +121,7 @@ def test_a_replay_that_has_nothing_is_refused_before_the_task_is_read(place: Pat
 def test_a_run_whose_models_cannot_be_reached_ends_early_and_says_why(place: Path) -> None:
     models = ["--models", "http://127.0.0.1:9/v1#one", "--models", "http://127.0.0.1:9/v1#two"]
     code, said = run("optimize", "rmsnorm", "--proposer", "llm", *models, "--budget", "30evals,30m")
-    assert code == 1 and "nobody answers (" in said and "http://127.0.0.1:9/v1: no connection" in said
+    assert code == 1 and "no answer came (" in said and "http://127.0.0.1:9/v1: no connection" in said
     report = json.loads(run("runs", "show", "rmsnorm-1", "--json")[1])
     assert report["stopped"] == "unanswered" and report["calls"] <= 16
     assert run("optimize", "--resume", "rmsnorm-1")[0] == 1  # it asks again
@@ -133,7 +142,7 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
             str(models),
             "--budget",
             "24evals",
-            "--generation",
+            "--proposals-per-generation",
             "4",
         )
         sent = {(one.messages[0]["content"], one.messages[-1]["content"]) for one in server.seen}
@@ -156,7 +165,10 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
         (["--proposer", "llm", "--models", "gpt"], "is not a model"),
         (["--proposer", "llm", "--models", "openai:gpt-5"], "OPENAI_API_KEY"),
         (["--proposer", "templates", "--models", "ollama:m"], "asks no models"),
-        (["--proposer", "llm", "--models", "ollama:m", "--generation", "2"], "--measure is more than --generation"),
+        (
+            ["--proposer", "llm", "--models", "ollama:m", "--proposals-per-generation", "2"],
+            "--judged-per-generation is more than --proposals-per-generation",
+        ),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"], "is not a folder of recordings"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", "EMPTY"], "has no recordings in it"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", ".", "--record", "x"], "leave out one of them"),

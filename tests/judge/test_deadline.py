@@ -114,7 +114,7 @@ def test_an_oracle_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.Mon
     said: list[str] = []
     with WarmJudge(Settings()) as judge:
         assert judge.judge("toy", CANDIDATE, said.append, deadline=5.0).candidate == CANDIDATE.id
-    assert said == ["waiting for 1 other judging", "the oracle is gone; starting another", "False"]
+    assert said == ["waiting for 1 other judging", "the server is gone; starting another", "False"]
 
 
 def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ class OnlyTheFirst:
     def connect(self, where: object) -> Channel:
         if not self._first and self._refusals:
             self._refusals -= 1
-            raise CannotDecide("the oracle there does not answer")
+            raise CannotDecide("the server there does not answer")
         self._first = False
         return self._oracles.connect(where)
 

@@ -18,6 +18,7 @@ from kernelwright.proposers.once import Once
 from kernelwright.search.driver import Driver
 from kernelwright.search.events import Ask
 from kernelwright.search.policies import policy_named
+from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
 from tests.proposers.llm import samples
 from tests.search import toy
@@ -209,7 +210,7 @@ def _drive(folder: Path, seconds: float, budget: str = "100evals") -> None:
     class Judge(toy.ToyJudge):
         pass
 
-    driver = Driver(run, proposer(folder / "requests", limit=60.0), Judge(), policy_named("greedy"))
+    driver = Driver(run, proposer(folder / "requests", limit=60.0), JudgePool([Judge()]), policy_named("greedy"))
     until = time.monotonic() + seconds
     step = driver._step
 
@@ -225,7 +226,7 @@ def _drive(folder: Path, seconds: float, budget: str = "100evals") -> None:
 
 def test_several_requests_are_open_and_answered_in_any_order(tmp_path: Path) -> None:
     start = Proposal(toy.candidate_of((0, 1, 2, 3, 3, 2, 1, 0)), "start")
-    folder = create(tmp_path, toy.started(proposer="files", lockstep=False, ahead=4, repairs=3), [start])
+    folder = create(tmp_path, toy.started(proposer="files", lockstep=False, open_requests=4, repairs=3), [start])
     requests = folder / "requests"
     _drive(folder, 0.5)
     asked = sorted(path.name for path in requests.glob("????.md"))

@@ -57,7 +57,7 @@ class Recorded:
         if not asks_models and (self.record or self.replay):
             raise KernelwrightError("--record and --replay are for --proposer llm: others ask no models")
         if self.replay is not None and self.record is not None:
-            raise KernelwrightError("--replay calls no model, so that --record has nothing to keep: leave out one")
+            raise KernelwrightError("--replay calls no model, and --record keeps calls: leave out one of them")
         if self.replay is not None:
             recordings(self.replay)
 

@@ -83,7 +83,9 @@ def drive(folder: Path, models: Ensemble, budget: str = "40evals", judge: toy.To
 
 
 def begin(root: Path) -> Path:
-    return create(root, toy.started("islands", proposer="llm", repairs=3, generation=8, measure=4))
+    return create(
+        root, toy.started("islands", proposer="llm", repairs=3, proposals_per_generation=8, judged_per_generation=4)
+    )
 
 
 def test_good_answers_make_a_best(tmp_path: Path) -> None:

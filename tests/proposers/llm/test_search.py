@@ -35,7 +35,10 @@ from tests.search import toy
 
 
 def begin(root: Path, seed: int = 1) -> Path:
-    return create(root, toy.started("islands", seed, proposer="llm", repairs=3, generation=8, measure=4))
+    return create(
+        root,
+        toy.started("islands", seed, proposer="llm", repairs=3, proposals_per_generation=8, judged_per_generation=4),
+    )
 
 
 def drive(folder: Path, models: acting.Played, budget: str = "60evals", judge: toy.ToyJudge | None = None) -> State:
