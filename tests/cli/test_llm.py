@@ -169,7 +169,10 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
             ["--proposer", "llm", "--models", "ollama:m", "--proposals-per-generation", "2"],
             "--judged-per-generation is more than --proposals-per-generation",
         ),
-        (["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"], "is not a folder of recordings"),
+        (
+            ["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"],
+            "is not a folder or an archive of recordings",
+        ),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", "EMPTY"], "has no recordings in it"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", ".", "--record", "x"], "leave out one of them"),
         (["--replay", "nowhere"], "are for --proposer llm"),

@@ -108,7 +108,7 @@ def test_an_installed_contract_that_cannot_be_loaded_is_named(installed: dict[st
 
 
 def test_a_server_from_before_an_installation_is_another_judge(installed: dict[str, str]) -> None:
-    code = "from kernelwright.judge.fingerprint import fingerprint; print(fingerprint())"
+    code = "from kernelwright.judge.keys import fingerprint; print(fingerprint())"
     found = [
         subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
         for env in ({**os.environ}, installed, installed)
@@ -121,7 +121,18 @@ def test_a_search_by_files_takes_answers_of_an_installed_contract(
 ) -> None:
     """Command, server and judge are processes of their own, and each finds the contract by itself."""
     runs = tmp_path / "runs"
-    options = ("--proposer", "files", "--contract", "toy", "--budget", "1evals", "--baseline", "eager", "--wait", "100")
+    options = (
+        "--proposer",
+        "files",
+        "--contract",
+        "toy",
+        "--budget",
+        "1evals",
+        "--baseline",
+        "eager",
+        "--answer-timeout",
+        "100",
+    )
     asked = command("optimize", task, *options, "--runs", str(runs))
     pipe = subprocess.PIPE
     with subprocess.Popen(asked, env=installed, stdout=pipe, stderr=pipe, text=True) as search:

@@ -36,7 +36,7 @@ def test_both_clocks_read_the_same_on_an_empty_call(bench: Bench) -> None:
         timings = [launcher.trial(7, 5.0, empty=True) for _ in range(40)]
     again, empty = null_call(timings[5:]), bench.empty
     assert disagreement(timings[5:], empty) is None
-    assert abs(again.device - empty.device) < 0.3e-6
+    assert abs(again.device - empty.device) < 0.5e-6
     assert 1e-6 < again.device < again.outside < 50e-6
     assert again.outside < again.answer < 5e-3
 

@@ -117,6 +117,8 @@ def _by_answers(timings: Sequence[Timing], empty: NullCall) -> Disagreement | No
     done in fewer calls than that gains nothing, since a speed is a median over calls.
     """
     for block in _blocks(timings, empty, ANSWER_CALLS):
+        if len(block) < ANSWER_CALLS or sum(_seconds(timing, empty) for timing in block) < BLOCK_SECONDS:
+            continue  # too little work for so coarse a clock; the gate has looked at it
         late = sorted(block, key=lambda t: t.answer - t.device)
         kept = late[: len(late) - int(INTERRUPTED * len(late))]
         device = sum(t.device - empty.device for t in kept)
@@ -136,7 +138,12 @@ def _blocks(timings: Sequence[Timing], empty: NullCall, calls: int) -> list[list
             blocks.append([])
             seconds = 0.0
         blocks[-1].append(timing)
-        seconds += max(timing.device, timing.outside - empty.outside, timing.answer - empty.answer)
+        seconds += _seconds(timing, empty)
     if (seconds < BLOCK_SECONDS or len(blocks[-1]) < calls) and len(blocks) > 1:
         blocks[-2].extend(blocks.pop())
     return [block for block in blocks if block]
+
+
+def _seconds(timing: Timing, empty: NullCall) -> float:
+    """Of a call, by the clock that saw most of it."""
+    return max(timing.device, timing.outside - empty.outside, timing.answer - empty.answer)
