@@ -29,9 +29,9 @@ from benchmarks.record import RESULTS  # noqa: E402
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict, WorkloadResult  # noqa: E402
 from kernelwright.search import journal  # noqa: E402
-from kernelwright.search.events import Continued, Evaluated, FinalHeld, Stopped  # noqa: E402
+from kernelwright.search.core.events import Continued, Evaluated, FinalHeld, Stopped  # noqa: E402
+from kernelwright.search.core.state import State  # noqa: E402
 from kernelwright.search.run import look  # noqa: E402
-from kernelwright.search.state import State  # noqa: E402
 
 KEPT = RESULTS / "answered"
 BUILT_IN = re.compile(r"[\w:]+(@[\w=,]+)?")  # no file of anybody's

@@ -29,8 +29,8 @@ from kernelwright.proposers.llm.labelled import Labelled, from_pairs, from_plant
 from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.showing import shown_task
 from kernelwright.proposers.llm.view import VERIFIERS, Stage
-from kernelwright.search import budget as budgets
 from kernelwright.search.config import DEFAULT_ROOT
+from kernelwright.search.core import budget as budgets
 from kernelwright.search.models import Recorded, from_runs
 from kernelwright.search.session import find
 

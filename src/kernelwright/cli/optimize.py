@@ -18,7 +18,6 @@ from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import how_to_resume, report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
-from kernelwright.search import budget as budgets
 from kernelwright.search.config import (
     FIELDS,
     OPTIONS,
@@ -28,10 +27,11 @@ from kernelwright.search.config import (
     flag_of,
     refuse_with_resume,
 )
-from kernelwright.search.events import StopReason
+from kernelwright.search.core import budget as budgets
+from kernelwright.search.core.events import StopReason
+from kernelwright.search.core.state import State
 from kernelwright.search.models import Recorded
 from kernelwright.search.session import Sitting, begin, carry_on, estimated, find, limit_of
-from kernelwright.search.state import State
 from kernelwright.search.summary import beats_baseline
 
 _RUNS = OPTIONS["runs"]

@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.events import VERSION, Event, event_of
+from kernelwright.search.core.events import VERSION, Event, event_of
 
 NAME, LOCK_NAME = "journal.db", "journal.lock"
 _SCHEMA = """

@@ -13,10 +13,10 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.words import shortened
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.model import MEMBER, SWEPT, USD, Proposal, Refusal
-from kernelwright.search.archive import is_swept
-from kernelwright.search.events import Answered, Event, Proposed, Refused
+from kernelwright.search.core.archive import is_swept
+from kernelwright.search.core.events import Answered, Event, Proposed, Refused
+from kernelwright.search.core.state import Entry, State
 from kernelwright.search.normalise import fingerprint
-from kernelwright.search.state import Entry, State
 
 MOST_VARIANTS = 12
 NAME_LENGTH = 60

@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.judge.verdict import Outcome, Reason
 from kernelwright.proposers.llm.view import Stage
-from kernelwright.search.events import ModelCalled, Refused
+from kernelwright.search.core.events import ModelCalled, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.run import look
 from kernelwright.tasks.hidden import hidden_workloads
@@ -43,7 +43,8 @@ def script(seen: Seen) -> Behaviour:
 def test_every_answer_gets_the_verdict_that_it_deserves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_RUNS", str(tmp_path))
     with serving(script) as server:
-        options = ["--models", f"{server.url}#m", "--proposals-per-generation", "4", "--budget", "10evals,8m", "--baseline", "eager"]
+        options = ["--models", f"{server.url}#m", "--proposals-per-generation", "4"]
+        options += ["--budget", "10evals,8m", "--baseline", "eager"]
         code, said = run("optimize", TASK, "--proposer", "llm", *options, "--no-server")
         prompts = [seen.text for seen in server.seen]
     assert code in (0, 1), said  # a noisy machine may leave no best
