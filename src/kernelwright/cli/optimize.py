@@ -81,7 +81,7 @@ def optimize(
 
     Exit code 0: the best beats the best baseline; 1: it does not, or there is no best; 3: interrupted.
     """
-    began = time.monotonic()
+    began = context.obj if isinstance(context.obj, float) else time.monotonic()
     if given["budget"] is not None:
         budgets.parse(given["budget"])
     recorded = Recorded(given["record"], given["replay"])

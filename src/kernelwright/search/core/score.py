@@ -75,7 +75,7 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
     """Two judgings of one candidate as one: of each workload the first whose speed was measured.
 
     Whether a speed counts as measured depends on the baseline's noise alone, and the first such is taken, not the
-    better: nobody gains by being judged more often. What was once rejected stays so.
+    better: being judged more often gains nothing. What was once rejected stays so.
     """
     for outcome in (Outcome.rejected, Outcome.accepted):
         if (earlier.verdict is outcome) != (later.verdict is outcome):
