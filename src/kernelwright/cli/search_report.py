@@ -63,7 +63,7 @@ class RunReport(BaseModel):
     device: str
     proposer: str
     policy: str
-    policy_parameters: dict[str, float] = {}
+    policy_parameters: dict[str, int | float] = {}
     seed: int
     stopped: str | None
     detail: str
