@@ -29,9 +29,9 @@ from benchmarks.kept import ANSWERED, changing, folder_of, unpacked  # noqa: E40
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict, WorkloadResult  # noqa: E402
 from kernelwright.search import journal  # noqa: E402
-from kernelwright.search.events import Continued, Evaluated, FinalHeld, Stopped  # noqa: E402
+from kernelwright.search.core.events import Continued, Evaluated, FinalHeld, Stopped  # noqa: E402
+from kernelwright.search.core.state import State  # noqa: E402
 from kernelwright.search.run import look  # noqa: E402
-from kernelwright.search.state import State  # noqa: E402
 
 BUILT_IN = re.compile(r"[\w:]+(@[\w=,]+)?")  # not a user's file
 NOT_KEPT = ("asked", "prompt.md", "answer.md", "journal.lock")  # prompts and answers lie in `requests`

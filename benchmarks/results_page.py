@@ -24,7 +24,7 @@ from benchmarks.templates_gpu import ROWS  # noqa: E402
 
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict  # noqa: E402
-from kernelwright.search.score import pooled  # noqa: E402
+from kernelwright.search.core.score import pooled  # noqa: E402
 from kernelwright.tasks.resolve import parse  # noqa: E402
 
 PAGE = ROOT / "docs" / "results.md"

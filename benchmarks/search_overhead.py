@@ -24,13 +24,13 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
+from kernelwright.search.core.events import Event, Stopped  # noqa: E402
+from kernelwright.search.core.policies import POLICIES  # noqa: E402
+from kernelwright.search.core.state import State  # noqa: E402
 from kernelwright.search.directory import Directory  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
-from kernelwright.search.events import Event, Stopped  # noqa: E402
-from kernelwright.search.policies import POLICIES  # noqa: E402
 from kernelwright.search.pool import JudgePool  # noqa: E402
 from kernelwright.search.run import create, look, take_up  # noqa: E402
-from kernelwright.search.state import State  # noqa: E402
 
 LAPS = 10
 

@@ -33,14 +33,14 @@ from kernelwright.judge.settings import Progress, Settings  # noqa: E402
 from kernelwright.judge.verdict import Verdict  # noqa: E402
 from kernelwright.search import proposing  # noqa: E402
 from kernelwright.search.config import SearchConfig  # noqa: E402
+from kernelwright.search.core.events import Evaluated, Started  # noqa: E402
+from kernelwright.search.core.policies import POLICIES, policy_named  # noqa: E402
+from kernelwright.search.core.score import estimate  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
-from kernelwright.search.events import Evaluated, Started  # noqa: E402
 from kernelwright.search.journal import read  # noqa: E402
 from kernelwright.search.judging import JudgeClient, JudgeSettings, Remote  # noqa: E402
-from kernelwright.search.policies import POLICIES, policy_named  # noqa: E402
 from kernelwright.search.pool import JudgePool  # noqa: E402
 from kernelwright.search.run import take_up  # noqa: E402
-from kernelwright.search.score import estimate  # noqa: E402
 from kernelwright.search.session import begin, runs_in  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 

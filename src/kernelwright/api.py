@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
-from kernelwright.search import budget as budgets
 from kernelwright.search.config import RESUMABLE, SearchConfig, accepted_level, config_from, refuse_with_resume
+from kernelwright.search.core import budget as budgets
+from kernelwright.search.core.events import Event, StopReason
+from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST, files
-from kernelwright.search.events import Event, StopReason
 from kernelwright.search.models import Recorded
 from kernelwright.search.progress import SearchProgress, progress_of
 from kernelwright.search.session import Sitting, begin, carry_on, find, limit_of
-from kernelwright.search.state import State
 from kernelwright.search.summary import beats_baseline, no_gain, proof_of, suspects, why_no_best, why_stopped
 from kernelwright.search.task import ResolvedTask, resolve_task
 from kernelwright.tasks.dims import TaskError

@@ -19,7 +19,7 @@ from kernelwright.llm.model import Match
 from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.once import Once
 from kernelwright.search import models, session
-from kernelwright.search.events import ModelCalled, Refused
+from kernelwright.search.core.events import ModelCalled, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.run import look, take_up
 

@@ -21,10 +21,10 @@ from kernelwright.judge.verdict import (
     ProcessEvidence,
     Reason,
 )
+from kernelwright.search.core.events import Continued, Evaluated, FinalHeld, Refused, Stopped
+from kernelwright.search.core.state import State, fold
 from kernelwright.search.driver import for_journal
-from kernelwright.search.events import Continued, Evaluated, FinalHeld, Refused, Stopped
 from kernelwright.search.progress import line_of
-from kernelwright.search.state import State, fold
 from kernelwright.search.summary import summary, why_no_best
 
 

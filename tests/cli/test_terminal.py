@@ -11,7 +11,7 @@ import pytest
 from tests.cli.terminal import CTRL_C, ROOT, Terminal
 from tests.cli.test_optimize import run
 
-from kernelwright.search.events import StopReason
+from kernelwright.search.core.events import StopReason
 from kernelwright.search.run import look
 
 FOREVER = 3600.0  # a judging that a signal ends, however late it comes

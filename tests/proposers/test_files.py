@@ -15,9 +15,9 @@ from kernelwright.proposers.files import LOOK_SECONDS, SETTLED_SECONDS, Files, r
 from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.model import Operator, Parent, Proposal, Refusal
 from kernelwright.proposers.once import Once
+from kernelwright.search.core.events import Ask
+from kernelwright.search.core.policies import policy_named
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Ask
-from kernelwright.search.policies import policy_named
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
 from tests.proposers.llm import samples

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.search.budget import Budget, BudgetError, Spent, parse
+from kernelwright.search.core.budget import Budget, BudgetError, Spent, parse
 
 amounts = st.one_of(st.none(), st.integers(1, 10**6))
 

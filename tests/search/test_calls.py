@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelwright.llm.model import CallRecord, FailureKind, Match, Usage
-from kernelwright.search.events import Event, ModelCalled, Stopped
+from kernelwright.search.core.events import Event, ModelCalled, Stopped
 from kernelwright.search.models import call_outcomes
 
 

@@ -18,11 +18,11 @@ from kernelwright.devices.names import Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.llm.ensemble import open_ensemble
 from kernelwright.search import proposing
-from kernelwright.search.budget import parse
 from kernelwright.search.config import FIELDS, OPTIONS, RESUMABLE, SearchConfig, config_from, flag_of, placed, started
-from kernelwright.search.events import Started
+from kernelwright.search.core.budget import parse
+from kernelwright.search.core.events import Started
+from kernelwright.search.core.state import fold
 from kernelwright.search.proposing import Given
-from kernelwright.search.state import fold
 from kernelwright.search.task import ResolvedTask, resolve_task
 
 CONFIG = SearchConfig(task="rmsnorm", threads=2, seed=7, plateau=9, answer_timeout=5.0, policy="greedy:mates=2")

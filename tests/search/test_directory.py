@@ -11,13 +11,13 @@ import pytest
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
+from kernelwright.search.core.events import Refused, Stopped, StopReason
+from kernelwright.search.core.policies import policy_named
+from kernelwright.search.core.state import State
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Refused, Stopped, StopReason
-from kernelwright.search.policies import policy_named
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
-from kernelwright.search.state import State
 from tests.search import toy
 
 

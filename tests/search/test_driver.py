@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.search.events import FinalHeld, StopReason
+from kernelwright.search.core.events import FinalHeld, StopReason
+from kernelwright.search.core.state import Standing, fold
 from kernelwright.search.journal import JournalError, read
 from kernelwright.search.run import create, look, take_up
-from kernelwright.search.state import Standing, fold
 from tests.search import toy
 
 ROOT = Path(__file__).parents[2]

@@ -18,9 +18,7 @@ from kernelwright.errors import CannotDecide, DeadlinePassed
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Reason, SpeedStatus, Verdict
 from kernelwright.proposers.model import Honesty, Proposal, Proposer, Refusal, Request, Unanswered
-from kernelwright.search.directory import Directory
-from kernelwright.search.driver import Driver
-from kernelwright.search.events import (
+from kernelwright.search.core.events import (
     Abandoned,
     Ask,
     Evaluated,
@@ -33,11 +31,13 @@ from kernelwright.search.events import (
     Reviewed,
     StopReason,
 )
+from kernelwright.search.core.policies import policy_named, policy_of
+from kernelwright.search.core.state import Standing, State
+from kernelwright.search.directory import Directory
+from kernelwright.search.driver import Driver
 from kernelwright.search.journal import read
-from kernelwright.search.policies import policy_named, policy_of
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import Run, create, look, take_up
-from kernelwright.search.state import Standing, State
 from kernelwright.search.summary import summary
 from tests.search import toy
 

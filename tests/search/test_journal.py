@@ -19,7 +19,7 @@ import pytest
 
 from kernelwright.cli.search_report import report
 from kernelwright.proposers.model import Proposal
-from kernelwright.search.events import Continued
+from kernelwright.search.core.events import Continued
 from kernelwright.search.journal import LOCK_NAME, NAME, Journal, JournalError, being_written, read
 from kernelwright.search.run import look, take_up
 from kernelwright.search.summary import summary

@@ -9,12 +9,12 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, author_view
 from kernelwright.proposers.model import Lesson, Operator, Proposal
-from kernelwright.search.events import Answered, Ask, Evaluated, Planned
-from kernelwright.search.lessons import lessons
-from kernelwright.search.policies import policy_named
-from kernelwright.search.scheduler import decide, inspirations, repairable
-from kernelwright.search.score import estimate
-from kernelwright.search.state import State, fold
+from kernelwright.search.core.events import Answered, Ask, Evaluated, Planned
+from kernelwright.search.core.lessons import lessons
+from kernelwright.search.core.policies import policy_named
+from kernelwright.search.core.scheduler import decide, inspirations, repairable
+from kernelwright.search.core.score import estimate
+from kernelwright.search.core.state import State, fold
 from kernelwright.search.take import as_event
 from tests.search import toy
 

@@ -10,9 +10,8 @@ import pytest
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import IntervalValue, Outcome
 from kernelwright.proposers.model import MEMBER, Operator, Proposal
-from kernelwright.search.archive import CAPACITY, Archive, Descriptor, Elite, descriptor
-from kernelwright.search.driver import for_journal
-from kernelwright.search.events import (
+from kernelwright.search.core.archive import CAPACITY, Archive, Descriptor, Elite, descriptor
+from kernelwright.search.core.events import (
     Answered,
     Ask,
     Continued,
@@ -28,9 +27,10 @@ from kernelwright.search.events import (
     StopReason,
     Sweep,
 )
-from kernelwright.search.policies import POLICIES, Greedy, Islands, Uniform, policy_named, policy_of, weights
-from kernelwright.search.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, decide
-from kernelwright.search.state import State, fold
+from kernelwright.search.core.policies import POLICIES, Greedy, Islands, Uniform, policy_named, policy_of, weights
+from kernelwright.search.core.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, decide
+from kernelwright.search.core.state import State, fold
+from kernelwright.search.driver import for_journal
 from kernelwright.search.summary import summary
 from tests.search import toy
 from tests.search.test_state import evaluated, proposed

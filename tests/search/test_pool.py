@@ -13,11 +13,11 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.settings import Settings
-from kernelwright.search.events import Action, Evaluate, Evaluated, FinalHeld, HoldFinal, Planned
+from kernelwright.search.core.events import Action, Evaluate, Evaluated, FinalHeld, HoldFinal, Planned
+from kernelwright.search.core.state import fold
 from kernelwright.search.journal import read
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look
-from kernelwright.search.state import fold
 from tests.search import toy
 from tests.search.test_driver import kill
 

@@ -6,10 +6,10 @@ import pytest
 
 from kernelwright.llm.config import read_config
 from kernelwright.llm.model import CallRecord, FailureKind, Usage
-from kernelwright.search.events import Ask, Continued, ModelCalled, Stop, StopReason
-from kernelwright.search.policies import Greedy
-from kernelwright.search.scheduler import UNPRODUCTIVE, decide
-from kernelwright.search.state import State
+from kernelwright.search.core.events import Ask, Continued, ModelCalled, Stop, StopReason
+from kernelwright.search.core.policies import Greedy
+from kernelwright.search.core.scheduler import UNPRODUCTIVE, decide
+from kernelwright.search.core.state import State
 from tests.search.test_policy import barren, state_with
 
 ENSEMBLE = read_config(None, ["ollama:one", "ollama:two"]).model_dump()

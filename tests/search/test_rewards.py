@@ -8,9 +8,9 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import MEMBER, USD, Proposal
-from kernelwright.search.events import Abandoned, Event, Proposed
+from kernelwright.search.core.events import Abandoned, Event, Proposed
+from kernelwright.search.core.state import State
 from kernelwright.search.models import Rewards
-from kernelwright.search.state import State
 from kernelwright.search.take import sweep, take
 from tests.search import toy
 from tests.search.test_state import evaluated

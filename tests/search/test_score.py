@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.judge.verdict import JudgeEvidence, Outcome, SpeedStatus, Verdict, author_view
-from kernelwright.search.best import decide_final
+from kernelwright.search.core.best import decide_final
+from kernelwright.search.core.score import beats_bound, estimate, fraction_of_bound, pooled, ratio, score
 from kernelwright.search.judging import JudgeSettings, judge_fully
-from kernelwright.search.score import beats_bound, estimate, fraction_of_bound, pooled, ratio, score
 from tests.search import toy
 
 CANDIDATE = toy.candidate_of((5,) * 8)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kernelwright.judge.verdict import Outcome
 from kernelwright.proposers.model import Operator
-from kernelwright.search.driver import for_journal
-from kernelwright.search.events import (
+from kernelwright.search.core.events import (
     Answered,
     Ask,
     Continued,
@@ -25,10 +24,11 @@ from kernelwright.search.events import (
     Stopped,
     event_of,
 )
+from kernelwright.search.core.score import estimate
+from kernelwright.search.core.state import Standing, State, fold
+from kernelwright.search.driver import for_journal
 from kernelwright.search.journal import Journal, read
 from kernelwright.search.normalise import fingerprint
-from kernelwright.search.score import estimate
-from kernelwright.search.state import Standing, State, fold
 from tests.search import toy
 
 

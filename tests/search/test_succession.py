@@ -11,14 +11,14 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Verdict
 from kernelwright.proposers.model import Proposal
+from kernelwright.search.core.events import FinalHeld
+from kernelwright.search.core.policies import policy_named
+from kernelwright.search.core.state import Standing, State
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import FinalHeld
 from kernelwright.search.journal import read
-from kernelwright.search.policies import policy_named
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
-from kernelwright.search.state import Standing, State
 from tests.search import toy
 from tests.search.test_policy import final, state_with
 

@@ -9,10 +9,10 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
-from kernelwright.search.events import Answered, Event, Proposed, Refused
+from kernelwright.search.core.events import Answered, Event, Proposed, Refused
+from kernelwright.search.core.state import State, fold
 from kernelwright.search.progress import line_of
 from kernelwright.search.run import create
-from kernelwright.search.state import State, fold
 from kernelwright.search.take import sweep, take
 from tests.search import toy
 from tests.search.test_state import evaluated, proposed

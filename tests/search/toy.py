@@ -25,13 +25,13 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
 )
 from kernelwright.proposers.model import Operator, Proposal, Request
+from kernelwright.search.core.events import Started
+from kernelwright.search.core.policies import policy_of
+from kernelwright.search.core.state import State
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Started
-from kernelwright.search.policies import policy_of
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Made, ProposerKind
 from kernelwright.search.run import create, take_up
-from kernelwright.search.state import State
 
 GENES, LEVELS = 8, 8
 CONDITIONS = Conditions(

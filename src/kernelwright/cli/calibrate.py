@@ -38,8 +38,8 @@ from kernelwright.proposers.llm.labelled import Labelled, from_injection, from_p
 from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.shown import shown_task
 from kernelwright.proposers.llm.view import VERIFIERS, PromptStage
-from kernelwright.search import budget as budgets
 from kernelwright.search.config import DEFAULT_ROOT
+from kernelwright.search.core import budget as budgets
 from kernelwright.search.models import Recorded, from_runs
 from kernelwright.search.session import find
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
@@ -82,12 +83,13 @@ def common(
 
 
 def main() -> None:
+    began = time.monotonic()  # budgets of time count from here: importing a command takes a while
     if sys.platform != "linux":
         complain(f"Kernelwright runs on Linux; this is {sys.platform}. A Linux machine or container will do.")
         raise SystemExit(2)
     stopping.listen()
     try:
-        assembled(needed(sys.argv[1:]))()
+        assembled(needed(sys.argv[1:]))(obj=began)
     except KernelwrightError as error:
         complain(str(error))
         raise SystemExit(error.exit_code) from None

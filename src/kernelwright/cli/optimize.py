@@ -18,7 +18,6 @@ from kernelwright.cli.output import complain, console, print_json
 from kernelwright.cli.search_report import how_to_resume, report, show
 from kernelwright.cli.search_view import view_for
 from kernelwright.errors import KernelwrightError
-from kernelwright.search import budget as budgets
 from kernelwright.search.config import (
     FIELDS,
     OPTIONS,
@@ -29,10 +28,11 @@ from kernelwright.search.config import (
     flag_of,
     refuse_with_resume,
 )
-from kernelwright.search.events import StopReason
+from kernelwright.search.core import budget as budgets
+from kernelwright.search.core.events import StopReason
+from kernelwright.search.core.state import State
 from kernelwright.search.models import Recorded
 from kernelwright.search.session import Sitting, begin, carry_on, estimated, find, limit_of
-from kernelwright.search.state import State
 from kernelwright.search.summary import beats_baseline
 
 _RUNS = OPTIONS["runs"]
@@ -82,7 +82,7 @@ def optimize(
 
     Exit code 0: the best beats the best baseline; 1: it does not, or there is no best; 3: interrupted.
     """
-    began = time.monotonic()
+    began = context.obj if isinstance(context.obj, float) else time.monotonic()
     if given["budget"] is not None:
         budgets.parse(given["budget"])
     recorded = Recorded(given["record"], given["replay"])

@@ -21,11 +21,11 @@ from kernelwright.proposers.llm.shown import shown_source, shown_task
 from kernelwright.proposers.llm.view import PromptStage, PromptView
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.search.config import DEFAULT_ROOT, placed
-from kernelwright.search.lessons import lessons
+from kernelwright.search.core.lessons import lessons
+from kernelwright.search.core.scheduler import inspirations, request_seed
+from kernelwright.search.core.state import Entry, Standing, State
 from kernelwright.search.run import look
-from kernelwright.search.scheduler import inspirations, request_seed
 from kernelwright.search.session import find
-from kernelwright.search.state import Entry, Standing, State
 from kernelwright.search.task import resolve_task
 
 SCHEMA_VERSION = 1

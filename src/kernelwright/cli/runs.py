@@ -15,10 +15,10 @@ from kernelwright.cli.optimize import Root
 from kernelwright.cli.output import console, print_json
 from kernelwright.cli.search_report import report, show
 from kernelwright.search.config import DEFAULT_ROOT
+from kernelwright.search.core.state import State
 from kernelwright.search.journal import JournalError, being_written
 from kernelwright.search.run import look
 from kernelwright.search.session import find, runs_in
-from kernelwright.search.state import State
 
 runs = typer.Typer(help="Show the runs of `optimize`.", no_args_is_help=True)
 SCHEMA_VERSION = 1

@@ -14,12 +14,12 @@ from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.words import counted, duration
+from kernelwright.search.core.events import StopReason
+from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST
-from kernelwright.search.events import StopReason
 from kernelwright.search.journal import read
 from kernelwright.search.models import CallOutcomes, call_outcomes
 from kernelwright.search.session import larger_budget
-from kernelwright.search.state import State
 from kernelwright.search.summary import (
     beats_baseline,
     gain_over_start,
@@ -63,7 +63,7 @@ class RunReport(BaseModel):
     device: str
     proposer: str
     policy: str
-    policy_parameters: dict[str, float] = {}
+    policy_parameters: dict[str, int | float] = {}
     seed: int
     stopped: str | None
     detail: str

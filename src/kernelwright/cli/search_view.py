@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.output import Progress
-from kernelwright.search.events import Event
+from kernelwright.search.core.events import Event
+from kernelwright.search.core.state import State
 from kernelwright.search.progress import ANSWERS, WIDTH, line_of
-from kernelwright.search.state import State
 from kernelwright.search.summary import money, of_the_bound
 
 LAST = 6

@@ -4,7 +4,7 @@ Each request is a numbered Markdown file with the very prompt that `llm` would s
 `0007.answer.cpp` (or .cu) with the source, or `0007.answer.md` as a model would answer. What is written there is never
 run in here.
 
-Whoever answers may have fewer rights than this process. So nothing is read from the folder of requests but answers,
+An author may have fewer rights than this process. So nothing is read from the folder of requests but answers,
 no link in it is followed, and what was asked is kept in a folder of its own.
 """
 

@@ -30,7 +30,7 @@ class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
 
 
 class Unanswered(Refusal):
-    """Nobody has answered in time, and somebody may yet: the request stays open."""
+    """No answer came in time, and one may yet: the request stays open."""
 
 
 class Operator(StrEnum):
@@ -56,7 +56,7 @@ class Proposal:
     genes: Mapping[str, Gene] = field(default_factory=dict)
     note: str = ""  # what the kernel does, in a sentence
     parents: tuple[str, ...] = ()  # ids of candidates
-    prompt: str = ""  # what was asked, where somebody was asked in words
+    prompt: str = ""  # what was asked, where a person or a model was asked
     answer: str = ""  # and what was answered
 
 
@@ -75,13 +75,13 @@ class Refuse(Protocol):
     def __call__(self, name: str, why: str, member: str = "", usd: float = 0.0) -> None: ...
 
 
-def _nobody(name: str, why: str, member: str = "", usd: float = 0.0) -> None:
+def _discard(name: str, why: str, member: str = "", usd: float = 0.0) -> None:
     return None
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """An error of this run, and what was done about it; empty where nobody has mended it yet."""
+    """An error of this run, and what was done about it; empty while it is not repaired."""
 
     fault: str
     remedy: str = ""
@@ -99,12 +99,12 @@ class Request:
     known: Container[str] = frozenset()  # ids of all candidates of the run: what is proposed again is refused
     number: int = 0
     lessons: tuple[Lesson, ...] = ()
-    refuse: Refuse = _nobody
+    refuse: Refuse = _discard
 
 
 @dataclass(frozen=True)
 class Honesty:
-    """What reviewers think of a finalist. No votes: nobody could be asked, which is no objection."""
+    """What reviewers think of a challenger. No votes: none could be asked, which is not an objection."""
 
     votes: int
     against: int

@@ -22,9 +22,9 @@ from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.llm.config import read_config
 from kernelwright.proposers.llm.proposer import GENERATION, MEASURED
-from kernelwright.search import budget as budgets
-from kernelwright.search.events import Started
-from kernelwright.search.policies import POLICIES, policy_named
+from kernelwright.search.core import budget as budgets
+from kernelwright.search.core.events import Started
+from kernelwright.search.core.policies import POLICIES, policy_named
 from kernelwright.search.proposing import PROPOSERS, kind_named
 from kernelwright.search.task import ResolvedTask
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.events import Abandoned, Answered, Evaluated, Event, FinalHeld, Planned, Proposed, Stopped
-from kernelwright.search.state import Entry, State
+from kernelwright.search.core.events import Abandoned, Answered, Evaluated, Event, FinalHeld, Planned, Proposed, Stopped
+from kernelwright.search.core.state import Entry, State
 from kernelwright.search.summary import summary
 
 BEST, CANDIDATES, SUMMARY = "best", "candidates", "summary.md"

@@ -18,9 +18,9 @@ from kernelwright.errors import DeadlinePassed
 from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
-from kernelwright.search.best import Decision, after_review
-from kernelwright.search.budget import Spent
-from kernelwright.search.events import (
+from kernelwright.search.core.best import Decision, after_review
+from kernelwright.search.core.budget import Spent
+from kernelwright.search.core.events import (
     Abandoned,
     Action,
     Ask,
@@ -36,13 +36,13 @@ from kernelwright.search.events import (
     StopReason,
     Sweep,
 )
+from kernelwright.search.core.lessons import lessons
+from kernelwright.search.core.scheduler import Policy, decide, request_seed
+from kernelwright.search.core.score import estimate
+from kernelwright.search.core.state import State, key
 from kernelwright.search.judging import Counted, JudgeClient, Judged, JudgeSettings, hold_final, judge_quickly
-from kernelwright.search.lessons import lessons
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import Run
-from kernelwright.search.scheduler import Policy, decide, request_seed
-from kernelwright.search.score import estimate
-from kernelwright.search.state import State, key
 from kernelwright.search.take import refusal, refused, sweep, take
 
 PATIENCE = 1.0  # seconds between looks at the budget while nothing is completed

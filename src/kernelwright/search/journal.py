@@ -20,7 +20,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.events import VERSION, Event, event_of
+from kernelwright.search.core.events import VERSION, Event, event_of
 
 NAME, LOCK_NAME = "journal.db", "journal.lock"
 _SCHEMA = """
@@ -36,7 +36,7 @@ _WANTS_TO_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
 
 class JournalError(KernelwrightError):
-    """A journal that is not there, is written by somebody else, or cannot be understood."""
+    """A journal that is not there, is written by another process, or cannot be understood."""
 
 
 class Journal:
@@ -80,7 +80,7 @@ class Journal:
 
     def close(self) -> None:
         self._syncing.close()
-        # Into one file: to read a log, SQLite must be able to write beside it. Where somebody reads just now, it stays.
+        # Into one file: to read a log, SQLite must be able to write beside it. While another process reads, it stays.
         with contextlib.suppress(sqlite3.Error):
             self._database.execute("PRAGMA journal_mode=DELETE")
         self._database.close()
@@ -152,7 +152,7 @@ def being_written(folder: Path) -> bool:
     """Whether some process is at work on this run now. Looking takes a lock that others who look can have as well."""
     try:
         handle = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # nobody was ever at work on it, or nobody lets us know
+    except OSError:  # no process was ever at work on it, or we may not know
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -164,7 +164,7 @@ def being_written(folder: Path) -> bool:
 
 
 def _locked(folder: Path) -> int:
-    """The lock of the one writer. Somebody who only looks has it for a moment; who writes keeps it."""
+    """The lock of the one writer. A reader has it for a moment; a writer keeps it."""
     try:
         handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:

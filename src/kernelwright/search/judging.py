@@ -14,8 +14,8 @@ from kernelwright.judge.measure import Effort
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Outcome, Verdict
-from kernelwright.search.best import Decision, decide_final, decide_without_best
-from kernelwright.search.score import pooled, score
+from kernelwright.search.core.best import Decision, decide_final, decide_without_best
+from kernelwright.search.core.score import pooled, score
 
 
 class JudgeClient(Protocol):
@@ -28,7 +28,6 @@ class JudgeClient(Protocol):
 QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
 TRIALS_PART = 0.8  # of the time for a final: the rest is for builds, checks and sanitizers
 FINAL = Effort(least=12, most=400, step=12, seconds=40.0)
-USUAL_SECONDS = 20.0  # for a workload of a final on a slightly noisy CPU: what is kept for one
 LEAST_SECONDS = 2.0  # for a workload of a final, however little time is left
 
 

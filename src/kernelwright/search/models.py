@@ -25,13 +25,13 @@ from kernelwright.proposers.llm.proposer import LlmProposer, ProposerTools
 from kernelwright.proposers.llm.shown import shown_task
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.proposers.once import Once
-from kernelwright.search import lessons
-from kernelwright.search.budget import Budget
-from kernelwright.search.events import Abandoned, Evaluated, Event, ModelCalled, Refused, Started
+from kernelwright.search.core import lessons
+from kernelwright.search.core.budget import Budget
+from kernelwright.search.core.events import Abandoned, Evaluated, Event, ModelCalled, Refused, Started
+from kernelwright.search.core.scheduler import request_seed
+from kernelwright.search.core.state import Entry, Standing, State
 from kernelwright.search.journal import read
 from kernelwright.search.run import Run, look
-from kernelwright.search.scheduler import request_seed
-from kernelwright.search.state import Entry, Standing, State
 from kernelwright.search.take import paid
 from kernelwright.tasks.model import Task
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kernelwright.contracts.registry import contract_named
 from kernelwright.judge.words import SENTENCES, shortened, telling
-from kernelwright.search.events import Abandoned, Evaluated, Event, FinalHeld, Refused, Reviewed, Stopped
-from kernelwright.search.state import State
+from kernelwright.search.core.events import Abandoned, Evaluated, Event, FinalHeld, Refused, Reviewed, Stopped
+from kernelwright.search.core.state import State
 
 WIDTH = 160  # of a line
 LEAST_WIDTH = 20

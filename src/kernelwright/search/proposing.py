@@ -16,7 +16,7 @@ from kernelwright.llm.model import Estimate
 from kernelwright.proposers.files import Files
 from kernelwright.proposers.model import Proposal, Proposer, Request, Reviewer
 from kernelwright.proposers.once import Once
-from kernelwright.search.events import Started
+from kernelwright.search.core.events import Started
 from kernelwright.search.models import ground, llm_proposer
 from kernelwright.tasks.model import Task
 

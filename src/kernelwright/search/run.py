@@ -11,9 +11,9 @@ from pathlib import Path
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import journal as journals
-from kernelwright.search.events import Continued, Event, Started
+from kernelwright.search.core.events import Continued, Event, Started
+from kernelwright.search.core.state import State, fold
 from kernelwright.search.journal import Journal, JournalError
-from kernelwright.search.state import State, fold
 from kernelwright.search.take import as_event
 
 Watcher = Callable[[Event, State], None]

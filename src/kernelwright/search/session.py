@@ -19,22 +19,22 @@ from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.model import Proposal
-from kernelwright.search import budget as budgets
 from kernelwright.search import proposing
-from kernelwright.search.budget import Budget, Spent
 from kernelwright.search.config import DEFAULT_BUDGET, SearchConfig, started
+from kernelwright.search.core import budget as budgets
+from kernelwright.search.core.budget import Budget, Spent
+from kernelwright.search.core.events import Continued, Event, Prepared, Started, Stop, Stopped, StopReason
+from kernelwright.search.core.policies import policy_named, policy_of
+from kernelwright.search.core.scheduler import decide
+from kernelwright.search.core.state import State
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import Continued, Event, Prepared, Started, Stop, Stopped, StopReason
 from kernelwright.search.journal import read
 from kernelwright.search.judging import JudgeSettings, Remote
 from kernelwright.search.models import Recorded, estimate, in_words, keep_account, open_models
-from kernelwright.search.policies import policy_named, policy_of
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Given, Made, kind_named
 from kernelwright.search.run import Run, create, look, take_up
-from kernelwright.search.scheduler import decide
-from kernelwright.search.state import State
 from kernelwright.search.task import ResolvedTask, TaskGuard, resolve_task, task_of
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.resolve import portable

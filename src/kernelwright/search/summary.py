@@ -12,9 +12,9 @@ from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
 from kernelwright.judge.words import counted, shortened
-from kernelwright.search.events import Ask, StopReason
-from kernelwright.search.score import beats_bound, fraction_of_bound, most, pooled, ratio
-from kernelwright.search.state import Entry, Standing, State
+from kernelwright.search.core.events import Ask, StopReason
+from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio
+from kernelwright.search.core.state import Entry, Standing, State
 
 STOPPED = {
     StopReason.budget: "the budget is used up",
@@ -104,7 +104,7 @@ def why_no_best(state: State) -> list[str]:
     if state.leader is not None:
         entry = state.entries[state.leader]
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
-        none = "nothing was left for its final" if spent else "it has not had its final"
+        none = entry.why or ("nothing was left for its final" if spent else "it has not had its final")
         why = f"its final: {entry.why}" if entry.final.finals else none
         about = f"about {entry.estimate:.2f}× by medians, which claims nothing"
         lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
@@ -131,7 +131,7 @@ def unproved(state: State) -> str:
 
 
 def _unjudged(state: State) -> list[str]:
-    """Where the judge itself failed, which is nobody's fault who wrote a kernel: how often, and why at first."""
+    """Where the judge itself failed, which is not the kernel's fault: how often, and why the first time."""
     failed = [
         entry.verdict.evidence.message
         for entry in state.entries.values()
@@ -186,7 +186,7 @@ def reviewed(entry: Entry) -> str | None:
 
 
 def suspects(state: State) -> list[str]:
-    """Finalists that the judge accepted and reviewers did not: nobody is called best until a person has looked."""
+    """Challengers that the judge accepted and reviewers did not: none is called best until a person has looked."""
     return [
         f"{entry.number:04d} needs a human look: {reviewed(entry)}"
         for entry in state.entries.values()

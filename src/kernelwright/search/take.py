@@ -13,10 +13,10 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.words import shortened
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.model import MEMBER, SWEPT, USD, Proposal, Refusal
-from kernelwright.search.archive import is_swept
-from kernelwright.search.events import Answered, Event, Proposed, Refused
+from kernelwright.search.core.archive import is_swept
+from kernelwright.search.core.events import Answered, Event, Proposed, Refused
+from kernelwright.search.core.state import Entry, State
 from kernelwright.search.normalise import fingerprint
-from kernelwright.search.state import Entry, State
 
 MOST_VARIANTS = 12
 NAME_LENGTH = 60
@@ -131,7 +131,7 @@ def sweep(entry: Entry, seed: int) -> tuple[Proposal, ...]:
 
 
 def paid(proposal: Proposal) -> tuple[str, float]:
-    """Which model wrote it, and what that cost; nobody and nothing where no model did.
+    """Which model wrote it, and what that cost; an empty name and 0 where no model did.
 
     A variant of a sweep has its model from what it varies, which was paid for once.
     """
@@ -140,7 +140,7 @@ def paid(proposal: Proposal) -> tuple[str, float]:
 
 
 def _written(proposal: Proposal) -> tuple[str, float]:
-    """Whose answer is refused with it. A variant that is refused was nobody's answer, and took no time to judge."""
+    """Whose answer is refused with it. A variant that is refused was not an answer, and took no time to judge."""
     return ("", 0.0) if is_swept(proposal) else paid(proposal)
 
 

@@ -8,7 +8,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Verdict
-from kernelwright.search.events import Started
+from kernelwright.search.core.events import Started
 from kernelwright.search.judging import JudgeClient
 from kernelwright.tasks.loading import Sources, digest, sources_of, unchanged
 from kernelwright.tasks.model import Task

@@ -18,14 +18,14 @@ from kernelwright.llm.ledger import BudgetLedger
 from kernelwright.llm.model import RecordingFailed
 from kernelwright.llm.recordings import NearestReplayer
 from kernelwright.proposers.model import USD
+from kernelwright.search.core.events import ModelCalled, Proposed, Refused
+from kernelwright.search.core.policies import policy_named
+from kernelwright.search.core.state import State
 from kernelwright.search.driver import Driver
-from kernelwright.search.events import ModelCalled, Proposed, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.models import keep_account
-from kernelwright.search.policies import policy_named
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, take_up
-from kernelwright.search.state import State
 from tests.llm.asking import opened, scripted_member
 from tests.llm.scripted import BadBody, Behaviour, Good, Refusing, Seen, Server, Status, Truncated, serving
 from tests.proposers.llm import acting

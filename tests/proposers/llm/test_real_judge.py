@@ -9,7 +9,7 @@ import pytest
 
 from kernelwright.judge.verdict import Outcome, Reason
 from kernelwright.proposers.llm.view import PromptStage
-from kernelwright.search.events import ModelCalled, Refused
+from kernelwright.search.core.events import ModelCalled, Refused
 from kernelwright.search.journal import read
 from kernelwright.search.run import look
 from kernelwright.tasks.hidden import hidden_workloads

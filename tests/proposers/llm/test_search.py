@@ -10,9 +10,7 @@ import pytest
 
 from kernelwright.llm.model import FailureKind, ModelCall
 from kernelwright.proposers.llm.prompts import page
-from kernelwright.search.directory import Directory
-from kernelwright.search.driver import Driver
-from kernelwright.search.events import (
+from kernelwright.search.core.events import (
     Answered,
     FinalHeld,
     ModelCalled,
@@ -22,12 +20,14 @@ from kernelwright.search.events import (
     Reviewed,
     StopReason,
 )
+from kernelwright.search.core.policies import policy_named
+from kernelwright.search.core.state import State
+from kernelwright.search.directory import Directory
+from kernelwright.search.driver import Driver
 from kernelwright.search.journal import read
 from kernelwright.search.models import keep_account
-from kernelwright.search.policies import policy_named
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
-from kernelwright.search.state import State
 from kernelwright.search.summary import summary
 from tests.proposers.llm import acting
 from tests.proposers.llm.test_view import SECRET_MARKS, SecretiveJudge

@@ -31,11 +31,11 @@ from kernelwright.proposers.llm.prompts import page, render
 from kernelwright.proposers.llm.view import VERIFIERS, PromptView, ShownKernel
 from kernelwright.proposers.llm.view import PromptStage as Asked
 from kernelwright.proposers.model import Proposal, Request
+from kernelwright.search.core.policies import policy_named
+from kernelwright.search.core.state import State
 from kernelwright.search.driver import Driver
-from kernelwright.search.policies import policy_named
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, take_up
-from kernelwright.search.state import State
 from kernelwright.tasks.model import Task, Workload
 from tests.proposers.llm import samples
 from tests.search import toy

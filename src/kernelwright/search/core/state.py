@@ -15,11 +15,11 @@ from enum import StrEnum
 from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome
 from kernelwright.llm.model import CallRecord, FailureKind
 from kernelwright.proposers.model import Operator, Parent, Proposal
-from kernelwright.search import budget as budgets
-from kernelwright.search.archive import Archive, Descriptor, Elite, descriptor, is_swept
-from kernelwright.search.best import FinalRecord, after_final, who_is_best
-from kernelwright.search.budget import Budget, Spent, TimeSpent
-from kernelwright.search.events import (
+from kernelwright.search.core import budget as budgets
+from kernelwright.search.core.archive import Archive, Descriptor, Elite, descriptor, is_swept
+from kernelwright.search.core.best import FinalRecord, after_final, who_is_best
+from kernelwright.search.core.budget import Budget, Spent, TimeSpent
+from kernelwright.search.core.events import (
     Abandoned,
     Action,
     Answered,

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kernelwright.judge.verdict import IntervalValue, JudgeEvidence, Outcome, Verdict, author_view
-from kernelwright.search.events import FinalHeld, Reviewed
-from kernelwright.search.score import ratio, score
+from kernelwright.search.core.events import FinalHeld, Reviewed
+from kernelwright.search.core.score import ratio, score
 
 FINALS_PER_CANDIDATE = 2  # a second one where noise left the first undecided
 

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator
-from kernelwright.search.archive import Elite
-from kernelwright.search.events import Ask, ParameterValue, Started
-from kernelwright.search.scheduler import Policy, inspirations, random_for, request
-from kernelwright.search.state import State
+from kernelwright.search.core.archive import Elite
+from kernelwright.search.core.events import Ask, ParameterValue, Started
+from kernelwright.search.core.scheduler import Policy, inspirations, random_for, request
+from kernelwright.search.core.state import State
 
 STALE = 2  # answers in a row without anything new, after which something fresh is asked for
 SHARPNESS = 3.0

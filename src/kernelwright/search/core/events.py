@@ -175,7 +175,7 @@ class Refused(Happened):
     name: str
     why: str
     duplicate_of: int | None = None
-    in_words: bool = False  # whether somebody wrote it, who wants to know
+    in_words: bool = False  # whether a person or a model wrote it, and is told
     member: str = ""  # whose answer it was, where models are asked
     usd: float = 0.0
 

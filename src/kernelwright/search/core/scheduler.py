@@ -16,10 +16,9 @@ from typing import Protocol
 from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.judge.settings import HIDDEN_PER_JUDGING
 from kernelwright.proposers.model import SWEPT, Operator
-from kernelwright.search.events import Action, Ask, Evaluate, HoldFinal, ParameterValue, Stop, StopReason, Sweep
-from kernelwright.search.judging import USUAL_SECONDS
-from kernelwright.search.score import beats_bound, fraction_of_bound
-from kernelwright.search.state import IMPROVEMENT, Standing, State
+from kernelwright.search.core.events import Action, Ask, Evaluate, HoldFinal, ParameterValue, Stop, StopReason, Sweep
+from kernelwright.search.core.score import beats_bound, fraction_of_bound
+from kernelwright.search.core.state import IMPROVEMENT, Standing, State
 
 BATCH = 4  # proposals asked for at a time
 UNPRODUCTIVE = 6  # answers in a row without anything new, after which nothing is left
@@ -31,6 +30,7 @@ AT_BOUND = 0.97
 INSPIRATIONS = 5  # right kernels that are shown beside the parents
 REPAIR_EVERY = 3  # requests, once something is right
 RECENT = 12  # candidates after which a rejected one is left alone
+USUAL_SECONDS = 20.0  # for a workload of a final on a slightly noisy CPU: what is kept for one
 LEAST_FINAL_SECONDS = 2.0  # for each side of a final: with less time left none is begun
 REFUTED = 3  # finals that refuted an estimate, after which no candidate with a lower estimate has one
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from kernelwright.judge.verdict import AuthorVerdict
 from kernelwright.judge.words import SENTENCES, evidence_lines, first_error
 from kernelwright.proposers.model import Lesson, Operator
-from kernelwright.search.state import Entry, Standing, State
+from kernelwright.search.core.state import Entry, Standing, State
 
 MOST = 6
 RECENT = 256

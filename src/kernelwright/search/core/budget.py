@@ -93,7 +93,7 @@ class Budget:
         return math.inf if self.evaluations is None else self.evaluations - spent.evaluations
 
     def seconds_left(self, spent: Spent) -> float:
-        """Until time is up, on the wall or on the device, for somebody who uses both."""
+        """Until time is up, on the wall or on the device, for work that uses both."""
         limits = ((self.wall, spent.wall), (self.device, spent.device))
         return min((limit - gone for limit, gone in limits if limit is not None), default=math.inf)
 

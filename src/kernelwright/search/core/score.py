@@ -74,8 +74,8 @@ def _fractions(verdict: AuthorVerdict, bounds: dict[str, float]) -> list[float]:
 def pooled(earlier: Verdict, later: Verdict) -> Verdict:
     """Two judgings of one candidate as one: of each workload the first in which the baseline was quiet.
 
-    That depends on the baseline alone, and the first such is taken, not the better: a candidate gains nothing by being
-    judged more often. What was once rejected stays so.
+    That depends on the baseline alone, and the first such is taken, not the better: being judged more often gains
+    nothing. What was once rejected stays so.
     """
     for outcome in (Outcome.rejected, Outcome.accepted):
         if (earlier.verdict is outcome) != (later.verdict is outcome):
