@@ -41,7 +41,7 @@ def write_task(path: Path, workloads: list[tuple[int, int]]) -> str:
 
 
 def commands(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Whole commands, one new process each: with nothing cached, with a build cache only, and with a warm oracle."""
+    """Whole commands, one new process each: with nothing cached, with a build cache only, and with a server."""
     found: dict[str, Any] = {}
     for baselines in (("eager",),) if arguments.quick else (("eager",), ("eager", "compile")):
         options = [part for name in baselines for part in ("--baseline", name)]
@@ -49,7 +49,7 @@ def commands(arguments: argparse.Namespace) -> dict[str, Any]:
             Path(home).chmod(0o755)
             environment = {**os.environ, "KERNELWRIGHT_HOME": home, "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor"}
             seconds: dict[str, list[float]] = {}
-            for state in ("cold", "own oracle, built before", "starts the oracle", *["warm oracle"] * 10):
+            for state in ("cold", "own oracle, built before", "starts the oracle", *["server"] * 10):
                 own = ["--no-server"] if state in ("cold", "own oracle, built before") else []
                 command = ["judge", "rmsnorm", str(EXAMPLE), "--json", "--trials", "12", *options, *own]
                 seconds.setdefault(state, []).append(run_command(command, environment))

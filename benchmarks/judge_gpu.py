@@ -56,7 +56,7 @@ TIRING = ("endless", "endless_deadlock", *HARMLESS)  # each takes seconds
 
 
 def commands(run: Run) -> dict[str, Any]:
-    """Single `judge` calls with a warm oracle, a new process and a new source each, hidden workloads included.
+    """Single `judge` calls with a server, a new process and a new source each, hidden workloads included.
 
     Where the command line's own packages are missing, a process that calls the same client takes its place.
     """

@@ -142,7 +142,7 @@ def soak(report: dict[str, Any]) -> list[str]:
     left = ", ".join(name for names in report["left_behind"].values() for name in names) or "nothing"
     speed = "overlap" if report["same_speed"] else "do not overlap"
     return [
-        f"\n## Soak\n\n{last['candidates']} candidates, honest and hostile in turn, through one warm oracle "
+        f"\n## Soak\n\n{last['candidates']} candidates, honest and hostile in turn, through one server "
         f"({source(report)}): {outcomes}; {len(report['wrong'])} outcomes other than they must be. Left behind "
         f"when it was stopped, of processes, temporary files and shared memory: {left}. An honest kernel's speedup "
         f"before and after: the intervals {speed}.\n",

@@ -186,7 +186,7 @@ def other_harness(report: dict[str, Any], calls: dict[str, Any]) -> list[str]:
     ]
     theirs, ours = median(done), " and ".join(f"{seconds:.2f} s" for seconds in report["ours_s"])
     whole = "".join(
-        f"\n- to a whole `judge` command ({name}; warm oracle, a new process, other sizes of rmsnorm): "
+        f"\n- to a whole `judge` command ({name}; server, a new process, other sizes of rmsnorm): "
         f"{theirs / found['median_seconds']:.0f}"
         for name, found in calls.items()
     )

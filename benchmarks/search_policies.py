@@ -28,7 +28,7 @@ from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
-from kernelwright.judge.server.client import WarmJudge  # noqa: E402
+from kernelwright.judge.server.client import ServerJudge  # noqa: E402
 from kernelwright.judge.settings import Progress, Settings  # noqa: E402
 from kernelwright.judge.verdict import Verdict  # noqa: E402
 from kernelwright.search import proposing  # noqa: E402
@@ -125,7 +125,7 @@ def real_runs(task: str, seeds: int, budget: str, root: Path) -> tuple[list[Path
     """The runs, and how many candidates were judged for all of them."""
     terms = JudgeSettings().using(0, ("eager",))
     folders = []
-    with WarmJudge(terms.quick, own=True) as warm:
+    with ServerJudge(terms.quick, own=True) as warm:
         judge = Remembered(Remote(warm), terms.quick)
         for policy in POLICIES:
             for seed in range(seeds):

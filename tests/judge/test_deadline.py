@@ -14,7 +14,7 @@ from tests.search import toy
 from kernelwright.errors import CannotDecide, DeadlinePassed
 from kernelwright.isolation.channel import Channel, ChannelClosed, pair
 from kernelwright.judge.server import address, client
-from kernelwright.judge.server.client import WarmJudge
+from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.search.judging import Remote
 
@@ -59,7 +59,7 @@ def _answers(channel: Channel, message: dict[str, object]) -> None:
 def test_a_judging_that_never_ends_is_left_and_the_next_is_asked_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     oracles = Oracles(_talks_for_ever, _answers)
     monkeypatch.setattr(client, "_find_or_start", oracles.connect)
-    with WarmJudge(Settings()) as judge:
+    with ServerJudge(Settings()) as judge:
         said: list[str] = []
         begin = time.monotonic()
         with pytest.raises(DeadlinePassed, match=r"did not end within 0\.2 s"):
@@ -91,7 +91,7 @@ def _dies(channel: Channel, message: object) -> None:
 def test_waiting_for_others_is_told_and_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", Oracles(_answers_late).connect)
     said: list[str] = []
-    with WarmJudge(Settings()) as judge:
+    with ServerJudge(Settings()) as judge:
         verdict = judge.judge("toy", CANDIDATE, said.append, deadline=0.2)
     assert verdict.candidate == CANDIDATE.id
     assert said == ["waiting for 2 other judgings", "waiting for 1 other judging", "False"]
@@ -103,7 +103,7 @@ def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the
     oracles = Oracles(_hangs)
     monkeypatch.setattr(client, "_find_or_start", oracles.connect)
     monkeypatch.setattr(client, "SILENCE_SECONDS", 0.2)
-    with WarmJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"no sign of life for 0\.2 s") as caught:
+    with ServerJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"no sign of life for 0\.2 s") as caught:
         judge.judge("toy", CANDIDATE, deadline=600.0)
     assert not isinstance(caught.value, DeadlinePassed)
     assert oracles.left.wait(5)
@@ -112,7 +112,7 @@ def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the
 def test_an_oracle_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", Oracles(_dies, _answers).connect)
     said: list[str] = []
-    with WarmJudge(Settings()) as judge:
+    with ServerJudge(Settings()) as judge:
         assert judge.judge("toy", CANDIDATE, said.append, deadline=5.0).candidate == CANDIDATE.id
     assert said == ["waiting for 1 other judging", "the server is gone; starting another", "False"]
 
@@ -122,7 +122,7 @@ def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", oracles.connect)
     me, before = threading.get_ident(), signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with WarmJudge(Settings()) as judge, pytest.raises(KeyboardInterrupt):
+        with ServerJudge(Settings()) as judge, pytest.raises(KeyboardInterrupt):
             threading.Timer(0.2, signal.pthread_kill, [me, signal.SIGINT]).start()
             judge.judge("toy", CANDIDATE, deadline=600.0)
     finally:
@@ -155,7 +155,7 @@ def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: p
     monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=True).connect)
     where = address.address()
     command = [sys.executable, "-c", "import time; time.sleep(600)", where.name]
-    with subprocess.Popen(command, start_new_session=True) as hanging, WarmJudge(Settings()) as judge:
+    with subprocess.Popen(command, start_new_session=True) as hanging, ServerJudge(Settings()) as judge:
         where.lock.write_text(str(hanging.pid))
         with pytest.raises(DeadlinePassed):
             judge.judge("toy", CANDIDATE, deadline=0.2)
@@ -165,7 +165,7 @@ def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: p
 
 def test_a_deadline_is_told_even_if_no_other_oracle_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=False).connect)
-    with WarmJudge(Settings()) as judge:
+    with ServerJudge(Settings()) as judge:
         with pytest.raises(DeadlinePassed):
             judge.judge("toy", CANDIDATE, deadline=0.2)
         with pytest.raises(CannotDecide, match="does not answer"):

@@ -15,7 +15,7 @@ from tests.search import toy
 from kernelwright.errors import DeadlinePassed
 from kernelwright.isolation.channel import Channel
 from kernelwright.judge.server import address, client, server
-from kernelwright.judge.server.client import WarmJudge
+from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.server.protocol import Judge, Open, Reply
 from kernelwright.judge.settings import Settings
 
@@ -23,7 +23,7 @@ CANDIDATE = toy.candidate_of((5,) * 8)
 PATIENCE = 30.0
 
 
-class Toy(server.Service):
+class Toy(server.Server):
     """Judges a task when it is told to; `tasks` are those that were begun."""
 
     def __init__(self, where: address.Address) -> None:
@@ -75,7 +75,7 @@ class Asking:
         self._thread.start()
 
     def _ask(self, task: str, deadline: float | None) -> None:
-        with WarmJudge(Settings()) as judge:
+        with ServerJudge(Settings()) as judge:
             try:
                 self.came = judge.judge(task, CANDIDATE, self._hear, deadline=deadline)
             except DeadlinePassed as error:
@@ -126,7 +126,7 @@ def test_a_deadline_begins_when_the_judging_does(oracle: Toy, monkeypatch: pytes
 
 def test_who_leaves_the_queue_is_not_judged(oracle: Toy) -> None:
     Asking("a").hears("at work")
-    leaver = WarmJudge(Settings())
+    leaver = ServerJudge(Settings())
     with pytest.raises(ZeroDivisionError), leaver:
         leaver.judge("b", CANDIDATE, lambda _: 1 // 0, deadline=PATIENCE)  # type: ignore[arg-type, return-value]
     last = Asking("c")

@@ -1,4 +1,4 @@
-"""The warm oracle: shared by commands, fair to callers, sound after crashes, and gone when it should be."""
+"""The server: shared by commands, fair to callers, sound after crashes, and gone when it should be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server import address, client
-from kernelwright.judge.server.client import WarmJudge, statuses, stop_all
+from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
 from kernelwright.judge.server.protocol import Wanted
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
@@ -66,7 +66,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def judged(task: Path, candidate: Candidate) -> Verdict:
-    with WarmJudge(QUICK) as judge:
+    with ServerJudge(QUICK) as judge:
         return judge.judge(str(task), candidate)
 
 
@@ -105,11 +105,11 @@ def test_a_certificate_comes_with_the_verdict(task: Path) -> None:
 
 
 def test_a_bad_task_is_told_and_costs_nobody_anything(task: Path) -> None:
-    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="no built-in task"):
+    with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="no built-in task"):
         judge.open("no_such_task")
     bad = task.with_name("bad.py")
     bad.write_text("task = 3")
-    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match=r"bad\.py"):
+    with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match=r"bad\.py"):
         judge.open(str(bad))
     assert judged(task, source()).verdict is Outcome.accepted
 
@@ -138,7 +138,7 @@ def test_when_the_oracles_process_dies_another_takes_its_place(task: Path) -> No
 
 
 def test_when_it_is_killed_the_caller_starts_another(task: Path) -> None:
-    with WarmJudge(QUICK) as judge:
+    with ServerJudge(QUICK) as judge:
         judge.open(str(task))
         pid = the_one()
         family = children(pid)
@@ -163,7 +163,7 @@ def test_callers_are_served_in_turn(task: Path) -> None:
     both = threading.Barrier(2, timeout=60)
 
     def call(name: str) -> None:
-        with WarmJudge(QUICK) as judge:
+        with ServerJudge(QUICK) as judge:
             judge.open(str(task))
             both.wait()
             for number in range(3):
@@ -181,7 +181,7 @@ def test_callers_are_served_in_turn(task: Path) -> None:
 
 
 def test_a_caller_that_leaves_costs_the_others_nothing(task: Path) -> None:
-    leaver = WarmJudge(QUICK)
+    leaver = ServerJudge(QUICK)
 
     class LeftError(Exception):
         pass
@@ -208,7 +208,7 @@ def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
     judged(task, source())
     assert statuses()[0].device == "cpu"
     wanted = Wanted.of(replace(QUICK, device=gpu))
-    with WarmJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
+    with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
         judge._wanted = wanted
         judge.open(str(task))
 
@@ -224,7 +224,7 @@ def test_it_ends_when_told_and_leaves_nothing(task: Path) -> None:
 def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop_all()
     monkeypatch.setenv(IDLE_VARIABLE, "1")
-    with WarmJudge(QUICK) as judge:
+    with ServerJudge(QUICK) as judge:
         judge.judge(str(task), source())
         pid = the_one()  # which stays as long as somebody is connected
     assert until(lambda: not client._exists(pid))
@@ -233,7 +233,7 @@ def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
 def test_an_oracle_on_a_device_that_is_not_there_says_so(task: Path) -> None:
-    with WarmJudge(replace(QUICK, device=Device("cuda", 0))) as judge:
+    with ServerJudge(replace(QUICK, device=Device("cuda", 0))) as judge:
         with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA") as caught:
             judge.open(str(task))
         assert caught.value.exit_code == 2

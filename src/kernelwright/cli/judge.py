@@ -19,7 +19,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.server.client import WarmJudge
+from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
@@ -109,7 +109,7 @@ class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
 
 def _judge(settings: Settings, *, own: bool) -> AnyJudge:
     if not own:
-        return WarmJudge(settings)
+        return ServerJudge(settings)
     from kernelwright.judge.controller import Judge  # all that judges: not needed where a server does
 
     return Judge(settings)

@@ -11,7 +11,7 @@ from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import DeadlinePassed
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.server.client import WarmJudge
+from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.search.core.best import Decision, decide_final, decide_without_best
@@ -163,7 +163,7 @@ def hold_final(
 class Remote:
     """A judge in another process, warm or of our own: what a driver uses, since it can be left at a deadline."""
 
-    warm: WarmJudge
+    warm: ServerJudge
     device: Device | None = None  # in place of the settings', where several judges are given the same job
 
     def judge(

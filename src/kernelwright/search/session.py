@@ -16,7 +16,7 @@ from kernelwright.devices.names import device_named, require
 from kernelwright.errors import DeadlinePassed, KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
-from kernelwright.judge.server.client import WarmJudge
+from kernelwright.judge.server.client import ServerJudge
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import proposing
@@ -200,7 +200,7 @@ def _driven(
         if models is not None:
             keep_account(run, models, read(run.folder))
         chosen = [_settings(first, device, settings) for device in first.devices]
-        judges = [stack.enter_context(WarmJudge(one.quick, own=no_server)) for one in chosen]
+        judges = [stack.enter_context(ServerJudge(one.quick, own=no_server)) for one in chosen]
         if not _opened(run, judges, view):
             return run.state
         pairs = list(zip(judges, chosen, strict=True))
@@ -227,7 +227,7 @@ def _settings(first: Started, device: str, settings: JudgeSettings) -> JudgeSett
     return settings.using(first.threads, first.baselines, where, profile=profile)
 
 
-def _opened(run: Run, judges: list[WarmJudge], view: View) -> bool:
+def _opened(run: Run, judges: list[ServerJudge], view: View) -> bool:
     """Opens the task with every judge. A budget of time counts this as well, and may end before it is done."""
     view.progress("opening the task")
     wall = run.state.budget.wall

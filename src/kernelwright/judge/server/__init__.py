@@ -1,1 +1,1 @@
-"""The warm oracle: a judge that stays up between commands, behind a private socket."""
+"""The server: a judge that stays up between commands, behind a private socket."""

@@ -1,4 +1,4 @@
-"""Where a warm oracle listens, and which callers share one."""
+"""Where a server listens, and which callers share one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from kernelwright.devices.names import CPU, Device
 from kernelwright.paths import state_dir
 
-# What a process inherits and what changes its verdicts or times. Callers that differ in it do not share an oracle.
+# What a process inherits and what changes its verdicts or times. Callers that differ in it do not share a server.
 VARIABLES = (
     *("CXX", "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUDA_HOME"),
     *("CUDA_PATH", "CUTLASS_PATH"),
@@ -25,7 +25,7 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Address:
-    """`device` is what an oracle that is started there works on."""
+    """`device` is what a server that is started there works on."""
 
     folder: Path
     name: str
@@ -46,7 +46,7 @@ class Address:
 
 
 def folder() -> Path:
-    return state_dir("oracle")
+    return state_dir("server")
 
 
 def address(device: Device = CPU) -> Address:
@@ -108,7 +108,7 @@ def same_user(connection: socket.socket) -> bool:
 
 @contextmanager
 def starting(where: Address) -> Iterator[None]:
-    """Held while an oracle is looked for and started, so that two callers do not start two."""
+    """Held while a server is looked for and started, so that two callers do not start two."""
     handle = os.open(where.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)

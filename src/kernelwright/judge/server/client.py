@@ -29,7 +29,7 @@ SILENCE_SECONDS = 900.0  # for who waits for others: longer than any step of a j
 REMEDY = "end its process, or use --no-server"
 
 
-class WarmJudge:
+class ServerJudge:
     """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
     def __init__(self, settings: Settings, *, own: bool = False) -> None:
@@ -38,7 +38,7 @@ class WarmJudge:
         self._own = own
         self._channel = _find_or_start(self._where)
 
-    def __enter__(self) -> WarmJudge:
+    def __enter__(self) -> ServerJudge:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:

@@ -1,4 +1,4 @@
-"""What callers and a warm oracle say to each other: JSON over a private socket, checked on arrival."""
+"""What callers and a server say to each other: JSON over a private socket, checked on arrival."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Order:
                 self.caller.say(Reply(ahead=ahead))
 
 
-class Service:
+class Server:
     def __init__(self, where: address.Address, listener: socket.socket, idle_limit: float) -> None:
         self._where, self._listener, self._idle_limit = where, listener, idle_limit
         self._inode = where.socket.stat().st_ino
@@ -264,10 +264,10 @@ def main() -> None:
     fingerprint()  # of the code that this process has loaded, whatever becomes of the files
     listener = socket.socket(fileno=int(sys.argv[1]))
     where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
-    service = Service(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
-    signal.signal(signal.SIGTERM, lambda *_: service.stop())
+    server = Server(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
+    signal.signal(signal.SIGTERM, lambda *_: server.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    service.run()
+    server.run()
 
 
 if __name__ == "__main__":
