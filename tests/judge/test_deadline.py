@@ -103,7 +103,7 @@ def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the
     oracles = Oracles(_hangs)
     monkeypatch.setattr(client, "_find_or_start", oracles.connect)
     monkeypatch.setattr(client, "SILENCE_SECONDS", 0.2)
-    with ServerJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"no sign of life for 0\.2 s") as caught:
+    with ServerJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"was silent for 0\.2 s") as caught:
         judge.judge("toy", CANDIDATE, deadline=600.0)
     assert not isinstance(caught.value, DeadlinePassed)
     assert oracles.left.wait(5)

@@ -16,7 +16,7 @@ from kernelwright.errors import DeadlinePassed
 from kernelwright.isolation.channel import Channel
 from kernelwright.judge.server import address, client, server
 from kernelwright.judge.server.client import ServerJudge
-from kernelwright.judge.server.protocol import Judge, Open, Reply
+from kernelwright.judge.server.protocol import JudgeRequest, OpenRequest, ServerReply
 from kernelwright.judge.settings import Settings
 
 CANDIDATE = toy.candidate_of((5,) * 8)
@@ -31,11 +31,11 @@ class Toy(server.Server):
         self.tasks: list[str] = []
         self.may_end: dict[str, threading.Event] = {}
 
-    def _answer(self, request: Open | Judge, progress: Callable[[str], None]) -> Reply:
+    def _answer(self, request: OpenRequest | JudgeRequest, progress: Callable[[str], None]) -> ServerReply:
         self.tasks.append(request.task)
         while not self.may_end.setdefault(request.task, threading.Event()).wait(0.02):
             progress("at work")
-        return Reply(verdict=toy.verdict_of(CANDIDATE, [("a", 2.0, False)]), done=True)
+        return ServerReply(verdict=toy.verdict_of(CANDIDATE, [("a", 2.0, False)]), done=True)
 
     def let(self, task: str) -> None:
         self.may_end.setdefault(task, threading.Event()).set()
@@ -43,7 +43,7 @@ class Toy(server.Server):
 
 @pytest.fixture
 def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
-    monkeypatch.setattr(server, "TELL_SECONDS", 0.02)
+    monkeypatch.setattr(server, "ANNOUNCE_SECONDS", 0.02)
     monkeypatch.setattr(client, "_find_or_start", _connected)
     where = address.Address(tmp_path, "toy")
     monkeypatch.setattr(address, "address", lambda device: where)

@@ -20,7 +20,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
-from kernelwright.judge.server.protocol import Wanted
+from kernelwright.judge.server.protocol import RemoteSettings
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Reason, Verdict
@@ -207,7 +207,7 @@ def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
     assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
     judged(task, source())
     assert statuses()[0].device == "cpu"
-    wanted = Wanted.of(replace(QUICK, device=gpu))
+    wanted = RemoteSettings.of(replace(QUICK, device=gpu))
     with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
         judge._wanted = wanted
         judge.open(str(task))

@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from kernelwright.cli.output import console, print_json
 from kernelwright.judge.server.client import statuses, stop_all
-from kernelwright.judge.server.protocol import Status
+from kernelwright.judge.server.protocol import ServerStatus
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.words import duration
 
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 class ServerReport(BaseModel):
     schema_version: int = SCHEMA_VERSION
     command: str
-    running: list[Status] = []
+    running: list[ServerStatus] = []
     stopped: int = 0
 
 
@@ -38,7 +38,7 @@ def status(json: Annotated[bool, typer.Option("--json", help="Print JSON (see do
         _show(one)
 
 
-def _show(one: Status) -> None:
+def _show(one: ServerStatus) -> None:
     left = max(0.0, one.idle_limit_seconds - one.idle_seconds)
     busy = one.callers > 1  # one caller is the one that asks
     state = "busy" if busy or one.waiting else f"idle, ends in {duration(left)} unless it is used ({IDLE_VARIABLE})"

@@ -85,7 +85,9 @@ class BaselineProcess:
         try:
             self._channel.send({"task": task.reference, "signature": signature}, descriptors)
         except ChannelClosed:
-            raise CannotDecide(f"the {self.name} baseline is gone: {self._last_words() or 'it left no word'}") from None
+            raise CannotDecide(
+                f"the {self.name} baseline is gone: {self._last_words() or 'its log is empty'}"
+            ) from None
         self._expect_ok(self._process.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
 
     def write(self) -> None:

@@ -57,7 +57,7 @@ def address(device: Device = CPU) -> Address:
     return Address(folder(), hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12], device)
 
 
-def of_this_process(device: Device = CPU) -> Address:
+def private_address(device: Device = CPU) -> Address:
     """One that nobody else looks for."""
     return Address(folder(), f"own-{os.getpid()}-{device.kind}{device.index}", device)
 

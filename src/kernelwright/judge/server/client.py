@@ -17,7 +17,15 @@ from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge.keys import fingerprint
 from kernelwright.judge.server import address, protocol
-from kernelwright.judge.server.protocol import Ask, Hello, Open, Reply, Request, Status, Wanted
+from kernelwright.judge.server.protocol import (
+    ControlRequest,
+    Greeting,
+    OpenRequest,
+    RemoteSettings,
+    ServerReply,
+    ServerRequest,
+    ServerStatus,
+)
 from kernelwright.judge.settings import Progress, Settings, quiet
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.words import counted
@@ -33,8 +41,8 @@ class ServerJudge:
     """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
     def __init__(self, settings: Settings, *, own: bool = False) -> None:
-        self._wanted = Wanted.of(settings)
-        self._where = address.of_this_process(settings.device) if own else address.address(settings.device)
+        self._wanted = RemoteSettings.of(settings)
+        self._where = address.private_address(settings.device) if own else address.address(settings.device)
         self._own = own
         self._channel = _find_or_start(self._where)
 
@@ -47,7 +55,7 @@ class ServerJudge:
             _end(self._where)
 
     def open(self, task: str, progress: Progress = quiet, deadline: float | None = None) -> None:
-        self._ask(Open(task=portable(task), wanted=self._wanted), progress, deadline)
+        self._ask(OpenRequest(task=portable(task), wanted=self._wanted), progress, deadline)
 
     def judge(
         self,
@@ -58,16 +66,16 @@ class ServerJudge:
         deadline: float | None = None,
     ) -> Verdict:
         """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
-        request = protocol.Judge(
+        request = protocol.JudgeRequest(
             task=portable(task),
             candidate=candidate,
-            wanted=self._wanted if settings is None else Wanted.of(settings),
+            wanted=self._wanted if settings is None else RemoteSettings.of(settings),
         )
         verdict = self._ask(request, progress, deadline).verdict
         assert verdict is not None
         return verdict
 
-    def _ask(self, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
+    def _ask(self, request: ServerRequest, progress: Progress, deadline: float | None = None) -> ServerReply:
         """Asks once more if the server is lost on the way: it may have been stopped, or killed."""
         if self._channel.fd < 0:
             self._again()
@@ -105,11 +113,11 @@ class ServerJudge:
         self._channel = _find_or_start(self._where)
 
 
-def _ask(channel: Channel, request: Request, progress: Progress, deadline: float | None = None) -> Reply:
+def _ask(channel: Channel, request: ServerRequest, progress: Progress, deadline: float | None = None) -> ServerReply:
     """A deadline counts from when the request is taken up. Until then only silence takes too long."""
     channel.limit(None)
     channel.send(request.model_dump(mode="json"))
-    silence = ANSWER_SECONDS if isinstance(request, Ask) else SILENCE_SECONDS
+    silence = ANSWER_SECONDS if isinstance(request, ControlRequest) else SILENCE_SECONDS
     ahead, until = None, 0.0
     while True:
         left = None if deadline is None else max(0.001, until - time.monotonic())
@@ -119,8 +127,8 @@ def _ask(channel: Channel, request: Request, progress: Progress, deadline: float
         except TimeoutError:
             if ahead == 0:
                 raise DeadlinePassed(f"the judging did not end within {deadline:g} s") from None
-            raise CannotDecide(f"the server gave no sign of life for {silence:g} s; {REMEDY}") from None
-        reply = Reply.model_validate(message)
+            raise CannotDecide(f"the server was silent for {silence:g} s; {REMEDY}") from None
+        reply = ServerReply.model_validate(message)
         if reply.error is not None:
             error = KernelwrightError(reply.error)
             error.exit_code = reply.exit_code
@@ -136,7 +144,7 @@ def _ask(channel: Channel, request: Request, progress: Progress, deadline: float
         ahead = ahead if reply.ahead is None else reply.ahead
 
 
-def _greeted(path: Path) -> tuple[Channel, Hello] | None:
+def _greeted(path: Path) -> tuple[Channel, Greeting] | None:
     connection = address.connect(path)
     if connection is None:
         return None
@@ -146,7 +154,7 @@ def _greeted(path: Path) -> tuple[Channel, Hello] | None:
     channel = Channel(connection)
     channel.limit(ANSWER_SECONDS)
     try:
-        return channel, Hello.model_validate(channel.receive()[0])
+        return channel, Greeting.model_validate(channel.receive()[0])
     except ChannelClosed:
         channel.close()
         return None
@@ -162,7 +170,7 @@ def _find_or_start(where: address.Address) -> Channel:
             channel, hello = found
             if hello.code == fingerprint():
                 return channel
-            _ask(channel, Ask(request="stop"), quiet)  # it finishes what it does for others, and goes
+            _ask(channel, ControlRequest(request="stop"), quiet)  # it finishes what it does for others, and goes
             channel.close()
         _start(where)
         found = _greeted(where.socket)
@@ -207,10 +215,10 @@ def _kill(pid: int) -> None:
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1] if lines else "it left no word"
+    return lines[-1] if lines else "its log is empty"
 
 
-def statuses() -> list[Status]:
+def statuses() -> list[ServerStatus]:
     """Of every server of this user."""
     return [status for where in address.addresses() if (status := _asked(where, "status")) is not None]
 
@@ -228,13 +236,13 @@ def stop_all(tell: Callable[[str], None] = quiet) -> int:
     return len(stopped)
 
 
-def _asked(where: address.Address, what: str) -> Status | None:
+def _asked(where: address.Address, what: str) -> ServerStatus | None:
     found = _greeted(where.socket)
     if found is None:
         return None
     channel, _ = found
     try:
-        return _ask(channel, Ask.model_validate({"request": what}), quiet).status
+        return _ask(channel, ControlRequest.model_validate({"request": what}), quiet).status
     except ChannelClosed:
         return None
     finally:

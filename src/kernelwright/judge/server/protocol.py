@@ -14,18 +14,18 @@ from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Verdict
 
 
-class Word(BaseModel):
+class ProtocolMessage(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Hello(Word):
-    """The first word of either side. Who differs in `code` is another judge."""
+class Greeting(ProtocolMessage):
+    """The first message of either side. Sides whose `code` differs do not judge alike."""
 
     code: str
     version: str
 
 
-class Wanted(Word):
+class RemoteSettings(ProtocolMessage):
     """A caller's settings; key and retrials never travel."""
 
     baselines: tuple[str, ...]
@@ -40,7 +40,7 @@ class Wanted(Word):
     refuse_pageable: bool = False
 
     @classmethod
-    def of(cls, settings: Settings) -> Wanted:
+    def of(cls, settings: Settings) -> RemoteSettings:
         return cls(
             baselines=settings.baselines,
             threads=settings.threads,
@@ -70,30 +70,30 @@ class Wanted(Word):
         )
 
 
-class Open(Word):
+class OpenRequest(ProtocolMessage):
     request: Literal["open"] = "open"
     task: str
-    wanted: Wanted
+    wanted: RemoteSettings
 
 
-class Judge(Word):
+class JudgeRequest(ProtocolMessage):
     request: Literal["judge"] = "judge"
     task: str
     candidate: Candidate
-    wanted: Wanted
+    wanted: RemoteSettings
 
 
-class Ask(Word):
+class ControlRequest(ProtocolMessage):
     """`stop`: take no new callers, finish what is under way, end."""
 
     request: Literal["status", "stop"]
 
 
-Request = Open | Judge | Ask
-request_of: TypeAdapter[Request] = TypeAdapter(Request)
+ServerRequest = OpenRequest | JudgeRequest | ControlRequest
+request_of: TypeAdapter[ServerRequest] = TypeAdapter(ServerRequest)
 
 
-class Status(Word):
+class ServerStatus(ProtocolMessage):
     pid: int
     device: str
     version: str
@@ -109,7 +109,7 @@ class Status(Word):
     memory_bytes: int
 
 
-class Reply(Word):
+class ServerReply(ProtocolMessage):
     """Any number of `ahead` and `progress`, then one of the others.
 
     `ahead`: so many judgings come first, said again as long as they get on; with 0 the request is taken up.
@@ -118,7 +118,7 @@ class Reply(Word):
     ahead: int | None = None
     progress: str | None = None
     verdict: Verdict | None = None
-    status: Status | None = None
+    status: ServerStatus | None = None
     error: str | None = None
     exit_code: int = 0
     done: bool = False

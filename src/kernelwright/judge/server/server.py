@@ -27,53 +27,61 @@ from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
 from kernelwright.judge.keys import fingerprint
 from kernelwright.judge.server import address
-from kernelwright.judge.server.protocol import Ask, Hello, Judge, Open, Reply, Status, request_of
+from kernelwright.judge.server.protocol import (
+    ControlRequest,
+    Greeting,
+    JudgeRequest,
+    OpenRequest,
+    ServerReply,
+    ServerStatus,
+    request_of,
+)
 from kernelwright.judge.settings import Settings
 from kernelwright.version import __version__
 
 IDLE_SECONDS = 900.0
 IDLE_VARIABLE = "KERNELWRIGHT_SERVER_IDLE"
 TICK = 0.5
-TELL_SECONDS = 30.0  # between words to those who wait
+ANNOUNCE_SECONDS = 30.0  # between words to those who wait
 
 
 @dataclass
-class Caller:
+class CallerConnection:
     channel: Channel
     sending: threading.RLock = field(default_factory=threading.RLock)
 
-    def say(self, reply: Reply) -> None:
+    def send(self, reply: ServerReply) -> None:
         with self.sending:
             self.channel.send(reply.model_dump(mode="json"))
 
 
 @dataclass
-class Order:
+class QueuedRequest:
     """A request in the queue, its place there, and the sign that it was dealt with."""
 
-    caller: Caller
-    request: Open | Judge
+    caller: CallerConnection
+    request: OpenRequest | JudgeRequest
     number: int
     taken_up: bool = False
     served: threading.Event = field(default_factory=threading.Event)
 
-    def tell(self, ahead: int) -> None:
+    def announce(self, ahead: int) -> None:
         """How many come first, but not once it was taken up: two threads say so, and one may be late."""
         with self.caller.sending:
             if not self.taken_up:
                 self.taken_up = ahead == 0
-                self.caller.say(Reply(ahead=ahead))
+                self.caller.send(ServerReply(ahead=ahead))
 
 
 class Server:
     def __init__(self, where: address.Address, listener: socket.socket, idle_limit: float) -> None:
         self._where, self._listener, self._idle_limit = where, listener, idle_limit
         self._inode = where.socket.stat().st_ino
-        self._orders: queue.Queue[Order] = queue.Queue()
+        self._queue: queue.Queue[QueuedRequest] = queue.Queue()
         self._judges: dict[int, controller.Judge] = {}
         self._begin = self._last = time.monotonic()
-        self._callers = self._judged = self._ordered = self._served = 0
-        self._heard = 0  # signs of life of the judgings so far
+        self._callers = self._judged = self._queued = self._served = 0
+        self._progress_count = 0  # signs of life of the judgings so far
         self._stopping = threading.Event()
         self._counting = threading.Lock()
 
@@ -82,7 +90,7 @@ class Server:
         try:
             while not self._over():
                 try:
-                    order = self._orders.get(timeout=TICK)
+                    order = self._queue.get(timeout=TICK)
                 except queue.Empty:
                     continue
                 self._serve(order)
@@ -100,7 +108,7 @@ class Server:
             self._listener.shutdown(socket.SHUT_RDWR)
 
     def _over(self) -> bool:
-        if not self._orders.empty():
+        if not self._queue.empty():
             return False
         if self._stopping.is_set():
             return True
@@ -129,16 +137,16 @@ class Server:
             except OSError:
                 return
             if address.same_user(connection):
-                threading.Thread(target=self._attend, args=[connection], daemon=True).start()
+                threading.Thread(target=self._serve_caller, args=[connection], daemon=True).start()
             else:
                 connection.close()
 
-    def _attend(self, connection: socket.socket) -> None:
+    def _serve_caller(self, connection: socket.socket) -> None:
         with self._counting:
             self._callers += 1
-        caller = Caller(Channel(connection))
+        caller = CallerConnection(Channel(connection))
         try:
-            caller.channel.send(Hello(code=fingerprint(), version=__version__).model_dump())
+            caller.channel.send(Greeting(code=fingerprint(), version=__version__).model_dump())
             while True:
                 message, _ = caller.channel.receive()
                 self._take(caller, message)
@@ -149,38 +157,40 @@ class Server:
             with self._counting:
                 self._callers -= 1
 
-    def _take(self, caller: Caller, message: object) -> None:
+    def _take(self, caller: CallerConnection, message: object) -> None:
         try:
             request = request_of.validate_python(message)
         except ValidationError as error:
-            caller.say(Reply(error=f"the server does not understand: {error.errors()[0]['msg']}", exit_code=3))
+            caller.send(
+                ServerReply(error=f"the server cannot read this request: {error.errors()[0]['msg']}", exit_code=3)
+            )
             return
-        if isinstance(request, Ask):
+        if isinstance(request, ControlRequest):
             if request.request == "stop":
                 self.stop()
-            caller.say(Reply(status=self.status(), done=True))
+            caller.send(ServerReply(status=self.status(), done=True))
             return
         with self._counting:
-            order = Order(caller, request, self._ordered)
-            self._ordered += 1
-            self._orders.put(order)
+            order = QueuedRequest(caller, request, self._queued)
+            self._queued += 1
+            self._queue.put(order)
         try:
-            self._tell_of_others(order)
+            self._announce_position(order)
         finally:  # a caller that left is still in the queue, until its turn comes
             order.served.wait()
 
-    def _tell_of_others(self, order: Order) -> None:
+    def _announce_position(self, order: QueuedRequest) -> None:
         """Only as long as they get on, so that a caller can tell from silence that the judge hangs."""
         told: tuple[int, int] | None = None
         while (ahead := order.number - self._served) > 0:
-            if (ahead, self._heard) != told:
-                told = ahead, self._heard
-                order.tell(ahead)
-            order.served.wait(TELL_SECONDS)
+            if (ahead, self._progress_count) != told:
+                told = ahead, self._progress_count
+                order.announce(ahead)
+            order.served.wait(ANNOUNCE_SECONDS)
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         now = time.monotonic()
-        return Status(
+        return ServerStatus(
             pid=os.getpid(),
             device=str(self._where.device),
             version=__version__,
@@ -189,7 +199,7 @@ class Server:
             idle_limit_seconds=self._idle_limit,
             idle_seconds=now - self._last,
             callers=self._callers,
-            waiting=self._orders.qsize(),
+            waiting=self._queue.qsize(),
             judged=self._judged,
             restarts=sum(judge.restarts for judge in self._judges.values()),
             tasks=tuple(sorted({task for judge in self._judges.values() for task in judge.tasks})),
@@ -198,38 +208,38 @@ class Server:
 
     # --- judging --------------------------------------------------------------------------------------------------
 
-    def _serve(self, order: Order) -> None:
+    def _serve(self, order: QueuedRequest) -> None:
         caller, request = order.caller, order.request
 
         def progress(text: str) -> None:
-            self._heard += 1
-            caller.say(Reply(progress=text))
+            self._progress_count += 1
+            caller.send(ServerReply(progress=text))
 
         try:
-            order.tell(0)
-            caller.say(self._answer(request, progress))
+            order.announce(0)
+            caller.send(self._answer(request, progress))
         except ChannelClosed:
             print("a caller left before its verdict", file=sys.stderr, flush=True)
         except KernelwrightError as error:
-            _last_word(caller, str(error), error.exit_code)
+            _send_error(caller, str(error), error.exit_code)
         except Exception as error:  # one caller's bad luck must not cost the others their server
             import traceback
 
             traceback.print_exc()
-            _last_word(caller, f"the judge failed: {type(error).__name__}: {error} (see {self._where.log})", 3)
+            _send_error(caller, f"the judge failed: {type(error).__name__}: {error} (see {self._where.log})", 3)
 
-    def _answer(self, request: Open | Judge, progress: Callable[[str], None]) -> Reply:
+    def _answer(self, request: OpenRequest | JudgeRequest, progress: Callable[[str], None]) -> ServerReply:
         settings = request.wanted.settings()
         if settings.device != self._where.device:
             raise CannotDecide(f"this server is on {self._where.device}, not on {settings.device}")
         judge = self._judge(settings)
         judge.demand(settings)
-        if isinstance(request, Open):
+        if isinstance(request, OpenRequest):
             judge.open(request.task)
-            return Reply(done=True)
+            return ServerReply(done=True)
         verdict = judge.judge(request.task, request.candidate, progress, settings)
         self._judged += 1
-        return Reply(verdict=verdict, done=True)
+        return ServerReply(verdict=verdict, done=True)
 
     def _judge(self, settings: Settings) -> controller.Judge:
         """One judge for each number of threads; a third number takes the place of the first."""
@@ -240,9 +250,9 @@ class Server:
         return self._judges[settings.threads]
 
 
-def _last_word(caller: Caller, error: str, exit_code: int) -> None:
+def _send_error(caller: CallerConnection, error: str, exit_code: int) -> None:
     with contextlib.suppress(ChannelClosed):
-        caller.say(Reply(error=error, exit_code=exit_code))
+        caller.send(ServerReply(error=error, exit_code=exit_code))
 
 
 def memory_of_tree(root: int) -> int:
