@@ -16,4 +16,4 @@ class CannotDecide(KernelwrightError):  # noqa: N818 - it names an outcome, as t
 
 
 class DeadlinePassed(CannotDecide):
-    """A judging that did not end in time. Whoever raises this has ended it, or made sure that it ends."""
+    """An evaluation that did not end in time. Whoever raises this has ended it, or made sure that it ends."""

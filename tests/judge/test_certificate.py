@@ -18,7 +18,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.judging import Judging
+from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import candidate_key
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle_client import OpenTask
@@ -124,7 +124,7 @@ def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     opened, nobody = case.opened, cast(Workshop, SimpleNamespace())
     failed_on = f"timed {opened.public[0].workload.label}"
     for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on=failed_on), "timed")):
-        judging = Judging(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
+        judging = Evaluation(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
         judging.inspections = Inspections("asan+ubsan", opened.public)
         steps = judging.steps(opened.public)
         assert [step.purpose for step in steps] == [first, "timed" if first == "sanitized" else "sanitized"]

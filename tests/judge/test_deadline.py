@@ -94,7 +94,7 @@ def test_waiting_for_others_is_told_and_does_not_count(monkeypatch: pytest.Monke
     with ServerJudge(Settings()) as judge:
         verdict = judge.judge("toy", CANDIDATE, said.append, deadline=0.2)
     assert verdict.candidate == CANDIDATE.id
-    assert said == ["waiting for 2 other judgings", "waiting for 1 other judging", "False"]
+    assert said == ["waiting for 2 other evaluations", "waiting for 1 other evaluation", "False"]
 
 
 def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the_candidate(
@@ -114,7 +114,7 @@ def test_an_oracle_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.Mon
     said: list[str] = []
     with ServerJudge(Settings()) as judge:
         assert judge.judge("toy", CANDIDATE, said.append, deadline=5.0).candidate == CANDIDATE.id
-    assert said == ["waiting for 1 other judging", "the server is gone; starting another", "False"]
+    assert said == ["waiting for 1 other evaluation", "the server is gone; starting another", "False"]
 
 
 def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,22 +99,22 @@ def test_who_waits_is_told_of_the_judging_under_way_too(oracle: Toy) -> None:
     first = Asking("a")
     first.hears("at work")
     second = Asking("b")
-    second.hears("waiting for 1 other judging")
+    second.hears("waiting for 1 other evaluation")
     third = Asking("c")
-    third.hears("waiting for 2 other judgings")
+    third.hears("waiting for 2 other evaluations")
     oracle.let("a")
-    third.hears("waiting for 1 other judging")
+    third.hears("waiting for 1 other evaluation")
     oracle.let("b")
     third.hears("at work")
     assert set(first.said) == {"at work"}
-    assert third.said[:3] == ["waiting for 2 other judgings", "waiting for 1 other judging", "at work"]
+    assert third.said[:3] == ["waiting for 2 other evaluations", "waiting for 1 other evaluation", "at work"]
 
 
 def test_a_deadline_begins_when_the_judging_does(oracle: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "SILENCE_SECONDS", 1.0)  # which is not passed, since the first gets on
     Asking("a").hears("at work")
     waiting = Asking("b", deadline=1.0)
-    waiting.hears("waiting for 1 other judging")
+    waiting.hears("waiting for 1 other evaluation")
     waiting._thread.join(1.5)
     assert waiting.came is None and oracle.tasks == ["a"]
     oracle.let("b")
@@ -130,7 +130,7 @@ def test_who_leaves_the_queue_is_not_judged(oracle: Toy) -> None:
     with pytest.raises(ZeroDivisionError), leaver:
         leaver.judge("b", CANDIDATE, lambda _: 1 // 0, deadline=PATIENCE)  # type: ignore[arg-type, return-value]
     last = Asking("c")
-    last.hears("waiting for 2 other judgings")
+    last.hears("waiting for 2 other evaluations")
     oracle.let("a")
     last.hears("at work")
     assert oracle.tasks == ["a", "c"]

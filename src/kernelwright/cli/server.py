@@ -53,7 +53,7 @@ def _show(one: ServerStatus) -> None:
 
 @server.command("stop")
 def stop(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False) -> None:
-    """Stop it once the judging under way is done."""
+    """Stop it once the evaluation under way is done."""
     count = stop_all()
     if json:
         print_json(ServerReport(command="server stop", stopped=count))

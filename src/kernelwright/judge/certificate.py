@@ -21,7 +21,7 @@ from kernelwright.archives import SEPARATOR, Archive, read_archive, split_name
 from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.judging import Judging
+from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import derive, fingerprint, version_of
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle_client import Posed
@@ -129,7 +129,7 @@ class Signed(Value):
     signature: str
 
 
-def issue(key: bytes, judging: Judging, verdict: Verdict) -> Signed:
+def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
     signer = _signer(key)
     settings, task, witness = judging.settings, judging.task, judging.witness
     issued = Certificate(

@@ -14,7 +14,7 @@ from kernelwright.errors import CannotDecide
 from kernelwright.isolation import levels
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge import certificate as certificates
-from kernelwright.judge.judging import Judging
+from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import candidate_key, judge_key
 from kernelwright.judge.oracle_client import OpenTask, OracleLost
 from kernelwright.judge.settings import Progress, Settings, quiet
@@ -108,7 +108,7 @@ class Judge:
 
     def _judge(
         self, task: str, candidate: Candidate, progress: Progress, settings: Settings, *, last: bool = False
-    ) -> tuple[Judging, Verdict]:
+    ) -> tuple[Evaluation, Verdict]:
         contract = contract_named(candidate.contract)
         if contract.device != self.settings.device.kind:
             raise CandidateError(
@@ -118,7 +118,7 @@ class Judge:
         opened = self.open(task)
         retrial = settings.retrial
         subkey = retrial.subkey if retrial else candidate_key(self._key, digest(opened.sources), task, candidate.id)
-        judging = Judging(self._shop, settings, opened, candidate, subkey)
+        judging = Evaluation(self._shop, settings, opened, candidate, subkey)
         try:
             return judging, judging.run(progress)
         except CannotDecide as error:

@@ -13,7 +13,7 @@ from kernelwright.judge.oracle_client import Witness
 from kernelwright.tasks.model import Workload
 
 Progress = Callable[[str], None]
-HIDDEN_PER_JUDGING = 3
+HIDDEN_PER_EVALUATION = 3
 
 
 def quiet(_: str) -> None:

@@ -28,7 +28,7 @@ class Outcome(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where a judging ended. `complete` is the end of one that found nothing wrong."""
+    """Where an evaluation ended. `complete` is the end of one that found nothing wrong."""
 
     build = "build"
     load = "load"
@@ -300,7 +300,7 @@ class WorkloadResult(Value):
 
 
 class Conditions(Value):
-    """Under what the judging was done. `runner` is how far the process that ran the candidate was confined, where
+    """Under what the evaluation was done. `runner` is how far the process that ran the candidate was confined, where
     that is not what `sandbox` says; `driver` is the GPU's."""
 
     sandbox: str

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from kernelwright import stopping
 from kernelwright.errors import DeadlinePassed
-from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, quiet
+from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, quiet
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
 from kernelwright.search.core.best import Decision, after_review
@@ -313,7 +313,7 @@ class Driver:
         """How many are judged in a final: public and hidden ones, for each of its sides."""
         verdict = self.state.entries[action.challenger].verdict
         assert verdict is not None  # by which it was chosen
-        return (len(verdict.workloads) + HIDDEN_PER_JUDGING) * (1 if action.best is None else 2)
+        return (len(verdict.workloads) + HIDDEN_PER_EVALUATION) * (1 if action.best is None else 2)
 
     def _reviewed(self, number: int, decision: Decision) -> Reviewed | None:
         """What models think of a challenger that the judge accepted, asked once. They can only withhold a claim."""

@@ -203,7 +203,7 @@ class GpuWorkshop:
 
 
 def _require_parts(gpu: nvidia.Gpu) -> None:
-    """Everything that a judging will need, before anything is started."""
+    """Everything that an evaluation will need, before anything is started."""
     if missing := nvrtc.available():
         raise CannotDecide(missing)
     if not (gpu.virtual_memory and gpu.exports_descriptors):

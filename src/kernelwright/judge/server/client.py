@@ -33,7 +33,7 @@ from kernelwright.tasks.resolve import portable
 
 STOP_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # for what no judging delays
-SILENCE_SECONDS = 900.0  # for who waits for others: longer than any step of a judging takes
+SILENCE_SECONDS = 900.0  # for who waits for others: longer than any step of an evaluation takes
 REMEDY = "end its process, or use --no-server"
 
 
@@ -126,7 +126,7 @@ def _ask(channel: Channel, request: ServerRequest, progress: Progress, deadline:
             message, _ = channel.receive()
         except TimeoutError:
             if ahead == 0:
-                raise DeadlinePassed(f"the judging did not end within {deadline:g} s") from None
+                raise DeadlinePassed(f"the evaluation did not end within {deadline:g} s") from None
             raise CannotDecide(f"the server was silent for {silence:g} s; {REMEDY}") from None
         reply = ServerReply.model_validate(message)
         if reply.error is not None:
@@ -140,7 +140,7 @@ def _ask(channel: Channel, request: ServerRequest, progress: Progress, deadline:
         if reply.ahead == 0:
             until = time.monotonic() + (deadline or 0.0)
         elif reply.ahead is not None and reply.ahead != ahead:
-            progress(f"waiting for {counted(reply.ahead, 'other judging')}")
+            progress(f"waiting for {counted(reply.ahead, 'other evaluation')}")
         ahead = ahead if reply.ahead is None else reply.ahead
 
 
@@ -224,7 +224,7 @@ def statuses() -> list[ServerStatus]:
 
 
 def stop_all(tell: Callable[[str], None] = quiet) -> int:
-    """Stops every server of this user once its judging under way is done; says how many there were."""
+    """Stops every server of this user once its evaluation under way is done; says how many there were."""
     stopped = [status for where in address.addresses() if (status := _asked(where, "stop")) is not None]
     until = time.monotonic() + STOP_SECONDS
     for status in stopped:

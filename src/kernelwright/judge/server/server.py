@@ -1,6 +1,6 @@
-"""The server's process: one judge, many callers, one judging at a time.
+"""The server's process: one judge, many callers, one evaluation at a time.
 
-Each caller has a thread that only reads, queues, and says how many judgings come first. The main thread judges. A
+Each caller has a thread that only reads, queues, and says how many evaluations come first. The main thread judges. A
 caller waits for its verdict before it sends the next candidate, so a plain queue serves callers in turn, however many
 candidates each of them has.
 """
@@ -81,7 +81,7 @@ class Server:
         self._judges: dict[int, controller.Judge] = {}
         self._begin = self._last = time.monotonic()
         self._callers = self._judged = self._queued = self._served = 0
-        self._progress_count = 0  # signs of life of the judgings so far
+        self._progress_count = 0  # signs of life of the evaluations so far
         self._stopping = threading.Event()
         self._counting = threading.Lock()
 

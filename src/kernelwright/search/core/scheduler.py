@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from kernelwright.contracts.tunables import TunableError, declared
-from kernelwright.judge.settings import HIDDEN_PER_JUDGING
+from kernelwright.judge.settings import HIDDEN_PER_EVALUATION
 from kernelwright.proposers.model import SWEPT, Operator
 from kernelwright.search.core.events import Action, Ask, Evaluate, HoldFinal, ParameterValue, Stop, StopReason, Sweep
 from kernelwright.search.core.score import beats_bound, fraction_of_bound
@@ -126,7 +126,7 @@ def final_seconds(state: State) -> float:
         return _price(state) * state.final_seconds
     verdict = state.entries[state.ranking[0][1]].verdict if state.ranking else None
     public = len(verdict.workloads) if verdict is not None else 1
-    return _price(state) * (public + HIDDEN_PER_JUDGING) * USUAL_SECONDS
+    return _price(state) * (public + HIDDEN_PER_EVALUATION) * USUAL_SECONDS
 
 
 def _for_judges(state: State, ending: tuple[StopReason, str] | None, free: int) -> tuple[Evaluate | HoldFinal, ...]:

@@ -21,7 +21,7 @@ from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Fault, Measurement, Rejected
 from kernelwright.judge.oracle_client import OpenTask, Posed, Witness, close_all
-from kernelwright.judge.settings import HIDDEN_PER_JUDGING, Progress, Settings
+from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,
     JudgeEvidence,
@@ -37,7 +37,7 @@ from kernelwright.judge.workshop import Inspections, Job, LateError, Workshop
 
 
 @dataclass(frozen=True)
-class Step:
+class EvaluationStep:
     """A runner of its own, on one workload, to look for faults of memory, for wrong results and the time, or for what
     costs the time."""
 
@@ -50,7 +50,7 @@ class Step:
 
 
 @dataclass
-class Judging:
+class Evaluation:
     workshop: Workshop
     settings: Settings
     task: OpenTask
@@ -87,7 +87,7 @@ class Judging:
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if fault is not None:
                 return self._verdict(Outcome.rejected, fault, hidden=part is not self.task.public)
-        late: dict[Step, LateError] = {}
+        late: dict[EvaluationStep, LateError] = {}
         for step in self.steps((*self.task.public, *self.hidden)):
             if late and step.purpose == "sanitized":  # it would take as long
                 late[step] = next(iter(late.values()))
@@ -101,7 +101,7 @@ class Judging:
                 return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
         return self._late(late, job, progress) or self._accepted(job, progress)
 
-    def _late(self, late: dict[Step, LateError], job: Job, progress: Progress) -> Verdict | None:
+    def _late(self, late: dict[EvaluationStep, LateError], job: Job, progress: Progress) -> Verdict | None:
         """Sanitizers that were late look again, where the time that a call takes without them, now known, allows more
         patience. A call that never ends has been rejected by now."""
         for step, error in late.items():
@@ -129,10 +129,10 @@ class Judging:
         finally:
             self.spent[stage] += time.perf_counter() - begin
 
-    def steps(self, posed: tuple[Posed, ...]) -> list[Step]:
+    def steps(self, posed: tuple[Posed, ...]) -> list[EvaluationStep]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
-        steps = [Step("sanitized", one) for one in self.inspections.posed]
-        steps += [Step("timed", one) for one in posed]
+        steps = [EvaluationStep("sanitized", one) for one in self.inspections.posed]
+        steps += [EvaluationStep("timed", one) for one in posed]
         retrial = self.settings.retrial
         return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
 
@@ -156,7 +156,7 @@ class Judging:
         known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
         return self.workshop.patience.with_a_call_of(next(known, None))
 
-    def _take(self, step: Step, job: Job, progress: Progress) -> Fault | None:
+    def _take(self, step: EvaluationStep, job: Job, progress: Progress) -> Fault | None:
         if step.purpose == "sanitized":
             progress("safety")
             with self._timed("safety"):
@@ -191,9 +191,9 @@ class Judging:
         if self.settings.retrial is not None:
             return self.workshop.oracle.pose(self.task, self.settings.retrial.hidden)
         whose = self.settings.hidden_of or self.candidate.id
-        return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_JUDGING)
+        return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
 
-    def _begin(self, step: Step) -> None:
+    def _begin(self, step: EvaluationStep) -> None:
         """A new runner gets values that cannot be foreseen; a replay begins with those on which it failed."""
         retrial = self.settings.retrial
         failed_here = retrial is not None and retrial.failed_on == step.name
@@ -201,14 +201,14 @@ class Judging:
         key = derive(self.subkey, step.purpose).hex()
         self.workshop.oracle.begin(self.task, step.posed.workload, key, first)
 
-    def _reject(self, step: Step, fault: Fault) -> Fault:
+    def _reject(self, step: EvaluationStep, fault: Fault) -> Fault:
         self.witness = self.workshop.oracle.forget()
         self.failed_on = step.name
         if isinstance(fault.evidence, ProcessEvidence):
             self.workshop.recover()
         return fault
 
-    def _inspect(self, step: Step, job: Job) -> Fault | None:
+    def _inspect(self, step: EvaluationStep, job: Job) -> Fault | None:
         self.arena, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
         try:
             self._begin(step)
@@ -218,7 +218,7 @@ class Judging:
         finally:
             close_all(descriptors)
 
-    def _measure(self, step: Step, job: Job, progress: Progress) -> Fault | None:
+    def _measure(self, step: EvaluationStep, job: Job, progress: Progress) -> Fault | None:
         shop, posed, names = self.workshop, step.posed, self.settings.baselines
         with self._timed("arena"):
             self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
@@ -252,7 +252,7 @@ class Judging:
 
     def _profile(self, job: Job, progress: Progress) -> None:
         """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""
-        step = Step("profiled", self.task.public[0])
+        step = EvaluationStep("profiled", self.task.public[0])
         progress("profile")
         with self._timed("profile"):
             try:
@@ -267,7 +267,7 @@ class Judging:
             for result in self.results
         ]
 
-    def _profiled(self, step: Step, job: Job) -> Profile:
+    def _profiled(self, step: EvaluationStep, job: Job) -> Profile:
         known = job.known_profile(step.posed)
         if known is not None:
             return known
