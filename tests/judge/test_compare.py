@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.judge.oracle.compare import Fault, Mismatch, check
+from kernelwright.judge.oracle.compare import Mismatch, MismatchKind, check
 from kernelwright.judge.oracle.tolerance import Choice, Same, Within, expectations
 from kernelwright.judge.verdict import MismatchEvidence, Reason
 from kernelwright.tasks import Chosen, Task, tensor
@@ -55,7 +55,7 @@ def test_one_wrong_element_anywhere_is_found(place: int, value: float) -> None:
     mismatch = found(around(REFERENCE), got)
     assert mismatch.index == (place // 200, place % 200)
     assert (mismatch.wrong, mismatch.unwritten, mismatch.total) == (1, 0, 600)
-    assert mismatch.kind is (Fault.wrong if -2 < value < 1e31 else Fault.nan_or_inf)
+    assert mismatch.kind is (MismatchKind.wrong if -2 < value < 1e31 else MismatchKind.nan_or_inf)
 
 
 def test_every_chunk_of_a_large_result_is_looked_at() -> None:
@@ -80,10 +80,10 @@ def test_the_evidence_names_both_values_and_the_tolerance() -> None:
 
 def test_small_errors_everywhere_look_like_low_precision() -> None:
     mismatch = found(around(REFERENCE), REFERENCE.bfloat16().float())
-    assert mismatch.kind is Fault.imprecise
+    assert mismatch.kind is MismatchKind.imprecise
     assert mismatch.wrong > 500
-    assert found(around(REFERENCE), REFERENCE * 1.2).kind is Fault.wrong
-    assert found(around(REFERENCE), torch.zeros_like(REFERENCE)).kind is Fault.wrong
+    assert found(around(REFERENCE), REFERENCE * 1.2).kind is MismatchKind.wrong
+    assert found(around(REFERENCE), torch.zeros_like(REFERENCE)).kind is MismatchKind.wrong
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_elements_that_were_never_written_are_counted(dtype: torch.dtype) -> Non
     got[:40] = reference[:40]
     expectation = Within(reference, reference) if dtype.is_floating_point else Same(reference)
     mismatch = found(expectation, got)
-    assert mismatch.kind is Fault.unwritten
+    assert mismatch.kind is MismatchKind.unwritten
     assert (mismatch.index, mismatch.wrong, mismatch.unwritten) == ((40,), 23, 23)
     assert mismatch.error is None or mismatch.error >= 0
 
@@ -104,7 +104,7 @@ def test_a_nan_is_not_taken_for_an_unwritten_element() -> None:
     got = REFERENCE.clone()
     got[0, 5] = torch.nan
     mismatch = found(around(REFERENCE), got)
-    assert (mismatch.kind, mismatch.unwritten, mismatch.got) == (Fault.nan_or_inf, 0, "nan")
+    assert (mismatch.kind, mismatch.unwritten, mismatch.got) == (MismatchKind.nan_or_inf, 0, "nan")
     assert mismatch.error is None
 
 
@@ -121,7 +121,7 @@ def test_nan_and_infinity_are_right_only_where_they_belong() -> None:
             if not torch.equal(got.nan_to_num(42.0), right.nan_to_num(42.0)):
                 mismatch = found(expectation, got)
                 assert mismatch.index == (place,)
-                assert mismatch.kind is (Fault.wrong if (place, value) == (0, 0.0) else Fault.nan_or_inf)
+                assert mismatch.kind is (MismatchKind.wrong if (place, value) == (0, 0.0) else MismatchKind.nan_or_inf)
 
 
 def test_same_bits_for_booleans_means_no_other_byte() -> None:
@@ -137,7 +137,7 @@ def test_same_tells_zeros_apart_and_takes_any_nan() -> None:
     assert found(Same(value), torch.tensor([-0.0, torch.nan, 1.0])).index == (0,)
     other = torch.tensor([0, 0x7FC00001, 0x3F800000], dtype=torch.int32).view(torch.float32)
     assert check(Same(value), other, WORD) is None
-    assert found(Same(value), torch.tensor([0.0, 1.0, 1.0])).kind is Fault.nan_or_inf
+    assert found(Same(value), torch.tensor([0.0, 1.0, 1.0])).kind is MismatchKind.nan_or_inf
 
 
 def test_scalars_and_empty_results() -> None:
@@ -179,7 +179,7 @@ def test_either_side_of_a_tie_is_right(index: list[int]) -> None:
 )
 def test_any_other_index_is_wrong(index: list[int], place: int) -> None:
     mismatch = found(chosen(lambda x: x.argmax(-1), X), torch.tensor(index))
-    assert (mismatch.index, mismatch.kind, mismatch.wrong) == ((place,), Fault.wrong, 1)
+    assert (mismatch.index, mismatch.kind, mismatch.wrong) == ((place,), MismatchKind.wrong, 1)
     assert "value" in mismatch.expected
 
 
@@ -209,7 +209,7 @@ def test_unwritten_indices_are_named_as_such() -> None:
     got = poisoned((3,), torch.int64)
     got[0] = 1
     mismatch = found(chosen(lambda x: x.argmax(-1), X), got)
-    assert (mismatch.kind, mismatch.index, mismatch.unwritten) == (Fault.unwritten, (1,), 2)
+    assert (mismatch.kind, mismatch.index, mismatch.unwritten) == (MismatchKind.unwritten, (1,), 2)
 
 
 # --- what travels -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.measure import Fault, Measurement, Rejected
+from kernelwright.judge.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.oracle_client import OpenTask, Posed, Witness, close_all
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, Settings
 from kernelwright.judge.verdict import (
@@ -83,22 +83,22 @@ class Evaluation:
         progress("building")
         for part in (self.task.public, self._unseen()):
             with self._timed("build"):
-                fault = job.build(part, inspected=bool(self.inspections.posed))
+                rejection = job.build(part, inspected=bool(self.inspections.posed))
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
-            if fault is not None:
-                return self._verdict(Outcome.rejected, fault, hidden=part is not self.task.public)
+            if rejection is not None:
+                return self._verdict(Outcome.rejected, rejection, hidden=part is not self.task.public)
         late: dict[EvaluationStep, LateError] = {}
         for step in self.steps((*self.task.public, *self.hidden)):
             if late and step.purpose == "sanitized":  # it would take as long
                 late[step] = next(iter(late.values()))
                 continue
             try:
-                fault = self._take(step, job, progress)
+                rejection = self._take(step, job, progress)
             except LateError as error:
                 late[step] = error
                 continue
-            if fault is not None:
-                return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
+            if rejection is not None:
+                return self._verdict(Outcome.rejected, rejection, hidden=step.posed.workload.hidden)
         return self._late(late, job, progress) or self._accepted(job, progress)
 
     def _late(self, late: dict[EvaluationStep, LateError], job: Job, progress: Progress) -> Verdict | None:
@@ -108,12 +108,12 @@ class Evaluation:
             try:
                 if self._patience(step.posed) <= error.patience:
                     raise error
-                fault = self._take(step, job, progress)
+                rejection = self._take(step, job, progress)
             except LateError as last:
                 message = JudgeEvidence(message=str(last))
-                return self._verdict(Outcome.undecided, Fault(Stage.safety, Reason.judge_failed, message))
-            if fault is not None:
-                return self._verdict(Outcome.rejected, fault, hidden=step.posed.workload.hidden)
+                return self._verdict(Outcome.undecided, Rejection(Stage.safety, Reason.judge_failed, message))
+            if rejection is not None:
+                return self._verdict(Outcome.rejected, rejection, hidden=step.posed.workload.hidden)
         return None
 
     def _accepted(self, job: Job, progress: Progress) -> Verdict:
@@ -156,7 +156,7 @@ class Evaluation:
         known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
         return self.workshop.patience.with_a_call_of(next(known, None))
 
-    def _take(self, step: EvaluationStep, job: Job, progress: Progress) -> Fault | None:
+    def _take(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
         if step.purpose == "sanitized":
             progress("safety")
             with self._timed("safety"):
@@ -166,18 +166,18 @@ class Evaluation:
         return self._measure(step, job, partial(_prefixed, progress, name))
 
     def undecided(self, why: str) -> Verdict:
-        return self._verdict(Outcome.undecided, Fault(Stage.run, Reason.judge_failed, JudgeEvidence(message=why)))
+        return self._verdict(Outcome.undecided, Rejection(Stage.run, Reason.judge_failed, JudgeEvidence(message=why)))
 
-    def _verdict(self, outcome: Outcome, fault: Fault | None = None, *, hidden: bool = False) -> Verdict:
+    def _verdict(self, outcome: Outcome, rejection: Rejection | None = None, *, hidden: bool = False) -> Verdict:
         return Verdict(
             candidate=self.candidate.id,
             name=self.candidate.name,
             task=self.task.name,
             contract=self.candidate.contract,
             verdict=outcome,
-            stage=fault.stage if fault else Stage.complete,
-            reason=fault.reason if fault else Reason.right,
-            evidence=fault.evidence if fault else None,
+            stage=rejection.stage if rejection else Stage.complete,
+            reason=rejection.reason if rejection else Reason.right,
+            evidence=rejection.evidence if rejection else None,
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
             conditions=self.workshop.conditions(self.arena, self.inspections.name, self.candidate.contract),
@@ -201,24 +201,24 @@ class Evaluation:
         key = derive(self.subkey, step.purpose).hex()
         self.workshop.oracle.begin(self.task, step.posed.workload, key, first)
 
-    def _reject(self, step: EvaluationStep, fault: Fault) -> Fault:
+    def _reject(self, step: EvaluationStep, rejection: Rejection) -> Rejection:
         self.witness = self.workshop.oracle.forget()
         self.failed_on = step.name
-        if isinstance(fault.evidence, ProcessEvidence):
+        if isinstance(rejection.evidence, ProcessEvidence):
             self.workshop.recover()
-        return fault
+        return rejection
 
-    def _inspect(self, step: EvaluationStep, job: Job) -> Fault | None:
+    def _inspect(self, step: EvaluationStep, job: Job) -> Rejection | None:
         self.arena, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
         try:
             self._begin(step)
             quick = step.posed in self.inspections.heavy
-            fault = job.inspect(step.posed, descriptors, quick=quick, patience=self._patience(step.posed))
-            return None if fault is None else self._reject(step, fault)
+            rejection = job.inspect(step.posed, descriptors, quick=quick, patience=self._patience(step.posed))
+            return None if rejection is None else self._reject(step, rejection)
         finally:
             close_all(descriptors)
 
-    def _measure(self, step: EvaluationStep, job: Job, progress: Progress) -> Fault | None:
+    def _measure(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
         shop, posed, names = self.workshop, step.posed, self.settings.baselines
         with self._timed("arena"):
             self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
@@ -246,9 +246,9 @@ class Evaluation:
                     self.results.append(job.finish(self._trials(measurement, progress)))
                     return None
                 except Rejected as rejected:
-                    fault = rejected.fault
+                    rejection = rejected.rejection
         self.results.append(_unmeasured(posed))
-        return self._reject(step, fault)
+        return self._reject(step, rejection)
 
     def _profile(self, job: Job, progress: Progress) -> None:
         """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""

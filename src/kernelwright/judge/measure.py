@@ -47,7 +47,7 @@ SHORTEST_OVERHEADS = 5  # a workload is too short to rank below this many times 
 
 
 @dataclass(frozen=True)
-class Fault:
+class Rejection:
     """Why a candidate is rejected."""
 
     stage: Stage
@@ -56,14 +56,14 @@ class Fault:
 
 
 class Rejected(Exception):  # noqa: N818 - it names an outcome
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.reason)
-        self.fault = fault
+    def __init__(self, rejection: Rejection) -> None:
+        super().__init__(rejection.reason)
+        self.rejection = rejection
 
 
-def build_fault(lines: tuple[str, ...], *, timed_out: bool) -> Fault:
+def build_rejection(lines: tuple[str, ...], *, timed_out: bool) -> Rejection:
     reason = Reason.build_took_too_long if timed_out else Reason.does_not_build
-    return Fault(Stage.build, reason, BuildEvidence(lines=lines))
+    return Rejection(Stage.build, reason, BuildEvidence(lines=lines))
 
 
 class Runner(Protocol):
@@ -215,7 +215,7 @@ class Measurement:
         if op == "r":
             answer = self._oracle.check(remember=remember)
             if answer:
-                raise Rejected(wrong_fault(answer, self._posed, family, self._trial))
+                raise Rejected(result_rejection(answer, self._posed, family, self._trial))
             self._trial += 1
         return reply.seconds
 
@@ -287,35 +287,35 @@ class Measurement:
         least = self._overhead.least
         return [max(value - least, least, 1e-9) for value in values]
 
-    def not_ready(self, reply: Reply) -> Fault:
+    def not_ready(self, reply: Reply) -> Rejection:
         """The process did not get as far as a first call."""
         reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
-        return self._process_fault(Stage.load, Reason(reply.reason) if reply.reason else reason, reply)
+        return self._process_rejection(Stage.load, Reason(reply.reason) if reply.reason else reason, reply)
 
-    def _ended(self, reply: Reply) -> Fault:
+    def _ended(self, reply: Reply) -> Rejection:
         reason = Reason(reply.reason) if reply.reason else _REASONS[reply.ending]
-        return self._process_fault(Stage.run, reason, reply)
+        return self._process_rejection(Stage.run, reason, reply)
 
-    def _process_fault(self, stage: Stage, reason: Reason, reply: Reply) -> Fault:
+    def _process_rejection(self, stage: Stage, reason: Reason, reply: Reply) -> Rejection:
         evidence = ProcessEvidence(
             workload=self._posed.workload.label,
             trial=self._trial,
             ending=reply.describe(),
             output=tuple(self._subject.log.text().strip().splitlines()[-OUTPUT_LINES:]),
         )
-        return Fault(stage, reason, evidence)
+        return Rejection(stage, reason, evidence)
 
 
-def wrong_fault(answer: Message, posed: Posed, family: str, trial: int) -> Fault:
+def result_rejection(answer: Message, posed: Posed, family: str, trial: int) -> Rejection:
     """What the oracle's answer to a comparison holds against a candidate."""
     label = posed.workload.label
     if "trespass" in answer:
         trespass = TrespassEvidence(workload=label, trial=trial, **answer["trespass"])
-        return Fault(Stage.compare, Reason.wrote_outside, trespass)
+        return Rejection(Stage.compare, Reason.wrote_outside, trespass)
     mismatch = dict(answer["mismatch"])
     reason = Reason(mismatch.pop("kind"))
     evidence = MismatchEvidence(workload=label, family=family, trial=trial, result=answer["result"], **mismatch)
-    return Fault(Stage.compare, reason, evidence)
+    return Rejection(Stage.compare, reason, evidence)
 
 
 def _twice(times: Times) -> dict[str, tuple[float, ...]]:

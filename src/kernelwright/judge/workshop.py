@@ -9,7 +9,7 @@ from typing import Protocol
 from kernelwright.contracts import Candidate
 from kernelwright.isolation.levels import Isolation
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.measure import Clock, Fault, Runner
+from kernelwright.judge.measure import Clock, Rejection, Runner
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
@@ -58,13 +58,13 @@ class Job(Protocol):
     def artefact(self) -> str | None:
         """The hash of what was built first."""
 
-    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Fault | None:
+    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Rejection | None:
         """Builds for some workloads. A fault may quote their sizes: public and hidden ones come in calls of their own.
 
         `inspected`: the sanitizers will be run on them too.
         """
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
         """One call under the sanitizers, on values that the oracle loads. Raises `LateError`.
 
         `quick`: without those that take minutes on a heavy workload.

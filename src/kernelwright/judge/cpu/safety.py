@@ -12,7 +12,7 @@ from kernelwright.isolation.native import program
 from kernelwright.isolation.warden import Ending, Reply, WardedProcess
 from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
-from kernelwright.judge.measure import DEADLINE, Clock, Fault, Measurement, Rejected
+from kernelwright.judge.measure import DEADLINE, Clock, Measurement, Rejected, Rejection
 from kernelwright.judge.oracle_client import OracleClient, Posed
 from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
 
@@ -40,12 +40,12 @@ def inspect(
     prepare: bool,
     patience: float,
     calls: int = 1,
-) -> Fault | None:
+) -> Rejection | None:
     """Calls under the sanitizers, each within `patience` seconds. Their report is evidence; a wrong result or an early
     end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
-        return _fault(runner, posed, ready, Stage.load)
+        return _rejection(runner, posed, ready, Stage.load)
     measurement = Measurement(oracle, posed, runner, {}, {"sanitized": patience / DEADLINE}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
@@ -55,21 +55,21 @@ def inspect(
         for _ in range(calls - 1):
             measurement.call(oracle.load())
     except Rejected as rejected:
-        if isinstance(rejected.fault.evidence, ProcessEvidence) and _report(runner):
-            return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
-        return rejected.fault
+        if isinstance(rejected.rejection.evidence, ProcessEvidence) and _report(runner):
+            return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return rejected.rejection
     if _report(runner):  # a candidate may have talked the sanitizer out of ending its process
-        return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, posed))
     return None
 
 
-def _fault(runner: WardedProcess, posed: Posed, reply: Reply, stage: Stage) -> Fault:
+def _rejection(runner: WardedProcess, posed: Posed, reply: Reply, stage: Stage) -> Rejection:
     if _report(runner) or (reply.ending, reply.value) == (Ending.exited, SANITIZER_EXIT):
-        return Fault(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, posed))
     reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
     output = tuple(runner.log.text().strip().splitlines()[-LINES:])
     evidence = ProcessEvidence(workload=posed.workload.label, trial=0, ending=reply.describe(), output=output)
-    return Fault(stage, reason, evidence)
+    return Rejection(stage, reason, evidence)
 
 
 def _report(runner: WardedProcess) -> bool:

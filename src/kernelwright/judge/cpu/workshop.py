@@ -20,7 +20,7 @@ from kernelwright.judge.baselines import BaselineProcess, Baselines
 from kernelwright.judge.cpu.nothing import empty_trial
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
-from kernelwright.judge.measure import Clock, Fault, build_fault
+from kernelwright.judge.measure import Clock, Rejection, build_rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
 from kernelwright.judge.workshop import Inspections, LateError, Patience
@@ -112,7 +112,7 @@ class CpuJob:
     def artefact(self) -> str | None:
         return self._first.digest if self._first else None
 
-    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Fault | None:
+    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Rejection | None:
         for one in posed:
             key = _types(one)
             if key in self._plain:
@@ -120,20 +120,20 @@ class CpuJob:
             plain, sanitized = build_both(self.candidate, one.signature, sanitized=inspected)
             for result in (plain, sanitized):
                 if isinstance(result, BuildFailure):
-                    return build_fault(result.lines, timed_out=result.timed_out)
+                    return build_rejection(result.lines, timed_out=result.timed_out)
             assert isinstance(plain, Built)
             self._plain[key] = plain
             if isinstance(sanitized, Built):
                 self._sanitized[key] = sanitized
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
         built = self._sanitized[_types(posed)]
         with self._run(built, posed, descriptors, sanitized=True) as runner, self.shop.working():
-            fault = inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
-        if fault is not None and fault.reason is Reason.timed_out:
+            rejection = inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
+        if rejection is not None and rejection.reason is Reason.timed_out:
             raise LateError(self.shop.safety or NO_SAFETY, posed, patience)
-        return fault
+        return rejection
 
     def start(self, posed: Posed, descriptors: list[int]) -> WardedProcess:
         return self._run(self._plain[_types(posed)], posed, descriptors)

@@ -24,7 +24,7 @@ from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
-from kernelwright.judge.measure import Fault
+from kernelwright.judge.measure import Rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed, close_all
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import BuildEvidence, Evidence, ProcessEvidence, Reason, SanitizerEvidence, Stage, Value
@@ -133,17 +133,17 @@ class _Checking:
 
     def run(self, progress: Progress) -> Check:
         try:
-            fault = self._all(progress)
+            rejection = self._all(progress)
         except NotEmulatedError as error:
             return self._said(CheckOutcome.unchecked, message=str(error))
-        if fault is None:
+        if rejection is None:
             return self._said(CheckOutcome.right, reason=Reason.right)
-        if fault.reason is Reason.timed_out:
+        if rejection.reason is Reason.timed_out:
             message = "a call did not end in time on the emulator: threads wait for each other, or it is too much work"
-            return self._said(CheckOutcome.unchecked, fault, message=message)
-        return self._said(CheckOutcome.faulty, fault)
+            return self._said(CheckOutcome.unchecked, rejection, message=message)
+        return self._said(CheckOutcome.faulty, rejection)
 
-    def _all(self, progress: Progress) -> Fault | None:
+    def _all(self, progress: Progress) -> Rejection | None:
         emulation = contract_named(self.candidate.contract).emulation(self.candidate)
         if emulation is None:
             raise NotEmulatedError(f"the emulator does not take {self.candidate.contract} candidates")
@@ -156,11 +156,13 @@ class _Checking:
             built = plan if isinstance(plan, BuildFailure) else build_as(plan)
             if isinstance(built, BuildFailure):
                 reason = Reason.build_took_too_long if built.timed_out else Reason.does_not_build
-                return Fault(Stage.build, reason, BuildEvidence(lines=(*emulation.advice(built.lines), *built.lines)))
+                return Rejection(
+                    Stage.build, reason, BuildEvidence(lines=(*emulation.advice(built.lines), *built.lines))
+                )
             progress(f"checking {one.workload.label}")
-            fault = self._calls(built, one)
-            if fault is not None:
-                return fault
+            rejection = self._calls(built, one)
+            if rejection is not None:
+                return rejection
             self.done.append(self._checked(one))
         return None
 
@@ -179,23 +181,28 @@ class _Checking:
             label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS, public=public
         )
 
-    def _calls(self, built: Built, posed: Posed) -> Fault | None:
+    def _calls(self, built: Built, posed: Posed) -> Rejection | None:
         _, descriptors = self.oracle.arena(self.task, posed.workload)
         try:
             self.oracle.begin(self.task, posed.workload, derive(self.subkey, "emulated", posed.workload.label).hex())
             sanitized = sanitizers_available()
             runner = start_runner(built.library, posed.signature, descriptors, 1, (), sanitized=sanitized)
             with runner, lock.working():
-                fault = inspect(runner, posed, self.oracle, prepare=False, calls=TRIALS, patience=PATIENCE)
+                rejection = inspect(runner, posed, self.oracle, prepare=False, calls=TRIALS, patience=PATIENCE)
         finally:
             close_all(descriptors)
-        if fault is None:
+        if rejection is None:
             return None
         self.oracle.forget()
-        return _as_said(fault)
+        return _as_said(rejection)
 
     def _said(
-        self, outcome: CheckOutcome, fault: Fault | None = None, *, reason: Reason | None = None, message: str = ""
+        self,
+        outcome: CheckOutcome,
+        rejection: Rejection | None = None,
+        *,
+        reason: Reason | None = None,
+        message: str = "",
     ) -> Check:
         return Check(
             candidate=self.candidate.id,
@@ -203,9 +210,9 @@ class _Checking:
             contract=self.candidate.contract,
             task=self.task.name,
             outcome=outcome,
-            stage=fault.stage if fault else Stage.complete,
-            reason=fault.reason if fault else reason,
-            evidence=fault.evidence if fault else None,
+            stage=rejection.stage if rejection else Stage.complete,
+            reason=rejection.reason if rejection else reason,
+            evidence=rejection.evidence if rejection else None,
             message=message,
             workloads=tuple(self.done),
             too_large=self.too_large,
@@ -215,14 +222,14 @@ class _Checking:
         )
 
 
-def _as_said(fault: Fault) -> Fault:
+def _as_said(rejection: Rejection) -> Rejection:
     """A fault that the emulator itself found and named."""
-    evidence = fault.evidence
+    evidence = rejection.evidence
     if isinstance(evidence, ProcessEvidence):
         lines = tuple(line.removeprefix(SAYS) for line in evidence.output if line.startswith(SAYS))
         if lines:
-            return Fault(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=evidence.workload, lines=lines))
-    return fault
+            return Rejection(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=evidence.workload, lines=lines))
+    return rejection
 
 
 def _elements(posed: Posed) -> int:

@@ -18,7 +18,7 @@ from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
-from kernelwright.judge.measure import Fault, build_fault, wrong_fault
+from kernelwright.judge.measure import Rejection, build_rejection, result_rejection
 from kernelwright.judge.oracle_client import OpenTask, Posed
 from kernelwright.judge.statistics import median
 from kernelwright.judge.verdict import (
@@ -49,7 +49,7 @@ class GpuJob:
         self.build_seconds: float | None = None
         self.artefact: str | None = None
 
-    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Fault | None:
+    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Rejection | None:
         """The sanitizers take the same build. The launcher comes up meanwhile."""
         if not posed:
             return None
@@ -63,20 +63,20 @@ class GpuJob:
             toolchain.refill()
             self._launcher.ready()
         if isinstance(made, BuildFailure):
-            return build_fault(made.lines, timed_out=made.timed_out)
+            return build_rejection(made.lines, timed_out=made.timed_out)
         self._built.update(zip(posed, made.built, strict=True))
         if self.artefact is None:  # of the public workloads; an author sees it
             self.build_seconds, self.artefact = made.seconds, made.built[0].digest
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Fault | None:
+    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
         shop, built = self._shop, self._built[posed]
         self._inspected = True
         with shop.working():
             family = shop.oracle.load()
             tools = QUICK_TOOLS if quick else tuple(Tool)
             found = shop.inspectors.inspect(tools, built.program, built.modules, descriptors, fresh_word(), patience)
-        fault = inspection_fault(found, posed.workload.label)
+        fault = inspection_rejection(found, posed.workload.label)
         if fault is not None:
             return fault
         late = [one.tool for one in found if one.fault is not None]
@@ -84,7 +84,7 @@ class GpuJob:
             shop.recover()
             raise LateError("+".join(late), posed, patience)
         answer = shop.oracle.check()
-        return wrong_fault(answer, posed, family, trial=0) if answer else None
+        return result_rejection(answer, posed, family, trial=0) if answer else None
 
     def start(self, posed: Posed, descriptors: list[int]) -> GpuSubject:
         shop, built = self._shop, self._built[posed]
@@ -159,20 +159,20 @@ def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelU
     )
 
 
-def inspection_fault(found: tuple[Inspection, ...], label: str) -> Fault | None:
+def inspection_rejection(found: tuple[Inspection, ...], label: str) -> Rejection | None:
     """What the sanitizers hold against a candidate: their findings first, since an early end follows from those.
 
     Not that a call under them takes too long: one that does not end shows in the trials.
     """
     lines = tuple(finding.describe() for inspection in found for finding in inspection.findings)
     if lines:
-        return Fault(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=lines))
+        return Rejection(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=lines))
     for inspection in found:
         if inspection.fault is not None and inspection.fault.kind is not FaultKind.timed_out:
             evidence = ProcessEvidence(
                 workload=label, trial=0, ending=f"ended under {inspection.tool}: {inspection.fault.message}"
             )
-            return Fault(Stage.safety, REASONS[inspection.fault.kind], evidence)
+            return Rejection(Stage.safety, REASONS[inspection.fault.kind], evidence)
     for inspection in found:
         if inspection.failed:
             raise CannotDecide(inspection.failed)

@@ -25,7 +25,7 @@ NEARLY_ALL = 0.99
 WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
-class Fault(StrEnum):
+class MismatchKind(StrEnum):
     """The general way in which a result is wrong.
 
     `unwritten`: elements still hold what the outputs were poisoned with. `nan_or_inf`: not finite where the
@@ -43,7 +43,7 @@ class Fault(StrEnum):
 class Mismatch:
     """The first element at fault, and how many are. Error and tolerance are None where they mean nothing."""
 
-    kind: Fault
+    kind: MismatchKind
     index: tuple[int, ...]
     expected: str
     got: str
@@ -104,15 +104,15 @@ def _explain_within(expectation: Within, got: torch.Tensor, sentinel: int) -> Mi
     unwritten = wrong & _poisoned(got, sentinel)
     odd = wrong & ~(torch.isfinite(got) & torch.isfinite(middle))
     if bool(unwritten.any()):
-        kind, where = Fault.unwritten, unwritten
+        kind, where = MismatchKind.unwritten, unwritten
     elif bool(odd.any()):
-        kind, where = Fault.nan_or_inf, odd
+        kind, where = MismatchKind.nan_or_inf, odd
     else:
         size = torch.where(torch.isfinite(middle), middle.abs(), 0.0)
         beside = torch.maximum(size, row_scale(size, least=64))
         small = (error <= SMALL * beside)[wrong].double().mean()
         coarse = got.is_floating_point() and bool(small >= NEARLY_ALL)
-        kind, where = (Fault.imprecise if coarse else Fault.wrong), wrong
+        kind, where = (MismatchKind.imprecise if coarse else MismatchKind.wrong), wrong
     index = _first(where)
     return Mismatch(
         kind=kind,
@@ -137,11 +137,11 @@ def _explain_same(value: torch.Tensor, got: torch.Tensor, sentinel: int) -> Mism
         return None
     unwritten = wrong & _poisoned(got, sentinel)
     if bool(unwritten.any()):
-        kind, where = Fault.unwritten, unwritten
+        kind, where = MismatchKind.unwritten, unwritten
     elif bool(odd.any()):
-        kind, where = Fault.nan_or_inf, odd
+        kind, where = MismatchKind.nan_or_inf, odd
     else:
-        kind, where = Fault.wrong, wrong
+        kind, where = MismatchKind.wrong, wrong
     index = _first(where)
     return Mismatch(
         kind=kind,
@@ -181,7 +181,7 @@ def _found(expectation: Choice, got: torch.Tensor) -> tuple[torch.Tensor, torch.
 def _explain_choice(expectation: Choice, got: torch.Tensor, right: torch.Tensor, sentinel: int) -> Mismatch:
     best, found, inside = _found(expectation, got)
     unwritten = ~right & _poisoned(got, sentinel)
-    kind, where = (Fault.unwritten, unwritten) if bool(unwritten.any()) else (Fault.wrong, ~right)
+    kind, where = (MismatchKind.unwritten, unwritten) if bool(unwritten.any()) else (MismatchKind.wrong, ~right)
     index = _first(where)
     place = int(got[index])
     what = f"value {_show(found[index])}" if bool(inside[index]) else "out of range"
