@@ -16,7 +16,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge import statistics
 from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.keys import judge_key
-from kernelwright.judge.oracle_client import OpenTask, Posed, close_all
+from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec, close_all
 from kernelwright.judge.statistics import median
 from kernelwright.tasks.catalogue import suite
 
@@ -61,7 +61,7 @@ def _shop() -> Iterator[GpuWorkshop]:
         shop.close()
 
 
-def _row(shop: GpuWorkshop, task: OpenTask, posed: Posed, names: tuple[str, ...]) -> dict[str, Any]:
+def _row(shop: GpuWorkshop, task: OpenTask, posed: WorkloadSpec, names: tuple[str, ...]) -> dict[str, Any]:
     limits = shop.limits(task, posed)
     _, descriptors = shop.oracle.arena(task, posed.workload)
     try:

@@ -18,8 +18,8 @@ CPP = contract_named("cpp")
 @pytest.mark.parametrize("name", builtin_names())
 def test_every_skeleton_compiles(name: str) -> None:
     task = resolve(name)
-    posed = signature(task, task.public_workloads()[0])
-    assert isinstance(build(Candidate("cpp", brief(CPP, task).skeleton), posed), Built)
+    spec = signature(task, task.public_workloads()[0])
+    assert isinstance(build(Candidate("cpp", brief(CPP, task).skeleton), spec), Built)
 
 
 def test_a_brief_has_signature_rules_sizes_and_the_reference() -> None:
@@ -46,15 +46,15 @@ def test_a_dtype_that_varies_becomes_a_template_parameter() -> None:
 
 
 def test_constants_bring_a_preparation() -> None:
-    posed = Signature(
+    spec = Signature(
         (
             TensorSpec("w", "float32", (4,), (1,), "constant"),
             TensorSpec("out", "float32", (4,), (1,), "output"),
         )
     )
-    skeleton = CPP.skeleton((posed,), "t")
+    skeleton = CPP.skeleton((spec,), "t")
     assert "void prepare(kw::Tensor<const float, 1> w)" in skeleton
-    assert isinstance(build(Candidate("cpp", skeleton), posed), Built)
+    assert isinstance(build(Candidate("cpp", skeleton), spec), Built)
 
 
 def test_an_unknown_contract_is_one_line() -> None:

@@ -26,7 +26,7 @@ from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
 from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.tasks.model import TensorSpec
 
 CUDA = Device("cuda", 0)
@@ -75,8 +75,8 @@ class PlayedBaseline:
         self.name, self.alive = name, True
         self._times = itertools.cycle((1.0, 1.001, 0.999))
 
-    def open(self, task: OpenTask, posed: Posed, descriptors: Sequence[int]) -> None:
-        tensors = zip(posed.signature.tensors, descriptors, strict=True)
+    def open(self, task: OpenTask, spec: WorkloadSpec, descriptors: Sequence[int]) -> None:
+        tensors = zip(spec.signature.tensors, descriptors, strict=True)
         self._x, self._out = (mapped(tensor, descriptor) for tensor, descriptor in tensors)
 
     def write(self) -> None:

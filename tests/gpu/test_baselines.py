@@ -11,7 +11,7 @@ from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.clocks import disagreement
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle_client import OpenTask, Posed
+from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome
 from kernelwright.proposers.model import Operator, Request
@@ -32,8 +32,8 @@ def test_a_baseline_is_right_and_both_clocks_agree(name: str, bench: Bench) -> N
     with GpuBaselineProcess(name, bench.helpers) as baseline:
         for size in (SIZE, (33, 1027), SIZE):
             bench.oracle(size).load()
-            posed = Posed(Workload((("rows", size[0]), ("cols", size[1]))), signature(*size))
-            with_descriptors(bench.oracle(size), partial(baseline.open, task, posed))
+            spec = WorkloadSpec(Workload((("rows", size[0]), ("cols", size[1]))), signature(*size))
+            with_descriptors(bench.oracle(size), partial(baseline.open, task, spec))
             baseline.write()
             assert bench.oracle(size).complaint() is None
         for _ in range(20):

@@ -48,10 +48,10 @@ class Bench:
     def __init__(self, fast: Iterator[float], slow: float = 0.03) -> None:
         self.oracle, self.candidate = Oracle(), Process(itertools.repeat(0.004))
         self.fast, self.slow = Process(fast), Process(itertools.repeat(slow))
-        posed = SimpleNamespace(workload=Workload((("rows", 3),)))
+        spec = SimpleNamespace(workload=Workload((("rows", 3),)))
         self.measurement = Measurement(
             cast(Any, self.oracle),
-            cast(Any, posed),
+            cast(Any, spec),
             cast(Any, self.candidate),
             cast(Any, {"fast": self.fast, "slow": self.slow}),
             {"fast": 0.01, "slow": 0.03},

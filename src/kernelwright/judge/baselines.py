@@ -15,7 +15,7 @@ from kernelwright.isolation.channel import ChannelClosed, pair
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge import statistics
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 
 START_SECONDS = 120.0
 OPEN_SECONDS = 600.0
@@ -35,7 +35,7 @@ class Baseline(Protocol):
     @property
     def alive(self) -> bool: ...
 
-    def open(self, task: OpenTask, posed: Posed, descriptors: list[int]) -> None:
+    def open(self, task: OpenTask, spec: WorkloadSpec, descriptors: list[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
 
     def write(self) -> None:
@@ -76,19 +76,19 @@ class BaselineProcess:
     def alive(self) -> bool:
         return self._process.alive
 
-    def open(self, task: OpenTask, posed: Posed, descriptors: list[int]) -> None:
+    def open(self, task: OpenTask, spec: WorkloadSpec, descriptors: list[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
         if not self._ready:
             self._expect_ok(self._process.ready(), "start")
             self._ready = True
-        signature = [asdict(argument) for argument in posed.signature.arguments]
+        signature = [asdict(argument) for argument in spec.signature.arguments]
         try:
             self._channel.send({"task": task.reference, "signature": signature}, descriptors)
         except ChannelClosed:
             raise CannotDecide(
                 f"the {self.name} baseline is gone: {self._last_words() or 'its log is empty'}"
             ) from None
-        self._expect_ok(self._process.trial("o", OPEN_SECONDS), f"open {posed.workload.label}")
+        self._expect_ok(self._process.trial("o", OPEN_SECONDS), f"open {spec.workload.label}")
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
@@ -135,20 +135,20 @@ class Baselines:
         names: tuple[str, ...],
         oracle: OracleClient,
         task: OpenTask,
-        posed: Posed,
+        spec: WorkloadSpec,
         descriptors: list[int],
         progress: Callable[[str], None],
     ) -> dict[str, float]:
         """Lets every baseline map the arena, checks that it is right, and learns about how long it takes."""
-        known = self._seconds.setdefault((task.reference, posed.workload.label, posed.workload.hidden), {})
+        known = self._seconds.setdefault((task.reference, spec.workload.label, spec.workload.hidden), {})
         if names:
-            oracle.begin(task, posed.workload, f"baselines {time.monotonic_ns()}")
+            oracle.begin(task, spec.workload, f"baselines {time.monotonic_ns()}")
             oracle.load()
         for name in names:
             baseline = self._living(name)
             if name not in known:
                 progress(f"preparing the {name} baseline")
-            baseline.open(task, posed, descriptors)
+            baseline.open(task, spec, descriptors)
             if name not in known:
                 known[name] = _first_times(oracle, baseline)
         return {name: known[name] for name in names}

@@ -24,7 +24,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import derive, fingerprint, version_of
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle_client import Posed
+from kernelwright.judge.oracle_client import WorkloadSpec
 from kernelwright.judge.verdict import Value, Verdict
 from kernelwright.paths import state_dir, write_whole
 from kernelwright.tasks.loading import digest
@@ -161,8 +161,8 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
     return Signed(certificate=issued, signature=signer.sign(_canonical(plain)).hex())
 
 
-def _named(posed: tuple[Posed, ...]) -> tuple[HiddenWorkload, ...]:
-    return tuple(HiddenWorkload(sizes=one.workload.sizes, dtype=one.workload.dtype) for one in posed)
+def _named(specs: tuple[WorkloadSpec, ...]) -> tuple[HiddenWorkload, ...]:
+    return tuple(HiddenWorkload(sizes=one.workload.sizes, dtype=one.workload.dtype) for one in specs)
 
 
 def public_key(key: bytes) -> str:

@@ -20,7 +20,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Measurement, Rejected, Rejection
-from kernelwright.judge.oracle_client import OpenTask, Posed, Witness, close_all
+from kernelwright.judge.oracle_client import OpenTask, Witness, WorkloadSpec, close_all
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,
@@ -42,11 +42,11 @@ class EvaluationStep:
     costs the time."""
 
     purpose: Literal["sanitized", "timed", "profiled"]
-    posed: Posed
+    spec: WorkloadSpec
 
     @property
     def name(self) -> str:
-        return f"{self.purpose} {self.posed.workload.label}"
+        return f"{self.purpose} {self.spec.workload.label}"
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Evaluation:
     candidate: Candidate
     subkey: bytes
     begin: float = field(default_factory=time.perf_counter)
-    hidden: tuple[Posed, ...] = ()
+    hidden: tuple[WorkloadSpec, ...] = ()
     inspections: Inspections = field(default_factory=lambda: Inspections(NO_SAFETY))
     results: list[WorkloadResult] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -83,7 +83,7 @@ class Evaluation:
         progress("building")
         for part in (self.task.public, self._unseen()):
             with self._timed("build"):
-                rejection = job.build(part, inspected=bool(self.inspections.posed))
+                rejection = job.build(part, inspected=bool(self.inspections.specs))
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=part is not self.task.public)
@@ -98,7 +98,7 @@ class Evaluation:
                 late[step] = error
                 continue
             if rejection is not None:
-                return self._verdict(Outcome.rejected, rejection, hidden=step.posed.workload.hidden)
+                return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         return self._late(late, job, progress) or self._accepted(job, progress)
 
     def _late(self, late: dict[EvaluationStep, LateError], job: Job, progress: Progress) -> Verdict | None:
@@ -106,14 +106,14 @@ class Evaluation:
         patience. A call that never ends has been rejected by now."""
         for step, error in late.items():
             try:
-                if self._patience(step.posed) <= error.patience:
+                if self._patience(step.spec) <= error.patience:
                     raise error
                 rejection = self._take(step, job, progress)
             except LateError as last:
                 message = JudgeEvidence(message=str(last))
                 return self._verdict(Outcome.undecided, Rejection(Stage.safety, Reason.judge_failed, message))
             if rejection is not None:
-                return self._verdict(Outcome.rejected, rejection, hidden=step.posed.workload.hidden)
+                return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         return None
 
     def _accepted(self, job: Job, progress: Progress) -> Verdict:
@@ -129,30 +129,30 @@ class Evaluation:
         finally:
             self.spent[stage] += time.perf_counter() - begin
 
-    def steps(self, posed: tuple[Posed, ...]) -> list[EvaluationStep]:
+    def steps(self, specs: tuple[WorkloadSpec, ...]) -> list[EvaluationStep]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
-        steps = [EvaluationStep("sanitized", one) for one in self.inspections.posed]
-        steps += [EvaluationStep("timed", one) for one in posed]
+        steps = [EvaluationStep("sanitized", one) for one in self.inspections.specs]
+        steps += [EvaluationStep("timed", one) for one in specs]
         retrial = self.settings.retrial
         return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
 
     def _inspections(self) -> Inspections:
         usual = tuple(min(part, key=_elements) for part in (self.task.public, self.hidden) if part)
-        lighter: tuple[Posed, ...] | None = None
+        lighter: tuple[WorkloadSpec, ...] | None = None
         if self.settings.retrial is not None:
-            lighter = self.workshop.oracle.pose(self.task, self.settings.retrial.lighter)
+            lighter = self.workshop.oracle.specs(self.task, self.settings.retrial.lighter)
         elif self.settings.public_only:
             lighter = ()
         return self.workshop.inspections(self.task, usual, lighter)
 
-    def _unseen(self) -> tuple[Posed, ...]:
+    def _unseen(self) -> tuple[WorkloadSpec, ...]:
         """In an order from which a plan cannot tell which of them are timed."""
         unseen = [*self.hidden, *self.inspections.lighter]
         random.Random(seed(self.subkey, "unseen", "order")).shuffle(unseen)
         return tuple(unseen)
 
-    def _patience(self, posed: Posed) -> float:
-        workload = posed.workload
+    def _patience(self, spec: WorkloadSpec) -> float:
+        workload = spec.workload
         known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
         return self.workshop.patience.with_a_call_of(next(known, None))
 
@@ -161,8 +161,8 @@ class Evaluation:
             progress("safety")
             with self._timed("safety"):
                 return self._inspect(step, job)
-        workload = step.posed.workload
-        name = f"hidden {self.hidden.index(step.posed) + 1}" if workload.hidden else workload.label
+        workload = step.spec.workload
+        name = f"hidden {self.hidden.index(step.spec) + 1}" if workload.hidden else workload.label
         return self._measure(step, job, partial(_prefixed, progress, name))
 
     def undecided(self, why: str) -> Verdict:
@@ -187,9 +187,9 @@ class Evaluation:
             stage_seconds=dict(self.spent),
         )
 
-    def _hidden(self) -> tuple[Posed, ...]:
+    def _hidden(self) -> tuple[WorkloadSpec, ...]:
         if self.settings.retrial is not None:
-            return self.workshop.oracle.pose(self.task, self.settings.retrial.hidden)
+            return self.workshop.oracle.specs(self.task, self.settings.retrial.hidden)
         whose = self.settings.hidden_of or self.candidate.id
         return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
 
@@ -199,7 +199,7 @@ class Evaluation:
         failed_here = retrial is not None and retrial.failed_on == step.name
         first = (retrial.witness,) if retrial is not None and failed_here and retrial.witness is not None else ()
         key = derive(self.subkey, step.purpose).hex()
-        self.workshop.oracle.begin(self.task, step.posed.workload, key, first)
+        self.workshop.oracle.begin(self.task, step.spec.workload, key, first)
 
     def _reject(self, step: EvaluationStep, rejection: Rejection) -> Rejection:
         self.witness = self.workshop.oracle.forget()
@@ -209,33 +209,33 @@ class Evaluation:
         return rejection
 
     def _inspect(self, step: EvaluationStep, job: Job) -> Rejection | None:
-        self.arena, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
+        self.arena, descriptors = self.workshop.oracle.arena(self.task, step.spec.workload)
         try:
             self._begin(step)
-            quick = step.posed in self.inspections.heavy
-            rejection = job.inspect(step.posed, descriptors, quick=quick, patience=self._patience(step.posed))
+            quick = step.spec in self.inspections.heavy
+            rejection = job.inspect(step.spec, descriptors, quick=quick, patience=self._patience(step.spec))
             return None if rejection is None else self._reject(step, rejection)
         finally:
             close_all(descriptors)
 
     def _measure(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
-        shop, posed, names = self.workshop, step.posed, self.settings.baselines
+        shop, spec, names = self.workshop, step.spec, self.settings.baselines
         with self._timed("arena"):
-            self.arena, descriptors = shop.oracle.arena(self.task, posed.workload)
+            self.arena, descriptors = shop.oracle.arena(self.task, spec.workload)
         try:
             with self._timed("baselines"), shop.working():
-                expected = shop.baselines.open(names, shop.oracle, self.task, posed, descriptors, progress)
+                expected = shop.baselines.open(names, shop.oracle, self.task, spec, descriptors, progress)
             with self._timed("clock"):
                 clock = shop.clock()
             with self._timed("start"):
                 self._begin(step)
-                runner = job.start(posed, descriptors)
+                runner = job.start(spec, descriptors)
         finally:
             close_all(descriptors)
         with runner:
-            order = random.Random(seed(self.subkey, "turns", posed.workload.label))
+            order = random.Random(seed(self.subkey, "turns", spec.workload.label))
             baselines = shop.baselines.processes(names)
-            measurement = Measurement(shop.oracle, posed, runner, baselines, expected, clock, order)
+            measurement = Measurement(shop.oracle, spec, runner, baselines, expected, clock, order)
             with self._timed("start"):
                 reply = runner.ready()
             if reply.ending is not Ending.ok:
@@ -247,7 +247,7 @@ class Evaluation:
                     return None
                 except Rejected as rejected:
                     rejection = rejected.rejection
-        self.results.append(_unmeasured(posed))
+        self.results.append(_unmeasured(spec))
         return self._reject(step, rejection)
 
     def _profile(self, job: Job, progress: Progress) -> None:
@@ -259,7 +259,7 @@ class Evaluation:
                 profile = self._profiled(step, job)
             except (KernelwrightError, OSError) as error:
                 profile = Profile(missing=str(error))
-        workload = step.posed.workload
+        workload = step.spec.workload
         self.results = [
             result.model_copy(update={"profile": profile})
             if (result.label, result.hidden) == (workload.label, workload.hidden)
@@ -268,13 +268,13 @@ class Evaluation:
         ]
 
     def _profiled(self, step: EvaluationStep, job: Job) -> Profile:
-        known = job.known_profile(step.posed)
+        known = job.known_profile(step.spec)
         if known is not None:
             return known
-        _, descriptors = self.workshop.oracle.arena(self.task, step.posed.workload)
+        _, descriptors = self.workshop.oracle.arena(self.task, step.spec.workload)
         try:
             self._begin(step)
-            return job.profile(step.posed, descriptors)
+            return job.profile(step.spec, descriptors)
         finally:
             close_all(descriptors)
 
@@ -304,10 +304,10 @@ def _prefixed(progress: Progress, prefix: str, text: str) -> None:
     progress(f"{prefix}: {text}")
 
 
-def _elements(posed: Posed) -> int:
-    return sum(math.prod(tensor.shape) for tensor in posed.signature.tensors)
+def _elements(spec: WorkloadSpec) -> int:
+    return sum(math.prod(tensor.shape) for tensor in spec.signature.tensors)
 
 
-def _unmeasured(posed: Posed) -> WorkloadResult:
-    workload = posed.workload
+def _unmeasured(spec: WorkloadSpec) -> WorkloadResult:
+    workload = spec.workload
     return WorkloadResult(label=workload.label, sizes=workload.size_map, dtype=workload.dtype, hidden=workload.hidden)

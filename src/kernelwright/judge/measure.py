@@ -16,7 +16,7 @@ from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge import noise, statistics
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.nothing import Overhead
-from kernelwright.judge.oracle_client import OracleClient, Posed
+from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import (
     BaselineTime,
     BuildEvidence,
@@ -126,14 +126,14 @@ class Measurement:
     def __init__(
         self,
         oracle: OracleClient,
-        posed: Posed,
+        spec: WorkloadSpec,
         subject: Runner,
         baselines: dict[str, Baseline],
         expected: dict[str, float],
         clock: Clock,
         order: random.Random,
     ) -> None:
-        self._oracle, self._posed, self._subject = oracle, posed, subject
+        self._oracle, self._spec, self._subject = oracle, spec, subject
         self._baselines, self._expected, self._overhead = baselines, expected, clock.overhead
         self._kind, self._order = clock.kind, order
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
@@ -215,7 +215,7 @@ class Measurement:
         if op == "r":
             answer = self._oracle.check(remember=remember)
             if answer:
-                raise Rejected(result_rejection(answer, self._posed, family, self._trial))
+                raise Rejected(result_rejection(answer, self._spec, family, self._trial))
             self._trial += 1
         return reply.seconds
 
@@ -242,7 +242,7 @@ class Measurement:
         return statistics.speedup(self._net(once), self._net(again)) if once else None
 
     def result(self, times: Times) -> WorkloadResult:
-        workload = self._posed.workload
+        workload = self._spec.workload
         candidate, fastest = self._net(times.candidate), self.fastest(times)
         found = self._aa(times, fastest) if fastest is not None else None
         baselines = {name: self._net(values) for name, values in times.baselines.items()}
@@ -298,7 +298,7 @@ class Measurement:
 
     def _process_rejection(self, stage: Stage, reason: Reason, reply: Reply) -> Rejection:
         evidence = ProcessEvidence(
-            workload=self._posed.workload.label,
+            workload=self._spec.workload.label,
             trial=self._trial,
             ending=reply.describe(),
             output=tuple(self._subject.log.text().strip().splitlines()[-OUTPUT_LINES:]),
@@ -306,9 +306,9 @@ class Measurement:
         return Rejection(stage, reason, evidence)
 
 
-def result_rejection(answer: Message, posed: Posed, family: str, trial: int) -> Rejection:
+def result_rejection(answer: Message, spec: WorkloadSpec, family: str, trial: int) -> Rejection:
     """What the oracle's answer to a comparison holds against a candidate."""
-    label = posed.workload.label
+    label = spec.workload.label
     if "trespass" in answer:
         trespass = TrespassEvidence(workload=label, trial=trial, **answer["trespass"])
         return Rejection(Stage.compare, Reason.wrote_outside, trespass)

@@ -25,7 +25,7 @@ class OracleLost(CannotDecide):
 
 
 @dataclass(frozen=True)
-class Posed:
+class WorkloadSpec:
     """A workload with the arguments that a kernel gets for it."""
 
     workload: Workload
@@ -38,7 +38,7 @@ class OpenTask:
     name: str
     families: int
     constant: tuple[str, ...]
-    public: tuple[Posed, ...]
+    public: tuple[WorkloadSpec, ...]
     sources: Sources = ()
 
 
@@ -84,20 +84,20 @@ class OracleClient:
         sources = tuple((path, digest) for path, digest in answer["sources"])
         return OpenTask(task, answer["name"], answer["families"], tuple(answer["constant"]), public, sources)
 
-    def hidden(self, task: OpenTask, candidate: str, count: int) -> tuple[Posed, ...]:
+    def hidden(self, task: OpenTask, candidate: str, count: int) -> tuple[WorkloadSpec, ...]:
         answer, _ = self._ask("hidden", task=task.reference, candidate=candidate, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
-    def small(self, task: OpenTask, count: int) -> tuple[Posed, ...]:
+    def small(self, task: OpenTask, count: int) -> tuple[WorkloadSpec, ...]:
         answer, _ = self._ask("small", task=task.reference, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
-    def lighter(self, task: OpenTask, most: float) -> tuple[Posed, ...]:
+    def lighter(self, task: OpenTask, most: float) -> tuple[WorkloadSpec, ...]:
         answer, _ = self._ask("lighter", task=task.reference, most=most)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
-    def pose(self, task: OpenTask, workloads: tuple[Workload, ...]) -> tuple[Posed, ...]:
-        answer, _ = self._ask("pose", task=task.reference, workloads=[_json(workload) for workload in workloads])
+    def specs(self, task: OpenTask, workloads: tuple[Workload, ...]) -> tuple[WorkloadSpec, ...]:
+        answer, _ = self._ask("specs", task=task.reference, workloads=[_json(workload) for workload in workloads])
         return tuple(_posed(entry) for entry in answer["workloads"])
 
     def arena(self, task: OpenTask, workload: Workload) -> tuple[str, list[int]]:
@@ -178,10 +178,10 @@ def _json(workload: Workload) -> Message:
     }
 
 
-def _posed(entry: Message) -> Posed:
+def _posed(entry: Message) -> WorkloadSpec:
     raw = entry["workload"]
     workload = Workload(tuple((name, size) for name, size in raw["sizes"]), raw["dtype"], raw["hidden"])
-    return Posed(workload, Signature(tuple(_argument(argument) for argument in entry["signature"])))
+    return WorkloadSpec(workload, Signature(tuple(_argument(argument) for argument in entry["signature"])))
 
 
 def _argument(raw: Message) -> TensorSpec | ScalarSpec:

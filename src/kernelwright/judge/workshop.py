@@ -10,15 +10,15 @@ from kernelwright.contracts import Candidate
 from kernelwright.isolation.levels import Isolation
 from kernelwright.judge.baselines import Baselines
 from kernelwright.judge.measure import Clock, Rejection, Runner
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
 
 class LateError(Exception):
     """The sanitizers came to no end within `patience` seconds. That is no fault of the candidate's yet."""
 
-    def __init__(self, tools: str, posed: Posed, patience: float) -> None:
-        super().__init__(f"{tools} came to no end within {patience:.0f} s on {posed.workload.shown}")
+    def __init__(self, tools: str, spec: WorkloadSpec, patience: float) -> None:
+        super().__init__(f"{tools} came to no end within {patience:.0f} s on {spec.workload.shown}")
         self.patience = patience
 
 
@@ -43,9 +43,9 @@ class Inspections:
     """
 
     name: str
-    posed: tuple[Posed, ...] = ()
-    heavy: tuple[Posed, ...] = ()
-    lighter: tuple[Posed, ...] = ()
+    specs: tuple[WorkloadSpec, ...] = ()
+    heavy: tuple[WorkloadSpec, ...] = ()
+    lighter: tuple[WorkloadSpec, ...] = ()
 
 
 class Job(Protocol):
@@ -58,28 +58,28 @@ class Job(Protocol):
     def artefact(self) -> str | None:
         """The hash of what was built first."""
 
-    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Rejection | None:
+    def build(self, specs: tuple[WorkloadSpec, ...], *, inspected: bool) -> Rejection | None:
         """Builds for some workloads. A fault may quote their sizes: public and hidden ones come in calls of their own.
 
         `inspected`: the sanitizers will be run on them too.
         """
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
+    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
         """One call under the sanitizers, on values that the oracle loads. Raises `LateError`.
 
         `quick`: without those that take minutes on a heavy workload.
         """
 
-    def start(self, posed: Posed, descriptors: list[int]) -> Runner:
+    def start(self, spec: WorkloadSpec, descriptors: list[int]) -> Runner:
         """A process that holds the candidate and has seen nothing of this workload yet."""
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         """Adds what only the device knows of the trials that have just ended."""
 
-    def known_profile(self, posed: Posed) -> Profile | None:
+    def known_profile(self, spec: WorkloadSpec) -> Profile | None:
         """What needs no call: it was had before, or cannot be had here."""
 
-    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
+    def profile(self, spec: WorkloadSpec, descriptors: list[int]) -> Profile:
         """One call under the device's profiler, on values that the oracle loads. Nothing that it meets is a fault."""
 
     def close(self) -> None: ...
@@ -101,7 +101,9 @@ class Workshop(Protocol):
     def safety(self) -> str | None:
         """What the sanitizers are called here, or None where there are none."""
 
-    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+    def inspections(
+        self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
+    ) -> Inspections:
         """What the sanitizers are to look at, which is `usual` unless it is too heavy for some of them. A lighter
         workload is then looked at besides: the one that is given, if there is a choice at all."""
 

@@ -13,7 +13,7 @@ from kernelwright.isolation.warden import Ending, Reply, WardedProcess
 from kernelwright.judge.cpu.nothing import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
 from kernelwright.judge.measure import DEADLINE, Clock, Measurement, Rejected, Rejection
-from kernelwright.judge.oracle_client import OracleClient, Posed
+from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
 
 LINES = 24
@@ -34,7 +34,7 @@ def sanitizers_available() -> bool:
 
 def inspect(
     runner: WardedProcess,
-    posed: Posed,
+    spec: WorkloadSpec,
     oracle: OracleClient,
     *,
     prepare: bool,
@@ -45,8 +45,8 @@ def inspect(
     end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
-        return _rejection(runner, posed, ready, Stage.load)
-    measurement = Measurement(oracle, posed, runner, {}, {"sanitized": patience / DEADLINE}, UNTIMED, random.Random(0))
+        return _rejection(runner, spec, ready, Stage.load)
+    measurement = Measurement(oracle, spec, runner, {}, {"sanitized": patience / DEADLINE}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
         if prepare:
@@ -56,19 +56,19 @@ def inspect(
             measurement.call(oracle.load())
     except Rejected as rejected:
         if isinstance(rejected.rejection.evidence, ProcessEvidence) and _report(runner):
-            return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+            return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec))
         return rejected.rejection
     if _report(runner):  # a candidate may have talked the sanitizer out of ending its process
-        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec))
     return None
 
 
-def _rejection(runner: WardedProcess, posed: Posed, reply: Reply, stage: Stage) -> Rejection:
+def _rejection(runner: WardedProcess, spec: WorkloadSpec, reply: Reply, stage: Stage) -> Rejection:
     if _report(runner) or (reply.ending, reply.value) == (Ending.exited, SANITIZER_EXIT):
-        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, posed))
+        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec))
     reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
     output = tuple(runner.log.text().strip().splitlines()[-LINES:])
-    evidence = ProcessEvidence(workload=posed.workload.label, trial=0, ending=reply.describe(), output=output)
+    evidence = ProcessEvidence(workload=spec.workload.label, trial=0, ending=reply.describe(), output=output)
     return Rejection(stage, reason, evidence)
 
 
@@ -76,8 +76,8 @@ def _report(runner: WardedProcess) -> bool:
     return bool(_REPORT.search(runner.log.text()))
 
 
-def _evidence(runner: WardedProcess, posed: Posed) -> SanitizerEvidence:
+def _evidence(runner: WardedProcess, spec: WorkloadSpec) -> SanitizerEvidence:
     """The report's own lines that name the fault and the candidate's code."""
     lines = shown_lines(runner.log.text())
     telling = [line for line in lines if _REPORT.search(line) or _SOURCE.search(line) or "SUMMARY" in line]
-    return SanitizerEvidence(workload=posed.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))
+    return SanitizerEvidence(workload=spec.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

@@ -21,7 +21,7 @@ from kernelwright.judge.cpu.nothing import empty_trial
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.measure import Clock, Rejection, build_rejection
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
 from kernelwright.judge.workshop import Inspections, LateError, Patience
 from kernelwright.version import __version__
@@ -43,7 +43,9 @@ class CpuWorkshop:
     def safety(self) -> str | None:
         return "asan+ubsan" if sanitizers_available() else None
 
-    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+    def inspections(
+        self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
+    ) -> Inspections:
         return Inspections(self.safety or NO_SAFETY, usual)
 
     @property
@@ -112,8 +114,8 @@ class CpuJob:
     def artefact(self) -> str | None:
         return self._first.digest if self._first else None
 
-    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Rejection | None:
-        for one in posed:
+    def build(self, specs: tuple[WorkloadSpec, ...], *, inspected: bool) -> Rejection | None:
+        for one in specs:
             key = _types(one)
             if key in self._plain:
                 continue
@@ -127,34 +129,36 @@ class CpuJob:
                 self._sanitized[key] = sanitized
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
-        built = self._sanitized[_types(posed)]
-        with self._run(built, posed, descriptors, sanitized=True) as runner, self.shop.working():
-            rejection = inspect(runner, posed, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
+    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
+        built = self._sanitized[_types(spec)]
+        with self._run(built, spec, descriptors, sanitized=True) as runner, self.shop.working():
+            rejection = inspect(runner, spec, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
         if rejection is not None and rejection.reason is Reason.timed_out:
-            raise LateError(self.shop.safety or NO_SAFETY, posed, patience)
+            raise LateError(self.shop.safety or NO_SAFETY, spec, patience)
         return rejection
 
-    def start(self, posed: Posed, descriptors: list[int]) -> WardedProcess:
-        return self._run(self._plain[_types(posed)], posed, descriptors)
+    def start(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
+        return self._run(self._plain[_types(spec)], spec, descriptors)
 
-    def _run(self, built: Built, posed: Posed, descriptors: list[int], *, sanitized: bool = False) -> WardedProcess:
+    def _run(
+        self, built: Built, spec: WorkloadSpec, descriptors: list[int], *, sanitized: bool = False
+    ) -> WardedProcess:
         threads, cpus = self.shop.threads, self.shop.cpus
-        return start_runner(built.library, posed.signature, descriptors, threads, cpus, sanitized=sanitized)
+        return start_runner(built.library, spec.signature, descriptors, threads, cpus, sanitized=sanitized)
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         return result
 
-    def known_profile(self, _: Posed) -> Profile | None:
+    def known_profile(self, _: WorkloadSpec) -> Profile | None:
         return NO_PROFILE
 
-    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
+    def profile(self, spec: WorkloadSpec, descriptors: list[int]) -> Profile:
         return NO_PROFILE
 
     def close(self) -> None:
         """Every runner has ended with its workload."""
 
 
-def _types(posed: Posed) -> tuple[str, ...]:
+def _types(spec: WorkloadSpec) -> tuple[str, ...]:
     """What a build depends on: dtypes and ranks, not sizes."""
-    return tuple(f"{tensor.dtype}/{len(tensor.shape)}" for tensor in posed.signature.tensors)
+    return tuple(f"{tensor.dtype}/{len(tensor.shape)}" for tensor in spec.signature.tensors)

@@ -25,7 +25,7 @@ from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Rejection
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed, close_all
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_all
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import BuildEvidence, Evidence, ProcessEvidence, Reason, SanitizerEvidence, Stage, Value
 from kernelwright.tasks.loading import digest
@@ -147,11 +147,11 @@ class _Checking:
         emulation = contract_named(self.candidate.contract).emulation(self.candidate)
         if emulation is None:
             raise NotEmulatedError(f"the emulator does not take {self.candidate.contract} candidates")
-        posed = self._workloads()
+        spec = self._workloads()
         progress("translating for the emulator")
-        signatures = tuple(one.signature for one in posed)
+        signatures = tuple(one.signature for one in spec)
         plans = emulation.builds(signatures, self.target, sanitized=sanitizers_available())
-        for one, plan in zip(posed, plans, strict=False):  # a plan that fails is the last one
+        for one, plan in zip(spec, plans, strict=False):  # a plan that fails is the last one
             progress(f"building for {one.workload.label}")
             built = plan if isinstance(plan, BuildFailure) else build_as(plan)
             if isinstance(built, BuildFailure):
@@ -166,29 +166,29 @@ class _Checking:
             self.done.append(self._checked(one))
         return None
 
-    def _workloads(self) -> tuple[Posed, ...]:
+    def _workloads(self) -> tuple[WorkloadSpec, ...]:
         """Small awkward ones first, then the public ones that an emulator can do."""
-        posed = dict.fromkeys((*self.oracle.small(self.task, self.small), *sorted(self.task.public, key=_elements)))
-        fit = tuple(one for one in posed if _elements(one) <= self.most_elements)
-        self.too_large = tuple(one.workload.label for one in posed if one not in fit)
+        spec = dict.fromkeys((*self.oracle.small(self.task, self.small), *sorted(self.task.public, key=_elements)))
+        fit = tuple(one for one in spec if _elements(one) <= self.most_elements)
+        self.too_large = tuple(one.workload.label for one in spec if one not in fit)
         if not fit:
             raise NotEmulatedError(f"{self.task.name}: every workload is too large for the emulator")
         return fit
 
-    def _checked(self, posed: Posed) -> CheckedWorkload:
-        workload, public = posed.workload, posed in self.task.public
+    def _checked(self, spec: WorkloadSpec) -> CheckedWorkload:
+        workload, public = spec.workload, spec in self.task.public
         return CheckedWorkload(
             label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS, public=public
         )
 
-    def _calls(self, built: Built, posed: Posed) -> Rejection | None:
-        _, descriptors = self.oracle.arena(self.task, posed.workload)
+    def _calls(self, built: Built, spec: WorkloadSpec) -> Rejection | None:
+        _, descriptors = self.oracle.arena(self.task, spec.workload)
         try:
-            self.oracle.begin(self.task, posed.workload, derive(self.subkey, "emulated", posed.workload.label).hex())
+            self.oracle.begin(self.task, spec.workload, derive(self.subkey, "emulated", spec.workload.label).hex())
             sanitized = sanitizers_available()
-            runner = start_runner(built.library, posed.signature, descriptors, 1, (), sanitized=sanitized)
+            runner = start_runner(built.library, spec.signature, descriptors, 1, (), sanitized=sanitized)
             with runner, lock.working():
-                rejection = inspect(runner, posed, self.oracle, prepare=False, calls=TRIALS, patience=PATIENCE)
+                rejection = inspect(runner, spec, self.oracle, prepare=False, calls=TRIALS, patience=PATIENCE)
         finally:
             close_all(descriptors)
         if rejection is None:
@@ -232,5 +232,5 @@ def _as_said(rejection: Rejection) -> Rejection:
     return rejection
 
 
-def _elements(posed: Posed) -> int:
-    return sum(math.prod(tensor.shape) for tensor in posed.signature.tensors)
+def _elements(spec: WorkloadSpec) -> int:
+    return sum(math.prod(tensor.shape) for tensor in spec.signature.tensors)

@@ -17,7 +17,7 @@ from kernelwright.isolation.roles import Role
 from kernelwright.judge.gpu.gated import Faulted, GatedProcess, Timing
 
 if TYPE_CHECKING:
-    from kernelwright.judge.oracle_client import OpenTask, Posed
+    from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 
 OPEN_SECONDS = 900.0
 RUN_SECONDS = 120.0
@@ -37,11 +37,11 @@ class GpuBaselineProcess(GatedProcess):
         super().close()
         self.log.close()
 
-    def open(self, task: OpenTask, posed: Posed, descriptors: Sequence[int]) -> None:
+    def open(self, task: OpenTask, spec: WorkloadSpec, descriptors: Sequence[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
         self.timings = []
-        arguments = [asdict(argument) for argument in posed.signature.arguments]
-        told = {"task": task.reference, "signature": arguments, "hidden": posed.workload.hidden}
+        arguments = [asdict(argument) for argument in spec.signature.arguments]
+        told = {"task": task.reference, "signature": arguments, "hidden": spec.workload.hidden}
         self._do("open", told, descriptors, OPEN_SECONDS)
 
     def write(self) -> None:

@@ -19,7 +19,7 @@ from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
 from kernelwright.judge.measure import Rejection, build_rejection, result_rejection
-from kernelwright.judge.oracle_client import OpenTask, Posed
+from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.statistics import median
 from kernelwright.judge.verdict import (
     KernelUse,
@@ -42,53 +42,53 @@ UNBELIEVED = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
 class GpuJob:
     def __init__(self, shop: GpuWorkshop, candidate: Candidate, task: OpenTask) -> None:
         self._shop, self._candidate, self._task = shop, candidate, task
-        self._built: dict[Posed, GpuBuilt] = {}
+        self._built: dict[WorkloadSpec, GpuBuilt] = {}
         self._launcher: LauncherProcess | None = None
         self._running: tuple[GpuSubject, GpuBuilt, Limits] | None = None
         self._inspected = False
         self.build_seconds: float | None = None
         self.artefact: str | None = None
 
-    def build(self, posed: tuple[Posed, ...], *, inspected: bool) -> Rejection | None:
+    def build(self, specs: tuple[WorkloadSpec, ...], *, inspected: bool) -> Rejection | None:
         """The sanitizers take the same build. The launcher comes up meanwhile."""
-        if not posed:
+        if not specs:
             return None
         shop = self._shop
         with shop.working(), lock.working():
             if self._launcher is None:
                 self._launcher = shop.launcher()
-            signatures = tuple(one.signature for one in posed)
+            signatures = tuple(one.signature for one in specs)
             toolchain = shop.toolchain(self._candidate.contract)
             made = toolchain.build(self._candidate, signatures)
             toolchain.refill()
             self._launcher.ready()
         if isinstance(made, BuildFailure):
             return build_rejection(made.lines, timed_out=made.timed_out)
-        self._built.update(zip(posed, made.built, strict=True))
+        self._built.update(zip(specs, made.built, strict=True))
         if self.artefact is None:  # of the public workloads; an author sees it
             self.build_seconds, self.artefact = made.seconds, made.built[0].digest
         return None
 
-    def inspect(self, posed: Posed, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
-        shop, built = self._shop, self._built[posed]
+    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
+        shop, built = self._shop, self._built[spec]
         self._inspected = True
         with shop.working():
             family = shop.oracle.load()
             tools = QUICK_TOOLS if quick else tuple(Tool)
             found = shop.inspectors.inspect(tools, built.program, built.modules, descriptors, fresh_word(), patience)
-        fault = inspection_rejection(found, posed.workload.label)
+        fault = inspection_rejection(found, spec.workload.label)
         if fault is not None:
             return fault
         late = [one.tool for one in found if one.fault is not None]
         if late:
             shop.recover()
-            raise LateError("+".join(late), posed, patience)
+            raise LateError("+".join(late), spec, patience)
         answer = shop.oracle.check()
-        return result_rejection(answer, posed, family, trial=0) if answer else None
+        return result_rejection(answer, spec, family, trial=0) if answer else None
 
-    def start(self, posed: Posed, descriptors: list[int]) -> GpuSubject:
-        shop, built = self._shop, self._built[posed]
-        allowed = shop.limits(self._task, posed)
+    def start(self, spec: WorkloadSpec, descriptors: list[int]) -> GpuSubject:
+        shop, built = self._shop, self._built[spec]
+        allowed = shop.limits(self._task, spec)
         assert self._launcher is not None, "build comes first"
         with shop.working():
             subject = GpuSubject(self._launcher, built, descriptors, keep=True)
@@ -118,11 +118,11 @@ class GpuJob:
             return SpeedStatus.investigate
         return result.speed
 
-    def known_profile(self, posed: Posed) -> Profile | None:
-        return self._shop.profiler.known(self._built[posed])
+    def known_profile(self, spec: WorkloadSpec) -> Profile | None:
+        return self._shop.profiler.known(self._built[spec])
 
-    def profile(self, posed: Posed, descriptors: list[int]) -> Profile:
-        shop, built = self._shop, self._built[posed]
+    def profile(self, spec: WorkloadSpec, descriptors: list[int]) -> Profile:
+        shop, built = self._shop, self._built[spec]
         try:
             with shop.working():
                 shop.oracle.load()

@@ -31,7 +31,7 @@ from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, SUMMARY, Tool, sanitizer, sanitizing
 from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, Posed
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import Conditions
 from kernelwright.judge.workshop import Inspections, Patience
 from kernelwright.version import __version__
@@ -113,7 +113,9 @@ class GpuWorkshop:
         found = self._isolation.get(Role.launcher)
         return found.level if found else level_of(Role.launcher)
 
-    def inspections(self, task: OpenTask, usual: tuple[Posed, ...], lighter: tuple[Posed, ...] | None) -> Inspections:
+    def inspections(
+        self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
+    ) -> Inspections:
         heavy = tuple(one for one in usual if self._weight(task, one) > USUALLY_RACECHECKED)
         if not heavy:
             return Inspections("+".join(Tool), usual)
@@ -124,8 +126,8 @@ class GpuWorkshop:
             f"{quick}, {Tool.racecheck} on a lighter workload" if lighter else quick, (*lighter, *usual), heavy, lighter
         )
 
-    def _weight(self, task: OpenTask, posed: Posed) -> float:
-        return self.limits(task, posed).cost.weight
+    def _weight(self, task: OpenTask, spec: WorkloadSpec) -> float:
+        return self.limits(task, spec).cost.weight
 
     @property
     def patience(self) -> Patience:
@@ -161,8 +163,8 @@ class GpuWorkshop:
             self._peaks = GpuPeaks(**self.oracle.peaks())
         return self._peaks
 
-    def limits(self, task: OpenTask, posed: Posed) -> Limits:
-        workload = posed.workload
+    def limits(self, task: OpenTask, spec: WorkloadSpec) -> Limits:
+        workload = spec.workload
         key = (task.reference, workload.label, workload.hidden)
         if key not in self._limits:
             cost = self.oracle.cost(task, workload)

@@ -53,7 +53,7 @@ class Oracle:
             "hidden": self.hidden,
             "small": self.small,
             "lighter": self.lighter,
-            "pose": self.pose,
+            "specs": self.specs,
             "arena": self.arena,
             "begin": self.begin,
             "forget": self.forget,
@@ -98,7 +98,7 @@ class Oracle:
         chosen = lighter_workload(found, derive(self._key, "lighter"), lambda one: cost(found, one).weight, most)
         return {"workloads": [self._describe(task, chosen)] if chosen else []}
 
-    def pose(self, task: str, workloads: list[Message]) -> Message:
+    def specs(self, task: str, workloads: list[Message]) -> Message:
         """Workloads that the controller names: those of a certificate."""
         return {"workloads": [self._describe(task, workload_from_json(workload)) for workload in workloads]}
 
