@@ -143,7 +143,7 @@ def test_a_call_that_ends_but_not_under_a_sanitizer_is_undecided(bench: Bench, n
     assert len(bench.asked) == before + 1 and PlayedLauncher.up == 0
     where = "a hidden workload" if name == "late_unseen" else "rows=3 cols=1000"
     told = author_view(verdict)
-    assert str(told.evidence).endswith(f"memcheck+racecheck+initcheck came to no end within 120 s on {where}'")
+    assert str(told.evidence).endswith(f"memcheck+racecheck+initcheck did not finish within 120 s on {where}'")
 
 
 def test_a_call_that_never_ends_is_rejected_for_that_although_the_sanitizers_cannot_tell(bench: Bench) -> None:

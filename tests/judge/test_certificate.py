@@ -25,7 +25,7 @@ from kernelwright.judge.oracle_client import OpenTask
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import Retrial, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
-from kernelwright.judge.workshop import Inspections, Workshop
+from kernelwright.judge.workshop import InspectionPlan, Workshop
 
 TASK = '''
 """Twice the input."""
@@ -125,7 +125,7 @@ def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     failed_on = f"timed {opened.public[0].workload.label}"
     for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on=failed_on), "timed")):
         judging = Evaluation(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
-        judging.inspections = Inspections("asan+ubsan", opened.public)
+        judging.inspection_plan = InspectionPlan("asan+ubsan", opened.public)
         steps = judging.steps(opened.public)
         assert [step.purpose for step in steps] == [first, "timed" if first == "sanitized" else "sanitized"]
 

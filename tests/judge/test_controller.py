@@ -27,7 +27,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     author_view,
 )
-from kernelwright.judge.workshop import Patience
+from kernelwright.judge.workshop import SanitizerDeadline
 
 DOUBLE_TASK = '''
 """Twice the input."""
@@ -161,12 +161,12 @@ SLOW_UNDER_SANITIZERS = """
 def test_slow_sanitizers_get_the_time_that_the_kernel_s_own_allows(
     judge: Judge, tasks: dict[str, str], monkeypatch: pytest.MonkeyPatch, slowdown: float, outcome: Outcome
 ) -> None:
-    monkeypatch.setattr(cpu_workshop, "PATIENCE", Patience(5.0, slowdown, 300.0))
+    monkeypatch.setattr(cpu_workshop, "PATIENCE", SanitizerDeadline(5.0, slowdown, 300.0))
     source = "#include <chrono>\n" + DOUBLE.replace("BODY", f"{SLOW_UNDER_SANITIZERS}{HONEST}")
     verdict = judge.judge(tasks["double"], Candidate("cpp", source, "double.cpp"))
     assert verdict.verdict is outcome and len(verdict.workloads) == 5
     if outcome is Outcome.undecided:
-        assert verdict.stage is Stage.safety and "asan+ubsan came to no end within 5 s" in str(verdict.evidence)
+        assert verdict.stage is Stage.safety and "asan+ubsan did not finish within 5 s" in str(verdict.evidence)
 
 
 def test_a_crash_and_an_early_end_are_told_apart(judge: Judge, tasks: dict[str, str]) -> None:

@@ -151,7 +151,7 @@ def test_noise_and_faults_never_win() -> None:
 
 
 def test_a_reigning_best_that_cannot_be_judged_again_gives_way_to_what_is_faster_and_is_not_called_noisy() -> None:
-    tool = JudgeEvidence(message="racecheck came to no end within 120 s on a hidden workload")
+    tool = JudgeEvidence(message="racecheck did not finish within 120 s on a hidden workload")
     stuck = verdict(2.0, outcome=Outcome.undecided).model_copy(update={"evidence": tool})
     won, lost = decide_final(verdict(5.0), stuck), decide_final(verdict(1.0), stuck)
     assert won.won and not lost.won

@@ -151,7 +151,7 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
             device=str(settings.device),
         ),
         hidden=_named(judging.hidden),
-        lighter=_named(judging.inspections.lighter),
+        lighter=_named(judging.inspection_plan.lighter),
         subkey=judging.subkey.hex(),
         failure=Failure(run=judging.failed_on or "", family=witness.family, seed=witness.seed) if witness else None,
         environment=_environment(verdict),

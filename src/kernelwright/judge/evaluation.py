@@ -33,7 +33,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import Inspections, Job, LateError, Workshop
+from kernelwright.judge.workshop import InspectionPlan, Job, SanitizerTimeoutError, Workshop
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Evaluation:
     subkey: bytes
     begin: float = field(default_factory=time.perf_counter)
     hidden: tuple[WorkloadSpec, ...] = ()
-    inspections: Inspections = field(default_factory=lambda: Inspections(NO_SAFETY))
+    inspection_plan: InspectionPlan = field(default_factory=lambda: InspectionPlan(NO_SAFETY))
     results: list[WorkloadResult] = field(default_factory=list)
     spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     build_seconds: float | None = None
@@ -71,7 +71,7 @@ class Evaluation:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         if self.settings.safety and self.workshop.safety is not None:
-            self.inspections = self._inspections()
+            self.inspection_plan = self._inspection_plan()
         job = self.workshop.job(self.candidate, self.task)
         try:
             return self._stages(job, progress)
@@ -83,33 +83,35 @@ class Evaluation:
         progress("building")
         for part in (self.task.public, self._unseen()):
             with self._timed("build"):
-                rejection = job.build(part, inspected=bool(self.inspections.specs))
+                rejection = job.build(part, inspected=bool(self.inspection_plan.specs))
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=part is not self.task.public)
-        late: dict[EvaluationStep, LateError] = {}
+        timed_out: dict[EvaluationStep, SanitizerTimeoutError] = {}
         for step in self.steps((*self.task.public, *self.hidden)):
-            if late and step.purpose == "sanitized":  # it would take as long
-                late[step] = next(iter(late.values()))
+            if timed_out and step.purpose == "sanitized":  # it would take as long
+                timed_out[step] = next(iter(timed_out.values()))
                 continue
             try:
                 rejection = self._take(step, job, progress)
-            except LateError as error:
-                late[step] = error
+            except SanitizerTimeoutError as error:
+                timed_out[step] = error
                 continue
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
-        return self._late(late, job, progress) or self._accepted(job, progress)
+        return self._repeat_timed_out(timed_out, job, progress) or self._accepted(job, progress)
 
-    def _late(self, late: dict[EvaluationStep, LateError], job: Job, progress: Progress) -> Verdict | None:
+    def _repeat_timed_out(
+        self, timed_out: dict[EvaluationStep, SanitizerTimeoutError], job: Job, progress: Progress
+    ) -> Verdict | None:
         """Sanitizers that were late look again, where the time that a call takes without them, now known, allows more
         patience. A call that never ends has been rejected by now."""
-        for step, error in late.items():
+        for step, error in timed_out.items():
             try:
-                if self._patience(step.spec) <= error.patience:
+                if self._sanitizer_deadline(step.spec) <= error.deadline:
                     raise error
                 rejection = self._take(step, job, progress)
-            except LateError as last:
+            except SanitizerTimeoutError as last:
                 message = JudgeEvidence(message=str(last))
                 return self._verdict(Outcome.undecided, Rejection(Stage.safety, Reason.judge_failed, message))
             if rejection is not None:
@@ -131,30 +133,30 @@ class Evaluation:
 
     def steps(self, specs: tuple[WorkloadSpec, ...]) -> list[EvaluationStep]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
-        steps = [EvaluationStep("sanitized", one) for one in self.inspections.specs]
+        steps = [EvaluationStep("sanitized", one) for one in self.inspection_plan.specs]
         steps += [EvaluationStep("timed", one) for one in specs]
         retrial = self.settings.retrial
         return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
 
-    def _inspections(self) -> Inspections:
+    def _inspection_plan(self) -> InspectionPlan:
         usual = tuple(min(part, key=_elements) for part in (self.task.public, self.hidden) if part)
         lighter: tuple[WorkloadSpec, ...] | None = None
         if self.settings.retrial is not None:
             lighter = self.workshop.oracle.specs(self.task, self.settings.retrial.lighter)
         elif self.settings.public_only:
             lighter = ()
-        return self.workshop.inspections(self.task, usual, lighter)
+        return self.workshop.inspection_plan(self.task, usual, lighter)
 
     def _unseen(self) -> tuple[WorkloadSpec, ...]:
         """In an order from which a plan cannot tell which of them are timed."""
-        unseen = [*self.hidden, *self.inspections.lighter]
+        unseen = [*self.hidden, *self.inspection_plan.lighter]
         random.Random(seed(self.subkey, "unseen", "order")).shuffle(unseen)
         return tuple(unseen)
 
-    def _patience(self, spec: WorkloadSpec) -> float:
+    def _sanitizer_deadline(self, spec: WorkloadSpec) -> float:
         workload = spec.workload
         known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
-        return self.workshop.patience.with_a_call_of(next(known, None))
+        return self.workshop.deadline.for_call_of(next(known, None))
 
     def _take(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
         if step.purpose == "sanitized":
@@ -180,7 +182,7 @@ class Evaluation:
             evidence=rejection.evidence if rejection else None,
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
-            conditions=self.workshop.conditions(self.arena, self.inspections.name, self.candidate.contract),
+            conditions=self.workshop.conditions(self.arena, self.inspection_plan.name, self.candidate.contract),
             build_seconds=self.build_seconds,
             artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,
@@ -212,8 +214,8 @@ class Evaluation:
         self.arena, descriptors = self.workshop.oracle.arena(self.task, step.spec.workload)
         try:
             self._begin(step)
-            quick = step.spec in self.inspections.heavy
-            rejection = job.inspect(step.spec, descriptors, quick=quick, patience=self._patience(step.spec))
+            quick = step.spec in self.inspection_plan.heavy
+            rejection = job.inspect(step.spec, descriptors, quick=quick, deadline=self._sanitizer_deadline(step.spec))
             return None if rejection is None else self._reject(step, rejection)
         finally:
             close_all(descriptors)

@@ -14,16 +14,16 @@ from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpe
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
 
-class LateError(Exception):
-    """The sanitizers came to no end within `patience` seconds. That is no fault of the candidate's yet."""
+class SanitizerTimeoutError(Exception):
+    """The sanitizers did not finish within `deadline` seconds. The candidate is not at fault yet."""
 
-    def __init__(self, tools: str, spec: WorkloadSpec, patience: float) -> None:
-        super().__init__(f"{tools} came to no end within {patience:.0f} s on {spec.workload.shown}")
-        self.patience = patience
+    def __init__(self, tools: str, spec: WorkloadSpec, deadline: float) -> None:
+        super().__init__(f"{tools} did not finish within {deadline:.0f} s on {spec.workload.shown}")
+        self.deadline = deadline
 
 
 @dataclass(frozen=True)
-class Patience:
+class SanitizerDeadline:
     """Seconds that one call may take under the sanitizers: `least` before it is known what it takes without them, then
     `slowdown` times that, up to `most`."""
 
@@ -31,12 +31,12 @@ class Patience:
     slowdown: float
     most: float
 
-    def with_a_call_of(self, seconds: float | None) -> float:
+    def for_call_of(self, seconds: float | None) -> float:
         return self.least if seconds is None else max(self.least, min(self.slowdown * seconds, self.most))
 
 
 @dataclass(frozen=True)
-class Inspections:
+class InspectionPlan:
     """What the sanitizers look at, in order, and what a verdict says of it (`name`).
 
     `heavy` workloads are looked at by the quick ones alone; `lighter` ones are built for this and never timed.
@@ -64,8 +64,8 @@ class Job(Protocol):
         `inspected`: the sanitizers will be run on them too.
         """
 
-    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
-        """One call under the sanitizers, on values that the oracle loads. Raises `LateError`.
+    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
+        """One call under the sanitizers, on values that the oracle loads. Raises `SanitizerTimeoutError`.
 
         `quick`: without those that take minutes on a heavy workload.
         """
@@ -101,14 +101,14 @@ class Workshop(Protocol):
     def safety(self) -> str | None:
         """What the sanitizers are called here, or None where there are none."""
 
-    def inspections(
+    def inspection_plan(
         self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
-    ) -> Inspections:
+    ) -> InspectionPlan:
         """What the sanitizers are to look at, which is `usual` unless it is too heavy for some of them. A lighter
         workload is then looked at besides: the one that is given, if there is a choice at all."""
 
     @property
-    def patience(self) -> Patience: ...
+    def deadline(self) -> SanitizerDeadline: ...
 
     def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
 

@@ -38,15 +38,15 @@ def inspect(
     oracle: OracleClient,
     *,
     prepare: bool,
-    patience: float,
+    deadline: float,
     calls: int = 1,
 ) -> Rejection | None:
-    """Calls under the sanitizers, each within `patience` seconds. Their report is evidence; a wrong result or an early
+    """Calls under the sanitizers, each within `deadline` seconds. Their report is evidence; a wrong result or an early
     end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
         return _rejection(runner, spec, ready, Stage.load)
-    measurement = Measurement(oracle, spec, runner, {}, {"sanitized": patience / DEADLINE}, UNTIMED, random.Random(0))
+    measurement = Measurement(oracle, spec, runner, {}, {"sanitized": deadline / DEADLINE}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
         if prepare:

@@ -23,11 +23,11 @@ from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.measure import Clock, Rejection, build_rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
-from kernelwright.judge.workshop import Inspections, LateError, Patience
+from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline, SanitizerTimeoutError
 from kernelwright.version import __version__
 
 # Sanitized code takes several times as long; loops that were vectorised take many times.
-PATIENCE = Patience(least=10.0, slowdown=100.0, most=300.0)
+SANITIZER_DEADLINE = SanitizerDeadline(least=10.0, slowdown=100.0, most=300.0)
 NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
 
 
@@ -43,14 +43,14 @@ class CpuWorkshop:
     def safety(self) -> str | None:
         return "asan+ubsan" if sanitizers_available() else None
 
-    def inspections(
+    def inspection_plan(
         self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
-    ) -> Inspections:
-        return Inspections(self.safety or NO_SAFETY, usual)
+    ) -> InspectionPlan:
+        return InspectionPlan(self.safety or NO_SAFETY, usual)
 
     @property
-    def patience(self) -> Patience:
-        return PATIENCE
+    def deadline(self) -> SanitizerDeadline:
+        return SANITIZER_DEADLINE
 
     def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
         return CpuJob(self, candidate, task)
@@ -129,12 +129,12 @@ class CpuJob:
                 self._sanitized[key] = sanitized
         return None
 
-    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
+    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         built = self._sanitized[_types(spec)]
         with self._run(built, spec, descriptors, sanitized=True) as runner, self.shop.working():
-            rejection = inspect(runner, spec, self.shop.oracle, prepare=bool(self.task.constant), patience=patience)
+            rejection = inspect(runner, spec, self.shop.oracle, prepare=bool(self.task.constant), deadline=deadline)
         if rejection is not None and rejection.reason is Reason.timed_out:
-            raise LateError(self.shop.safety or NO_SAFETY, spec, patience)
+            raise SanitizerTimeoutError(self.shop.safety or NO_SAFETY, spec, deadline)
         return rejection
 
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:

@@ -188,7 +188,7 @@ class _Checking:
             sanitized = sanitizers_available()
             runner = start_runner(built.library, spec.signature, descriptors, 1, (), sanitized=sanitized)
             with runner, lock.working():
-                rejection = inspect(runner, spec, self.oracle, prepare=False, calls=TRIALS, patience=PATIENCE)
+                rejection = inspect(runner, spec, self.oracle, prepare=False, calls=TRIALS, deadline=PATIENCE)
         finally:
             close_all(descriptors)
         if rejection is None:

@@ -32,13 +32,13 @@ class Inspector:
         return self._launcher.alive
 
     def inspect(
-        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int, patience: float
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int, deadline: float
     ) -> Inspection:
         """Runs the call and ends. The arena holds the values; outputs are left there for a comparison."""
         fault = None
         try:
             self._launcher.open(program, modules, descriptors, exact=True)
-            self._launcher.run(word, patience)
+            self._launcher.run(word, deadline)
         except Faulted as faulted:
             fault = faulted
         self._launcher.end(END_SECONDS)
@@ -82,7 +82,7 @@ class Inspectors:
         modules: Sequence[bytes],
         descriptors: Sequence[int],
         word: int,
-        patience: float,
+        deadline: float,
     ) -> tuple[Inspection, ...]:
         """The tools side by side: each has a process and copies of its own."""
         path = sanitizer()
@@ -92,7 +92,7 @@ class Inspectors:
         def inspected(tool: Tool) -> Inspection:
             inspector = self._taken(path, tool)
             try:
-                return inspector.inspect(program, modules, descriptors, word, patience)
+                return inspector.inspect(program, modules, descriptors, word, deadline)
             finally:
                 inspector.close()
 

@@ -31,7 +31,7 @@ from kernelwright.judge.verdict import (
     Stage,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import LateError
+from kernelwright.judge.workshop import SanitizerTimeoutError
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -69,20 +69,20 @@ class GpuJob:
             self.build_seconds, self.artefact = made.seconds, made.built[0].digest
         return None
 
-    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, patience: float) -> Rejection | None:
+    def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         shop, built = self._shop, self._built[spec]
         self._inspected = True
         with shop.working():
             family = shop.oracle.load()
             tools = QUICK_TOOLS if quick else tuple(Tool)
-            found = shop.inspectors.inspect(tools, built.program, built.modules, descriptors, fresh_word(), patience)
+            found = shop.inspectors.inspect(tools, built.program, built.modules, descriptors, fresh_word(), deadline)
         fault = inspection_rejection(found, spec.workload.label)
         if fault is not None:
             return fault
         late = [one.tool for one in found if one.fault is not None]
         if late:
             shop.recover()
-            raise LateError("+".join(late), spec, patience)
+            raise SanitizerTimeoutError("+".join(late), spec, deadline)
         answer = shop.oracle.check()
         return result_rejection(answer, spec, family, trial=0) if answer else None
 

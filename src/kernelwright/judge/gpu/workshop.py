@@ -33,7 +33,7 @@ from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import Conditions
-from kernelwright.judge.workshop import Inspections, Patience
+from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline
 from kernelwright.version import __version__
 
 MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
@@ -41,7 +41,7 @@ CORES_PER_BUILDER = 4
 INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are started when it is looked at
 # By weight, of which half a billion takes about a second under all tools.
 USUALLY_RACECHECKED, MOST_RACECHECKED = 4e9, 40e9
-PATIENCE = Patience(least=120.0, slowdown=100_000.0, most=600.0)
+SANITIZER_DEADLINE = SanitizerDeadline(least=120.0, slowdown=100_000.0, most=600.0)
 ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
 NOTHING_OFF = nothing.Overhead(0.0, 0.0)  # every time is the device's own, and nothing is taken off it
 
@@ -113,16 +113,16 @@ class GpuWorkshop:
         found = self._isolation.get(Role.launcher)
         return found.level if found else level_of(Role.launcher)
 
-    def inspections(
+    def inspection_plan(
         self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
-    ) -> Inspections:
+    ) -> InspectionPlan:
         heavy = tuple(one for one in usual if self._weight(task, one) > USUALLY_RACECHECKED)
         if not heavy:
-            return Inspections("+".join(Tool), usual)
+            return InspectionPlan("+".join(Tool), usual)
         given = self.oracle.lighter(task, USUALLY_RACECHECKED) if lighter is None else lighter
         lighter = tuple(one for one in given if self._weight(task, one) <= MOST_RACECHECKED)
         quick = "+".join(QUICK_TOOLS)
-        return Inspections(
+        return InspectionPlan(
             f"{quick}, {Tool.racecheck} on a lighter workload" if lighter else quick, (*lighter, *usual), heavy, lighter
         )
 
@@ -130,8 +130,8 @@ class GpuWorkshop:
         return self.limits(task, spec).cost.weight
 
     @property
-    def patience(self) -> Patience:
-        return PATIENCE
+    def deadline(self) -> SanitizerDeadline:
+        return SANITIZER_DEADLINE
 
     def job(self, candidate: Candidate, task: OpenTask) -> GpuJob:
         return GpuJob(self, candidate, task)
