@@ -23,7 +23,7 @@ from kernelwright.judge.keys import candidate_key
 from kernelwright.judge.measure import Effort
 from kernelwright.judge.oracle_client import OpenTask
 from kernelwright.judge.replay import compare, replay
-from kernelwright.judge.settings import Retrial, Settings
+from kernelwright.judge.settings import ReplaySettings, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
 from kernelwright.judge.workshop import InspectionPlan, Workshop
 
@@ -123,8 +123,8 @@ def test_a_replay_begins_where_the_candidate_failed(case: Case) -> None:
     """Before that, it would be given other values by other steps, and might fail for another reason."""
     opened, nobody = case.opened, cast(Workshop, SimpleNamespace())
     failed_on = f"timed {opened.public[0].workload.label}"
-    for retrial, first in ((None, "sanitized"), (Retrial(b"s", (), failed_on=failed_on), "timed")):
-        judging = Evaluation(nobody, Settings(retrial=retrial), opened, case.rejected.source, b"s")
+    for replaying, first in ((None, "sanitized"), (ReplaySettings(b"s", (), failed_on=failed_on), "timed")):
+        judging = Evaluation(nobody, Settings(replaying=replaying), opened, case.rejected.source, b"s")
         judging.inspection_plan = InspectionPlan("asan+ubsan", opened.public)
         steps = judging.steps(opened.public)
         assert [step.purpose for step in steps] == [first, "timed" if first == "sanitized" else "sanitized"]

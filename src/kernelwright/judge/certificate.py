@@ -131,7 +131,7 @@ class Signed(Value):
 
 def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
     signer = _signer(key)
-    settings, task, witness = judging.settings, judging.task, judging.witness
+    settings, task, failing_draw = judging.settings, judging.task, judging.failing_draw
     issued = Certificate(
         issued=datetime.now(UTC).isoformat(timespec="seconds"),
         judge=signer.public_key().public_bytes_raw().hex(),
@@ -153,7 +153,9 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
         hidden=_named(judging.hidden),
         lighter=_named(judging.inspection_plan.lighter),
         subkey=judging.subkey.hex(),
-        failure=Failure(run=judging.failed_on or "", family=witness.family, seed=witness.seed) if witness else None,
+        failure=Failure(run=judging.failed_on or "", family=failing_draw.family, seed=failing_draw.seed)
+        if failing_draw
+        else None,
         environment=_environment(verdict),
         verdict=verdict,
     )

@@ -48,7 +48,7 @@ class Judge:
         self.restarts = 0
 
     def _start(self) -> Workshop:
-        session = "replay" if self.settings.retrial else None
+        session = "replay" if self.settings.replaying else None
         return workshop(self.settings.device, self._key, self.settings.threads, session)
 
     def __enter__(self) -> Judge:
@@ -101,7 +101,7 @@ class Judge:
             progress("the oracle ended unexpectedly; starting another")
             self.restart()
             judging, verdict = self._judge(task, candidate, progress, chosen, last=True)
-        if chosen.certify and chosen.retrial is None and not chosen.hidden_of:
+        if chosen.certify and chosen.replaying is None and not chosen.hidden_of:
             issued = certificates.issue(self._key, judging, verdict)
             verdict = verdict.model_copy(update={"certificate": certificates.store(issued)})
         return verdict
@@ -116,8 +116,8 @@ class Judge:
                 f"{self.settings.device}"
             )
         opened = self.open(task)
-        retrial = settings.retrial
-        subkey = retrial.subkey if retrial else candidate_key(self._key, digest(opened.sources), task, candidate.id)
+        replaying = settings.replaying
+        subkey = replaying.subkey if replaying else candidate_key(self._key, digest(opened.sources), task, candidate.id)
         judging = Evaluation(self._shop, settings, opened, candidate, subkey)
         try:
             return judging, judging.run(progress)

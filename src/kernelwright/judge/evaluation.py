@@ -20,7 +20,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Measurement, Rejected, Rejection
-from kernelwright.judge.oracle_client import OpenTask, Witness, WorkloadSpec, close_all
+from kernelwright.judge.oracle_client import FailingDraw, OpenTask, WorkloadSpec, close_all
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,
@@ -65,7 +65,7 @@ class Evaluation:
     artefact: str | None = None
     arena: str = "none"
     failed_on: str | None = None
-    witness: Witness | None = None
+    failing_draw: FailingDraw | None = None
 
     def run(self, progress: Progress) -> Verdict:
         self.workshop.baselines.prepare(self.settings.baselines)
@@ -135,14 +135,14 @@ class Evaluation:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
         steps = [EvaluationStep("sanitized", one) for one in self.inspection_plan.specs]
         steps += [EvaluationStep("timed", one) for one in specs]
-        retrial = self.settings.retrial
-        return sorted(steps, key=lambda step: retrial is None or step.name != retrial.failed_on)
+        replaying = self.settings.replaying
+        return sorted(steps, key=lambda step: replaying is None or step.name != replaying.failed_on)
 
     def _inspection_plan(self) -> InspectionPlan:
         usual = tuple(min(part, key=_elements) for part in (self.task.public, self.hidden) if part)
         lighter: tuple[WorkloadSpec, ...] | None = None
-        if self.settings.retrial is not None:
-            lighter = self.workshop.oracle.specs(self.task, self.settings.retrial.lighter)
+        if self.settings.replaying is not None:
+            lighter = self.workshop.oracle.specs(self.task, self.settings.replaying.lighter)
         elif self.settings.public_only:
             lighter = ()
         return self.workshop.inspection_plan(self.task, usual, lighter)
@@ -190,21 +190,25 @@ class Evaluation:
         )
 
     def _hidden(self) -> tuple[WorkloadSpec, ...]:
-        if self.settings.retrial is not None:
-            return self.workshop.oracle.specs(self.task, self.settings.retrial.hidden)
+        if self.settings.replaying is not None:
+            return self.workshop.oracle.specs(self.task, self.settings.replaying.hidden)
         whose = self.settings.hidden_of or self.candidate.id
         return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
 
     def _begin(self, step: EvaluationStep) -> None:
         """A new runner gets values that cannot be foreseen; a replay begins with those on which it failed."""
-        retrial = self.settings.retrial
-        failed_here = retrial is not None and retrial.failed_on == step.name
-        first = (retrial.witness,) if retrial is not None and failed_here and retrial.witness is not None else ()
+        replaying = self.settings.replaying
+        failed_here = replaying is not None and replaying.failed_on == step.name
+        first = (
+            (replaying.failing_draw,)
+            if replaying is not None and failed_here and replaying.failing_draw is not None
+            else ()
+        )
         key = derive(self.subkey, step.purpose).hex()
         self.workshop.oracle.begin(self.task, step.spec.workload, key, first)
 
     def _reject(self, step: EvaluationStep, rejection: Rejection) -> Rejection:
-        self.witness = self.workshop.oracle.forget()
+        self.failing_draw = self.workshop.oracle.forget()
         self.failed_on = step.name
         if isinstance(rejection.evidence, ProcessEvidence):
             self.workshop.recover()

@@ -43,7 +43,7 @@ class OpenTask:
 
 
 @dataclass(frozen=True)
-class Witness:
+class FailingDraw:
     """The values on which a candidate failed: enough to draw them again."""
 
     family: str
@@ -105,14 +105,14 @@ class OracleClient:
         answer, descriptors = self._ask("arena", task=task.reference, workload=_json(workload))
         return answer["level"], descriptors
 
-    def begin(self, task: OpenTask, workload: Workload, runner: str, first: tuple[Witness, ...] = ()) -> None:
-        draws = [asdict(witness) for witness in first]
+    def begin(self, task: OpenTask, workload: Workload, runner: str, first: tuple[FailingDraw, ...] = ()) -> None:
+        draws = [asdict(failing_draw) for failing_draw in first]
         self._ask("begin", task=task.reference, workload=_json(workload), runner=runner, first=draws)
 
-    def forget(self) -> Witness | None:
+    def forget(self) -> FailingDraw | None:
         """The last runner's candidate was rejected: what it saw must not come again. Answers what it saw last."""
         draw = self._ask("forget")[0]["draw"]
-        return Witness(**draw) if draw else None
+        return FailingDraw(**draw) if draw else None
 
     def load(self) -> str:
         """Loads the next trial; says its input family."""

@@ -17,8 +17,8 @@ from kernelwright.judge import statistics
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import derive
-from kernelwright.judge.oracle_client import Witness
-from kernelwright.judge.settings import Progress, Retrial, Settings, quiet
+from kernelwright.judge.oracle_client import FailingDraw
+from kernelwright.judge.settings import Progress, ReplaySettings, Settings, quiet
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Value, Verdict, WorkloadResult
 from kernelwright.tasks.loading import digest
 
@@ -64,12 +64,12 @@ def settings_of(issued: Certificate, device: Device | None = None, isolation: Le
         key=derive(subkey, "replay"),
         device=device or device_named(issued.terms.device),
         isolation=isolation or accepted(),
-        retrial=Retrial(
+        replaying=ReplaySettings(
             subkey,
             issued.hidden_workloads,
             issued.lighter_workloads,
             failure.run if failure else None,
-            Witness(failure.family, failure.seed) if failure else None,
+            FailingDraw(failure.family, failure.seed) if failure else None,
         ),
     )
 

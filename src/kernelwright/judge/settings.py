@@ -9,7 +9,7 @@ from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.measure import Effort
-from kernelwright.judge.oracle_client import Witness
+from kernelwright.judge.oracle_client import FailingDraw
 from kernelwright.tasks.model import Workload
 
 Progress = Callable[[str], None]
@@ -21,14 +21,14 @@ def quiet(_: str) -> None:
 
 
 @dataclass(frozen=True)
-class Retrial:
+class ReplaySettings:
     """What a replay takes from a certificate instead of drawing it anew."""
 
     subkey: bytes
     hidden: tuple[Workload, ...]
     lighter: tuple[Workload, ...] = ()
     failed_on: str | None = None  # the label of the workload to which the witness belongs
-    witness: Witness | None = None
+    failing_draw: FailingDraw | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Settings:
     hidden_of: str = ""  # the id of a candidate to compare with, on whose hidden workloads; nothing is certified then
     certify: bool = False
     key: bytes | None = None
-    retrial: Retrial | None = None
+    replaying: ReplaySettings | None = None
     device: Device = CPU
     isolation: Level = field(default_factory=accepted)
     refuse_pageable: bool = False

@@ -26,7 +26,7 @@ class Greeting(ProtocolMessage):
 
 
 class RemoteSettings(ProtocolMessage):
-    """A caller's settings; key and retrials never travel."""
+    """A caller's settings; the key and replays never travel."""
 
     baselines: tuple[str, ...]
     threads: int
