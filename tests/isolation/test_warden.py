@@ -19,7 +19,7 @@ from kernelwright.isolation import levels, log, start
 from kernelwright.isolation.levels import Level
 from kernelwright.isolation.native import program
 from kernelwright.isolation.warden import Ending, WardedProcess
-from kernelwright.judge.cpu.nothing import empty_trial
+from kernelwright.judge.cpu.overhead import measure_overhead
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
 
@@ -249,7 +249,7 @@ def test_closing_leaves_no_process() -> None:
 
 
 def test_an_empty_trial_takes_well_under_a_millisecond_or_so() -> None:
-    found = empty_trial(2, CPUS)
+    found = measure_overhead(2, CPUS)
     assert 0 < found.least <= found.usual
     assert found.least < 0.02  # what is usual depends on what else the machine does
 

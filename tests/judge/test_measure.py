@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.cpu.nothing import Overhead
+from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.measure import REPEATS, Clock, Effort, Measurement, Times
 from kernelwright.judge.verdict import SpeedStatus, Standing, WorkloadResult
 from kernelwright.tasks.model import Workload

@@ -15,7 +15,7 @@ from kernelwright.isolation.log import Log
 from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge import noise, statistics
 from kernelwright.judge.baselines import Baseline
-from kernelwright.judge.cpu.nothing import Overhead
+from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import (
     BaselineTime,

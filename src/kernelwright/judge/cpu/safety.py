@@ -10,7 +10,7 @@ from kernelwright.errors import CannotDecide
 from kernelwright.isolation.log import shown_lines
 from kernelwright.isolation.native import program
 from kernelwright.isolation.warden import Ending, Reply, WardedProcess
-from kernelwright.judge.cpu.nothing import Overhead
+from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
 from kernelwright.judge.measure import DEADLINE, Clock, Measurement, Rejected, Rejection
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec

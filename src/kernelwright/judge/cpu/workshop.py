@@ -17,7 +17,7 @@ from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of
 from kernelwright.isolation.warden import WardedProcess
 from kernelwright.judge.baselines import BaselineProcess, Baselines
-from kernelwright.judge.cpu.nothing import empty_trial
+from kernelwright.judge.cpu.overhead import measure_overhead
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.measure import Clock, Rejection, build_rejection
@@ -57,7 +57,7 @@ class CpuWorkshop:
 
     def clock(self) -> Clock:
         if self._clock is None:
-            self._clock = Clock("cpu", empty_trial(self.threads, self.cpus))
+            self._clock = Clock("cpu", measure_overhead(self.threads, self.cpus))
         return self._clock
 
     def working(self) -> AbstractContextManager[None]:

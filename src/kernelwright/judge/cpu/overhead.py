@@ -15,7 +15,7 @@ from kernelwright.tasks.model import Signature
 
 TRIALS = 40
 WARM_UP = 5
-NOTHING = Candidate("cpp", "void kernel() {}\n", "nothing.cpp")
+EMPTY_KERNEL = Candidate("cpp", "void kernel() {}\n", "nothing.cpp")
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Overhead:
     least: float
 
 
-def empty_trial(threads: int, cpus: tuple[int, ...]) -> Overhead:
+def measure_overhead(threads: int, cpus: tuple[int, ...]) -> Overhead:
     signature = Signature(())
-    built = build(NOTHING, signature)  # before the lock: nothing is built while something is measured
+    built = build(EMPTY_KERNEL, signature)  # before the lock: nothing is built while something is measured
     if not isinstance(built, Built):
         raise CannotDecide(f"an empty kernel does not build: {built.lines[0]}")
     with start_runner(built.library, signature, [], threads, cpus) as runner, lock.measuring():
