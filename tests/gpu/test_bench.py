@@ -26,7 +26,7 @@ def test_what_is_wrong_is_named(name: str) -> None:
 
     from kernelwright.judge.oracle.gpu_bench import GpuBench
     from kernelwright.judge.oracle.tolerance import expectations
-    from kernelwright.judge.oracle.workplace import Trespass
+    from kernelwright.judge.oracle.workplace import OutsideWrite
     from kernelwright.tasks.drawing import draw_inputs, signature
     from kernelwright.tasks.model import Workload
     from kernelwright.tasks.resolve import resolve
@@ -60,9 +60,9 @@ def test_what_is_wrong_is_named(name: str) -> None:
         last = results[task.result_names[-1]].untyped_storage()
         whole = torch.empty(0, dtype=torch.uint8, device="cuda").set_(last)
         whole[-1] = 7 if int(whole[-1]) != 7 else 8
-        trespass = bench.check()
-        assert trespass is not None
-        if isinstance(trespass, Trespass):
-            assert trespass.side == "behind its end"
+        outside_write = bench.check()
+        assert outside_write is not None
+        if isinstance(outside_write, OutsideWrite):
+            assert outside_write.side == "behind its end"
     finally:
         bench.close()

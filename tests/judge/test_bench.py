@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kernelwright.judge.oracle.bench import Bench
 from kernelwright.judge.oracle.pool import Pool
-from kernelwright.judge.oracle.workplace import Trespass, sentinel_word
+from kernelwright.judge.oracle.workplace import OutsideWrite, sentinel_word
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Workload
@@ -60,7 +60,7 @@ def test_any_byte_written_outside_of_an_output_is_seen(size: tuple[int, int], da
         place = data.draw(outside)
         old = segment.map[place]
         segment.map[place] = data.draw(st.integers(0, 255).filter(lambda byte: byte != old))
-        assert isinstance(one.check(), Trespass)
+        assert isinstance(one.check(), OutsideWrite)
 
 
 @settings(max_examples=40)

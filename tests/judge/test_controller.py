@@ -19,11 +19,11 @@ from kernelwright.judge.verdict import (
     JudgeEvidence,
     MismatchEvidence,
     Outcome,
+    OutsideWriteEvidence,
     ProcessEvidence,
     Reason,
     SanitizerEvidence,
     Stage,
-    TrespassEvidence,
     Verdict,
     author_view,
 )
@@ -136,7 +136,7 @@ def test_a_write_behind_the_end_is_seen_though_every_value_is_right(judge: Judge
     candidate = Candidate("cpp", DOUBLE.replace("BODY", f"{HONEST} out.data[n] = 0;"), "double.cpp")
     verdict = judge.judge(tasks["double"], candidate, settings=replace(judge.settings, safety=False))
     assert verdict.reason is Reason.wrote_outside
-    assert isinstance(verdict.evidence, TrespassEvidence) and "behind" in verdict.evidence.side
+    assert isinstance(verdict.evidence, OutsideWriteEvidence) and "behind" in verdict.evidence.side
 
 
 def test_a_fault_in_its_own_memory_is_named_with_its_line(judge: Judge, tasks: dict[str, str]) -> None:

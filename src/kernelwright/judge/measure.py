@@ -23,11 +23,11 @@ from kernelwright.judge.verdict import (
     Evidence,
     IntervalValue,
     MismatchEvidence,
+    OutsideWriteEvidence,
     ProcessEvidence,
     Reason,
     SpeedStatus,
     Stage,
-    TrespassEvidence,
     WorkloadResult,
 )
 
@@ -310,8 +310,8 @@ def result_rejection(answer: Message, spec: WorkloadSpec, family: str, trial: in
     """What the oracle's answer to a comparison holds against a candidate."""
     label = spec.workload.label
     if "trespass" in answer:
-        trespass = TrespassEvidence(workload=label, trial=trial, **answer["trespass"])
-        return Rejection(Stage.compare, Reason.wrote_outside, trespass)
+        outside_write = OutsideWriteEvidence(workload=label, trial=trial, **answer["trespass"])
+        return Rejection(Stage.compare, Reason.wrote_outside, outside_write)
     mismatch = dict(answer["mismatch"])
     reason = Reason(mismatch.pop("kind"))
     evidence = MismatchEvidence(workload=label, family=family, trial=trial, result=answer["result"], **mismatch)

@@ -110,7 +110,7 @@ class MismatchEvidence(Value):
     precision: str | None = None
 
 
-class TrespassEvidence(Value):
+class OutsideWriteEvidence(Value):
     kind: Literal["trespass"] = "trespass"
     workload: str
     trial: int
@@ -140,7 +140,7 @@ class JudgeEvidence(Value):
 
 
 Evidence = Annotated[
-    BuildEvidence | MismatchEvidence | TrespassEvidence | ProcessEvidence | SanitizerEvidence | JudgeEvidence,
+    BuildEvidence | MismatchEvidence | OutsideWriteEvidence | ProcessEvidence | SanitizerEvidence | JudgeEvidence,
     Field(discriminator="kind"),
 ]
 

@@ -10,12 +10,12 @@ from kernelwright.judge.verdict import (
     Evidence,
     JudgeEvidence,
     MismatchEvidence,
+    OutsideWriteEvidence,
     ProcessEvidence,
     Reason,
     SanitizerEvidence,
     SpeedStatus,
     Standing,
-    TrespassEvidence,
     WorkloadResult,
 )
 
@@ -76,7 +76,7 @@ def evidence_lines(evidence: Evidence) -> list[str]:
             return [f"| {line}" for line in evidence.lines]
         case MismatchEvidence():
             return _mismatch_lines(evidence)
-        case TrespassEvidence():
+        case OutsideWriteEvidence():
             return [f"{evidence.tensor}: written {evidence.side}, in trial {evidence.trial} of {evidence.workload}"]
         case ProcessEvidence():
             place = f"in trial {evidence.trial} of {evidence.workload}"

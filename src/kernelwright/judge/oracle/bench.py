@@ -10,7 +10,7 @@ import torch
 from kernelwright.isolation.native import program
 from kernelwright.judge.arena import ArenaLevel, Region, Segment, place
 from kernelwright.judge.oracle.pool import Item, Pool
-from kernelwright.judge.oracle.workplace import Trespass, Workplace, signed
+from kernelwright.judge.oracle.workplace import OutsideWrite, Workplace, signed
 from kernelwright.tasks.model import Signature, Task, Workload
 
 
@@ -61,10 +61,10 @@ class Bench(Workplace):
             words = self._words[name]
             self._flush(words.data_ptr(), words.numel() * 4)
 
-    def trespass(self) -> Trespass | None:
+    def outside_write(self) -> OutsideWrite | None:
         for segment in self._segments.values():
             if segment.region.writable and (side := self._side(segment)):
-                return Trespass(segment.region.tensor.name, side)
+                return OutsideWrite(segment.region.tensor.name, side)
         return None
 
     def _pattern(self, start: int, stop: int) -> bytes:

@@ -16,7 +16,7 @@ import torch
 from kernelwright.contracts.layout import Access, Layout, Place, lay_out
 from kernelwright.devices.driver import attribute, use_device
 from kernelwright.judge.oracle.pool import Item, Pool
-from kernelwright.judge.oracle.workplace import Trespass, Workplace, signed
+from kernelwright.judge.oracle.workplace import OutsideWrite, Workplace, signed
 from kernelwright.runtime.memory import Memory
 from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
 
@@ -144,10 +144,10 @@ class GpuBench(Workplace):
                     self._views[tensor.name].copy_(self._item.tensor(tensor.name))
         torch.cuda.synchronize(self._device)
 
-    def trespass(self) -> Trespass | None:
+    def outside_write(self) -> OutsideWrite | None:
         for name, place in self._places.items():
             if place.access is Access.write and (side := self._side(name, place)):
-                return Trespass(name, side)
+                return OutsideWrite(name, side)
         return None
 
     def _fill(self, name: str) -> None:

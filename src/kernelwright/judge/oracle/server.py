@@ -23,7 +23,7 @@ from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.place import Place, place_on
 from kernelwright.judge.oracle.pool import Draw, Item, Pool
 from kernelwright.judge.oracle.precision import precision_class
-from kernelwright.judge.oracle.workplace import Trespass, Workplace, sentinel_word
+from kernelwright.judge.oracle.workplace import OutsideWrite, Workplace, sentinel_word
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads
@@ -166,7 +166,7 @@ class Oracle:
     def check(self, remember: bool = False) -> Message:
         bench = self._current
         fault = bench.check()
-        if isinstance(fault, Trespass):
+        if isinstance(fault, OutsideWrite):
             return {"trespass": asdict(fault)}
         if fault is not None:
             result, mismatch = fault

@@ -14,7 +14,7 @@ from kernelwright.tasks.model import Signature, Task, Workload
 
 
 @dataclass(frozen=True)
-class Trespass:
+class OutsideWrite:
     """A write outside an output: the tensor, and which side of it."""
 
     tensor: str
@@ -55,17 +55,17 @@ class Workplace(ABC):
         """Resets what a call may have changed, so that another call sees the same."""
 
     @abstractmethod
-    def trespass(self) -> Trespass | None:
+    def outside_write(self) -> OutsideWrite | None:
         """A write outside of an output, if there was one."""
 
     @abstractmethod
     def close(self) -> None:
         """Gives the memory back."""
 
-    def check(self) -> Trespass | tuple[str, Mismatch] | None:
+    def check(self) -> OutsideWrite | tuple[str, Mismatch] | None:
         """What is wrong with the outputs as they stand, if anything."""
         item = self.item
-        if (outside := self.trespass()) is not None:
+        if (outside := self.outside_write()) is not None:
             return outside
         for name in self.task.result_names:
             mismatch = check(item.expectations[name], self._views[name], self._word)
