@@ -16,7 +16,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.judge import statistics
 from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.keys import judge_key
-from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec, close_all
+from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec, close_descriptors
 from kernelwright.judge.statistics import median
 from kernelwright.tasks.catalogue import suite
 
@@ -70,7 +70,7 @@ def _row(shop: GpuWorkshop, task: OpenTask, posed: WorkloadSpec, names: tuple[st
                 names, shop.oracle, task, posed, descriptors, lambda text: print(f"  {text}", flush=True)
             )
     finally:
-        close_all(descriptors)
+        close_descriptors(descriptors)
     times: dict[str, list[float]] = {name: [] for name in names}
     processes = shop.baselines.processes(names)
     with shop.measuring():

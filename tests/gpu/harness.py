@@ -31,7 +31,7 @@ from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import Inspection, Tool
-from kernelwright.judge.oracle.gpu_bench import DeviceArena
+from kernelwright.judge.oracle.gpu_arena import DeviceArena
 from kernelwright.judge.verdict import Profile
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 

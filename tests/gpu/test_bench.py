@@ -24,9 +24,9 @@ class Item:
 def test_what_is_wrong_is_named(name: str) -> None:
     import torch
 
-    from kernelwright.judge.oracle.gpu_bench import GpuBench
+    from kernelwright.judge.oracle.gpu_arena import GpuArena
     from kernelwright.judge.oracle.tolerance import expectations
-    from kernelwright.judge.oracle.workplace import OutsideWrite
+    from kernelwright.judge.oracle.workload_arena import OutsideWrite
     from kernelwright.tasks.drawing import draw_inputs, signature
     from kernelwright.tasks.model import Workload
     from kernelwright.tasks.resolve import resolve
@@ -38,7 +38,7 @@ def test_what_is_wrong_is_named(name: str) -> None:
     inputs = draw_inputs(task, workload, task.families[0], generator)
     item: Any = Item(dict(inputs), expectations(task, inputs, workload))
     pool: Any = None
-    bench = GpuBench(task, workload, signature(task, workload), pool)
+    bench = GpuArena(task, workload, signature(task, workload), pool)
     try:
         bench.load(item, WORD)
         found = bench.check()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts.layout import ALIGNMENT, ITEM_BYTES, extent_bytes
-from kernelwright.judge.arena import PAGE, ArenaLevel, Segment, layout_text, place
+from kernelwright.judge.arena import PAGE, ArenaLevel, Segment, layout_text, region_of
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 
@@ -25,7 +25,7 @@ def contiguous(shape: tuple[int, ...], dtype: str = "float32", role: str = "inpu
 
 @given(st.lists(st.integers(0, 40), max_size=4), st.sampled_from(sorted(ITEM_BYTES)))
 def test_a_tensor_ends_within_256_bytes_of_its_guard(shape: list[int], dtype: str) -> None:
-    region = place(contiguous(tuple(shape), dtype))
+    region = region_of(contiguous(tuple(shape), dtype))
     assert region.bytes % PAGE == 0 and region.bytes > 0
     assert region.offset % ALIGNMENT == 0
     assert region.offset + region.extent <= region.bytes
@@ -40,7 +40,7 @@ def test_the_extent_counts_strides() -> None:
 
 
 def test_an_input_cannot_be_written_through_its_descriptor() -> None:
-    segment = Segment(place(contiguous((100,))))
+    segment = Segment(region_of(contiguous((100,))))
     try:
         assert segment.level is ArenaLevel.sealed
         fd = os.dup(segment.fd)
@@ -64,7 +64,7 @@ def test_an_input_cannot_be_written_through_its_descriptor() -> None:
 
 
 def test_an_output_can_be_written_but_not_resized() -> None:
-    segment = Segment(place(contiguous((100,), role="output")))
+    segment = Segment(region_of(contiguous((100,), role="output")))
     try:
         os.pwrite(segment.fd, b"fine", 0)
         assert segment.map[:4] == b"fine"

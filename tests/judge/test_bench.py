@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.judge.oracle.bench import Bench
+from kernelwright.judge.oracle.cpu_arena import CpuArena
 from kernelwright.judge.oracle.pool import Pool
-from kernelwright.judge.oracle.workplace import OutsideWrite, sentinel_word
+from kernelwright.judge.oracle.workload_arena import OutsideWrite, sentinel_word
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Workload
@@ -32,9 +32,9 @@ sizes = st.tuples(st.integers(1, 60), st.integers(1, 60))
 
 
 @contextmanager
-def bench(rows: int, cols: int) -> Iterator[Bench]:
+def bench(rows: int, cols: int) -> Iterator[CpuArena]:
     workload = Workload((("rows", rows), ("cols", cols)))
-    one = Bench(TASK, workload, signature(TASK, workload), Pool(TASK, workload, b"k" * 32))
+    one = CpuArena(TASK, workload, signature(TASK, workload), Pool(TASK, workload, b"k" * 32))
     one.load(next(one.pool.trials("runner", 1 << 20)), sentinel_word(random.Random(rows * cols)))
     try:
         yield one
@@ -42,7 +42,7 @@ def bench(rows: int, cols: int) -> Iterator[Bench]:
         one.close()
 
 
-def answer(one: Bench) -> None:
+def answer(one: CpuArena) -> None:
     one.results()[TASK.result_names[0]].copy_(2 * one.item.tensor("x"))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kernelwright.devices.names import Device
-from kernelwright.judge.oracle.bench import Bench
-from kernelwright.judge.oracle.place import CpuPlace
+from kernelwright.judge.oracle.cpu_arena import CpuArena
+from kernelwright.judge.oracle.device import CpuOracleDevice
 from kernelwright.judge.oracle.pool import Pool
 from kernelwright.judge.oracle.server import Oracle
 from kernelwright.tasks.drawing import signature
@@ -76,7 +76,7 @@ def test_families_take_turns_in_an_order_that_differs_between_runners(pool: Pool
 
 def test_a_blank_arena_holds_nothing_of_a_trial(pool: Pool) -> None:
     workload = pool.workload
-    bench = Bench(pool.task, workload, signature(pool.task, workload), pool)
+    bench = CpuArena(pool.task, workload, signature(pool.task, workload), pool)
     item = next(pool.trials("a", 1 << 30))
     bench.load(item, 0x7FF17FF1)
     assert bench._views["x"].equal(item.tensor("x"))
@@ -92,7 +92,7 @@ def test_memory_is_given_back_when_values_were_drawn_and_not_otherwise(
     task = str(tmp_path / "double8000.py")
     oracle = Oracle(b"k" * 32, 1, "session", Device("cpu"))
     tidied: list[bool] = []
-    monkeypatch.setattr(CpuPlace, "tidy", lambda self: tidied.append(True))
+    monkeypatch.setattr(CpuOracleDevice, "tidy", lambda self: tidied.append(True))
     (workload,) = [entry["workload"] for entry in oracle.open(task)["workloads"]]
     oracle.arena(task, workload)
     for runner, more in (("a", 12), ("b", 0)):

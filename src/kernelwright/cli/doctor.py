@@ -18,7 +18,7 @@ from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import levels
-from kernelwright.judge.arena import Segment, place
+from kernelwright.judge.arena import Segment, region_of
 from kernelwright.judge.cpu.safety import sanitizers_available
 from kernelwright.judge.words import duration
 from kernelwright.paths import cache_dir
@@ -159,7 +159,7 @@ def _sandbox(level: levels.Level) -> Finding:
 
 
 def _arena_level() -> str:
-    segment = Segment(place(TensorSpec("probe", "float32", (16,), (1,), "input")))
+    segment = Segment(region_of(TensorSpec("probe", "float32", (16,), (1,), "input")))
     level = segment.level
     segment.close()
     return level

@@ -42,7 +42,7 @@ class Region:
         return self.tensor.role in WRITABLE_ROLES
 
 
-def place(tensor: TensorSpec) -> Region:
+def region_of(tensor: TensorSpec) -> Region:
     extent = extent_bytes(tensor)
     aligned = max(_round_up(extent, ALIGNMENT), ALIGNMENT)
     total = _round_up(aligned, PAGE)
@@ -91,7 +91,7 @@ def _layout_line(argument: TensorSpec | ScalarSpec, descriptors: Iterator[int]) 
         if isinstance(argument.value, float):
             return f"real {argument.value.hex()}"
         return f"integer {int(argument.value)}"
-    region = place(argument)
+    region = region_of(argument)
     numbers = (*argument.shape, *argument.strides)
     fd = next(descriptors)
     place_in_file = f"{region.bytes} {region.offset} {region.extent}"

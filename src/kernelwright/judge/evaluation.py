@@ -20,7 +20,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Measurement, Rejected, Rejection
-from kernelwright.judge.oracle_client import FailingDraw, OpenTask, WorkloadSpec, close_all
+from kernelwright.judge.oracle_client import FailingDraw, OpenTask, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,
@@ -222,7 +222,7 @@ class Evaluation:
             rejection = job.inspect(step.spec, descriptors, quick=quick, deadline=self._sanitizer_deadline(step.spec))
             return None if rejection is None else self._reject(step, rejection)
         finally:
-            close_all(descriptors)
+            close_descriptors(descriptors)
 
     def _measure(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
         shop, spec, names = self.workshop, step.spec, self.settings.baselines
@@ -237,7 +237,7 @@ class Evaluation:
                 self._begin(step)
                 runner = job.start(spec, descriptors)
         finally:
-            close_all(descriptors)
+            close_descriptors(descriptors)
         with runner:
             order = random.Random(seed(self.subkey, "turns", spec.workload.label))
             baselines = shop.baselines.processes(names)
@@ -282,7 +282,7 @@ class Evaluation:
             self._begin(step)
             return job.profile(step.spec, descriptors)
         finally:
-            close_all(descriptors)
+            close_descriptors(descriptors)
 
     def _trials(self, measurement: Measurement, progress: Progress) -> WorkloadResult:
         oracle = self.workshop.oracle

@@ -190,6 +190,6 @@ def _argument(raw: Message) -> TensorSpec | ScalarSpec:
     return TensorSpec(raw["name"], raw["dtype"], tuple(raw["shape"]), tuple(raw["strides"]), raw["role"])
 
 
-def close_all(descriptors: list[int]) -> None:
+def close_descriptors(descriptors: list[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)

@@ -20,7 +20,7 @@ import torch
 
 from kernelwright.contracts.layout import WRITABLE_ROLES
 from kernelwright.isolation.channel import Channel, Message
-from kernelwright.judge.arena import place
+from kernelwright.judge.arena import region_of
 from kernelwright.tasks.model import Task, TensorSpec
 from kernelwright.tasks.resolve import resolve
 
@@ -92,7 +92,7 @@ def with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _map_tensor(tensor: TensorSpec, fd: int) -> torch.Tensor:
-    region = place(tensor)
+    region = region_of(tensor)
     writable = tensor.role in WRITABLE_ROLES
     protection = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
     memory = mmap.mmap(fd, region.bytes, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=protection)

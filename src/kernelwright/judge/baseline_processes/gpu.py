@@ -24,7 +24,7 @@ from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.baseline_processes.cpu import with_code_of_its_own
 from kernelwright.judge.launcher.timed_queue import TimedQueue
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.gpu_bench import DeviceBytes
+from kernelwright.judge.oracle.gpu_arena import DeviceBytes
 from kernelwright.paths import cache_dir
 from kernelwright.runtime.memory import Memory
 from kernelwright.tasks.model import Pullback, Signature, Task, TensorSpec

@@ -11,7 +11,7 @@ from kernelwright.isolation.levels import capabilities
 from kernelwright.isolation.native import program
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import WardedProcess
-from kernelwright.judge.arena import layout_text, place
+from kernelwright.judge.arena import layout_text, region_of
 from kernelwright.tasks.model import Signature
 
 START_SECONDS = 10.0
@@ -32,7 +32,7 @@ def start_runner(
     sanitized: bool = False,
 ) -> WardedProcess:
     """A fresh process, stopped as soon as it has loaded the candidate. Answers `ready` first."""
-    tensors = sum(place(tensor).bytes for tensor in signature.tensors)
+    tensors = sum(region_of(tensor).bytes for tensor in signature.tensors)
     space = tensors + GUARDS * len(signature.tensors) + HEADROOM
     layout = os.memfd_create("layout", os.MFD_CLOEXEC)
     opened = os.open(library, os.O_RDONLY | os.O_CLOEXEC)

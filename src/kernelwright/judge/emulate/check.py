@@ -25,7 +25,7 @@ from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Rejection
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_all
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import Progress, quiet
 from kernelwright.judge.verdict import BuildEvidence, Evidence, ProcessEvidence, Reason, SanitizerEvidence, Stage, Value
 from kernelwright.tasks.loading import digest
@@ -190,7 +190,7 @@ class _Checking:
             with runner, lock.working():
                 rejection = inspect(runner, spec, self.oracle, prepare=False, calls=TRIALS, deadline=PATIENCE)
         finally:
-            close_all(descriptors)
+            close_descriptors(descriptors)
         if rejection is None:
             return None
         self.oracle.forget()

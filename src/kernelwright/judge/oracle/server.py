@@ -20,10 +20,10 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle.place import Place, place_on
+from kernelwright.judge.oracle.device import OracleDevice, oracle_device
 from kernelwright.judge.oracle.pool import Draw, Item, Pool
 from kernelwright.judge.oracle.precision import precision_class
-from kernelwright.judge.oracle.workplace import OutsideWrite, Workplace, sentinel_word
+from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads
@@ -31,23 +31,23 @@ from kernelwright.tasks.loading import sources_of
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
 
-OPEN_BENCHES = 8
+OPEN_ARENAS = 8
 
 
 class Oracle:
     def __init__(self, key: bytes, threads: int, session: str | None = None, device: Device = CPU) -> None:
         torch.set_num_threads(threads)
-        self._place: Place = place_on(device)
+        self._device: OracleDevice = oracle_device(device)
         self._key = key
         self._session = session or secrets.token_hex(16)  # no session draws the values of another, but for a replay
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
-        self._benches: dict[tuple[str, Workload], Workplace] = {}
+        self._arenas: dict[tuple[str, Workload], WorkloadArena] = {}
         self._pools: dict[tuple[str, Workload], Pool] = {}
-        self._bench: Workplace | None = None
+        self._arena: WorkloadArena | None = None
         self._trials: Iterator[Item] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
-        self._capacity = self._place.pool_bytes
+        self._capacity = self._device.pool_bytes
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
@@ -64,12 +64,12 @@ class Oracle:
             "repeated": self.repeated,
             "precision": self.precision,
             "cost": self.cost,
-            "peaks": self._place.peaks,
+            "peaks": self._device.peaks,
         }
 
     def open(self, task: str) -> Message:
         """Reads a task and says what the controller has to know of it."""
-        found = resolve(task, self._place.kind)
+        found = resolve(task, self._device.kind)
         self._tasks[task] = found
         public = found.public_workloads()
         return {
@@ -111,26 +111,26 @@ class Oracle:
     def arena(self, task: str, workload: Message) -> tuple[Message, list[int]]:
         """The memory of a workload: opened on first use, the least recently used one closed when there are many."""
         key = (task, workload_from_json(workload))
-        bench = self._benches.pop(key, None)
-        if bench is None:
-            while len(self._benches) >= OPEN_BENCHES:
-                self._benches.pop(next(iter(self._benches))).close()
+        arena = self._arenas.pop(key, None)
+        if arena is None:
+            while len(self._arenas) >= OPEN_ARENAS:
+                self._arenas.pop(next(iter(self._arenas))).close()
             secret = derive(self._key, "pool", task, self._session)
-            pool = self._pools.setdefault(key, Pool(self._tasks[task], key[1], secret, self._place.torch_device))
-            bench = self._place.bench(self._tasks[task], key[1], self._signatures[key], pool)
-        self._benches[key] = bench
-        return {"level": bench.level}, bench.descriptors
+            pool = self._pools.setdefault(key, Pool(self._tasks[task], key[1], secret, self._device.torch_device))
+            arena = self._device.arena(self._tasks[task], key[1], self._signatures[key], pool)
+        self._arenas[key] = arena
+        return {"level": arena.level}, arena.descriptors
 
     def begin(self, task: str, workload: Message, runner: str, first: list[Message]) -> Message:
         """A new runner comes: from here on it is given pairs that it has not seen."""
         key = (task, workload_from_json(workload))
-        self._bench = self._benches[key]
+        self._arena = self._arenas[key]
         self._pools[key] = self._pools.pop(key)
         others = self._make_room(key)
-        self._place.tidy()
-        self._bench.blank()
+        self._device.tidy()
+        self._arena.blank()
         capacity = max(self._capacity - others, self._capacity // 4)
-        self._trials = self._bench.pool.trials(runner, capacity, [Draw(**draw) for draw in first])
+        self._trials = self._arena.pool.trials(runner, capacity, [Draw(**draw) for draw in first])
         return {}
 
     def _make_room(self, key: tuple[str, Workload]) -> int:
@@ -139,7 +139,7 @@ class Oracle:
         for other in list(others):
             if sum(others.values()) <= 0.8 * self._capacity:
                 break
-            if other not in self._benches:
+            if other not in self._arenas:
                 del self._pools[other], others[other]
         return sum(others.values())
 
@@ -150,13 +150,13 @@ class Oracle:
 
     def load(self) -> Message:
         """The next trial's values into the arena."""
-        bench = self._current
+        arena = self._current
         with_sentinel = sentinel_word(self._sentinels)
-        drawn = bench.pool.drawn
+        drawn = arena.pool.drawn
         item = next(self._trials)
-        if bench.pool.drawn > drawn:  # a reference leaves as much memory behind as the values that are kept
-            self._place.tidy()
-        bench.load(item, with_sentinel)
+        if arena.pool.drawn > drawn:  # a reference leaves as much memory behind as the values that are kept
+            self._device.tidy()
+        arena.load(item, with_sentinel)
         return {"family": item.family}
 
     def restore(self) -> Message:
@@ -164,15 +164,15 @@ class Oracle:
         return {}
 
     def check(self, remember: bool = False) -> Message:
-        bench = self._current
-        fault = bench.check()
+        arena = self._current
+        fault = arena.check()
         if isinstance(fault, OutsideWrite):
             return {"trespass": asdict(fault)}
         if fault is not None:
             result, mismatch = fault
             return {"result": result, "mismatch": mismatch.to_json()}
         if remember:
-            bench.remember()
+            arena.remember()
         return {}
 
     def repeat(self) -> Message:
@@ -184,16 +184,16 @@ class Oracle:
         return {"same": self._current.matches_remembered()}
 
     def precision(self) -> Message:
-        bench = self._current
-        return {"precision": precision_class(bench.task, bench.item.inputs, bench.results(), bench.workload)}
+        arena = self._current
+        return {"precision": precision_class(arena.task, arena.item.inputs, arena.results(), arena.workload)}
 
     def cost(self, task: str, workload: Message) -> Message:
         return asdict(cost(self._tasks[task], workload_from_json(workload)))
 
     @property
-    def _current(self) -> Workplace:
-        assert self._bench is not None, "begin comes first"
-        return self._bench
+    def _current(self) -> WorkloadArena:
+        assert self._arena is not None, "begin comes first"
+        return self._arena
 
 
 def signature_to_json(value: Signature) -> list[Message]:

@@ -21,7 +21,7 @@ class OutsideWrite:
     side: str
 
 
-class Workplace(ABC):
+class WorkloadArena(ABC):
     """Filled for every trial by its subclass, which knows the memory. Looked at here."""
 
     _views: dict[str, torch.Tensor]

@@ -8,16 +8,16 @@ import struct
 import torch
 
 from kernelwright.isolation.native import program
-from kernelwright.judge.arena import ArenaLevel, Region, Segment, place
+from kernelwright.judge.arena import ArenaLevel, Region, Segment, region_of
 from kernelwright.judge.oracle.pool import Item, Pool
-from kernelwright.judge.oracle.workplace import OutsideWrite, Workplace, signed
+from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, signed
 from kernelwright.tasks.model import Signature, Task, Workload
 
 
-class Bench(Workplace):
+class CpuArena(WorkloadArena):
     def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> None:
         super().__init__(task, workload, signature, pool)
-        self._segments = {tensor.name: Segment(place(tensor)) for tensor in signature.tensors}
+        self._segments = {tensor.name: Segment(region_of(tensor)) for tensor in signature.tensors}
         self._words = {
             name: torch.frombuffer(segment.map, dtype=torch.int32) for name, segment in self._segments.items()
         }

@@ -1,4 +1,4 @@
-"""Where an oracle works: the memory of its device, the benches it sets up there, and what the device reaches."""
+"""Where an oracle works: the memory of its device, the arenas it opens there, and what the device reaches."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, Kind
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.channel import Message
-from kernelwright.judge.oracle.bench import Bench
+from kernelwright.judge.oracle.cpu_arena import CpuArena
 from kernelwright.judge.oracle.pool import Pool
-from kernelwright.judge.oracle.workplace import Workplace
+from kernelwright.judge.oracle.workload_arena import WorkloadArena
 from kernelwright.tasks.model import Signature, Task, Workload
 
 POOL_SHARE = 0.3  # of the device's memory, for all pools together
@@ -22,12 +22,12 @@ MOST_POOLS = 4 << 30  # of the host's, where others want to work too
 GPU_SHARE = 0.6  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
 
 
-class Place(Protocol):
+class OracleDevice(Protocol):
     kind: Kind
     torch_device: torch.device
     pool_bytes: int
 
-    def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace: ...
+    def arena(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> WorkloadArena: ...
 
     def peaks(self) -> Message: ...
 
@@ -35,19 +35,19 @@ class Place(Protocol):
         """Gives back memory that is not in use, before a runner comes."""
 
 
-def place_on(device: Device) -> Place:
-    return CpuPlace() if device.kind == "cpu" else GpuPlace(device.index)
+def oracle_device(device: Device) -> OracleDevice:
+    return CpuOracleDevice() if device.kind == "cpu" else GpuOracleDevice(device.index)
 
 
-class CpuPlace:
+class CpuOracleDevice:
     kind: Kind = "cpu"
 
     def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
         self.pool_bytes = min(int(probe().memory_bytes * POOL_SHARE), MOST_POOLS)
 
-    def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace:
-        return Bench(task, workload, signature, pool)
+    def arena(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> WorkloadArena:
+        return CpuArena(task, workload, signature, pool)
 
     def peaks(self) -> Message:
         from kernelwright.devices.cpu import cpu_peaks
@@ -59,7 +59,7 @@ class CpuPlace:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-class GpuPlace:
+class GpuOracleDevice:
     kind: Kind = "cuda"
 
     def __init__(self, index: int) -> None:
@@ -75,10 +75,10 @@ class GpuPlace:
         cuda.set_device(index)
         cuda.set_per_process_memory_fraction(GPU_SHARE, index)
 
-    def bench(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> Workplace:
-        from kernelwright.judge.oracle.gpu_bench import GpuBench
+    def arena(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> WorkloadArena:
+        from kernelwright.judge.oracle.gpu_arena import GpuArena
 
-        return GpuBench(task, workload, signature, pool, self._index)
+        return GpuArena(task, workload, signature, pool, self._index)
 
     def peaks(self) -> Message:
         from kernelwright.devices.peaks_nvidia import gpu_peaks

@@ -1,6 +1,6 @@
 """One workload under judgement on a GPU: its arena, filled and emptied again for every trial. Runs in the oracle.
 
-What `judge.oracle.bench.Bench` is on a CPU; caches are flushed by the launcher, behind this.
+What `judge.oracle.arena.Bench` is on a CPU; caches are flushed by the launcher, behind this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 from kernelwright.contracts.layout import Access, Layout, Place, lay_out
 from kernelwright.devices.driver import attribute, use_device
 from kernelwright.judge.oracle.pool import Item, Pool
-from kernelwright.judge.oracle.workplace import OutsideWrite, Workplace, signed
+from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, signed
 from kernelwright.runtime.memory import Memory
 from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
 
@@ -85,7 +85,7 @@ class DeviceArena:
         self._memory.clear()
 
 
-class GpuBench(Workplace):
+class GpuArena(WorkloadArena):
     def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool, index: int = 0) -> None:
         super().__init__(task, workload, signature, pool)
         self._device = torch.device("cuda", index)
@@ -109,7 +109,7 @@ class GpuBench(Workplace):
 
     @property
     def descriptors(self) -> list[int]:
-        """Of the arena's tensors, to be sent; they stay open until the bench is closed."""
+        """Of the arena's tensors, to be sent; they stay open until the arena is closed."""
         if not self._descriptors:
             self._descriptors = self._arena.descriptors()
         return self._descriptors
