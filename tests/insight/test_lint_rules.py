@@ -14,7 +14,7 @@ from kernelwright.insight.lint.reference import determinism_findings
 from kernelwright.insight.lint.results import ResultObservation, Shares, result_findings
 from kernelwright.insight.lint.run import range_findings
 from kernelwright.insight.lint.trials import accepted, draw
-from kernelwright.judge.oracle.tolerance import Same, Within
+from kernelwright.judge.oracle.tolerance import BitExact, Within
 from kernelwright.tasks.model import Task
 
 
@@ -38,7 +38,7 @@ def test_acceptance_is_that_of_every_element() -> None:
     wrong[77_777] += 1
     assert not accepted(within, wrong)
     assert not accepted(within, torch.zeros_like(middle))
-    assert not accepted(Same(middle), wrong)
+    assert not accepted(BitExact(middle), wrong)
 
 
 def seen(*, zeros: bool = False, shares: Shares) -> ResultObservation:

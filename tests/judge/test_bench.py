@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.judge.oracle.cpu_arena import CpuArena
-from kernelwright.judge.oracle.pool import Pool
+from kernelwright.judge.oracle.pool import ValuePool
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, sentinel_word
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.drawing import signature
@@ -34,7 +34,7 @@ sizes = st.tuples(st.integers(1, 60), st.integers(1, 60))
 @contextmanager
 def bench(rows: int, cols: int) -> Iterator[CpuArena]:
     workload = Workload((("rows", rows), ("cols", cols)))
-    one = CpuArena(TASK, workload, signature(TASK, workload), Pool(TASK, workload, b"k" * 32))
+    one = CpuArena(TASK, workload, signature(TASK, workload), ValuePool(TASK, workload, b"k" * 32))
     one.load(next(one.pool.trials("runner", 1 << 20)), sentinel_word(random.Random(rows * cols)))
     try:
         yield one

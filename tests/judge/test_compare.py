@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.judge.oracle.compare import Mismatch, MismatchKind, check
-from kernelwright.judge.oracle.tolerance import Choice, Same, Within, expectations
+from kernelwright.judge.oracle.tolerance import BitExact, ChosenIndex, Within, expectations
 from kernelwright.judge.verdict import MismatchEvidence, Reason
 from kernelwright.tasks import Chosen, Task, tensor
 
@@ -93,7 +93,7 @@ def test_elements_that_were_never_written_are_counted(dtype: torch.dtype) -> Non
     reference = torch.arange(1, 64).to(dtype)
     got = poisoned((63,), dtype)
     got[:40] = reference[:40]
-    expectation = Within(reference, reference) if dtype.is_floating_point else Same(reference)
+    expectation = Within(reference, reference) if dtype.is_floating_point else BitExact(reference)
     mismatch = found(expectation, got)
     assert mismatch.kind is MismatchKind.unwritten
     assert (mismatch.index, mismatch.wrong, mismatch.unwritten) == ((40,), 23, 23)
@@ -127,30 +127,30 @@ def test_nan_and_infinity_are_right_only_where_they_belong() -> None:
 def test_same_bits_for_booleans_means_no_other_byte() -> None:
     value = torch.tensor([True, False, True])
     got = torch.frombuffer(bytearray([1, 0, 255]), dtype=torch.bool)
-    mismatch = found(Same(value), got)
+    mismatch = found(BitExact(value), got)
     assert (mismatch.index, mismatch.got) == ((2,), "255")
-    assert check(Same(value), value.clone(), WORD) is None
+    assert check(BitExact(value), value.clone(), WORD) is None
 
 
 def test_same_tells_zeros_apart_and_takes_any_nan() -> None:
     value = torch.tensor([0.0, torch.nan, 1.0])
-    assert found(Same(value), torch.tensor([-0.0, torch.nan, 1.0])).index == (0,)
+    assert found(BitExact(value), torch.tensor([-0.0, torch.nan, 1.0])).index == (0,)
     other = torch.tensor([0, 0x7FC00001, 0x3F800000], dtype=torch.int32).view(torch.float32)
-    assert check(Same(value), other, WORD) is None
-    assert found(Same(value), torch.tensor([0.0, 1.0, 1.0])).kind is MismatchKind.nan_or_inf
+    assert check(BitExact(value), other, WORD) is None
+    assert found(BitExact(value), torch.tensor([0.0, 1.0, 1.0])).kind is MismatchKind.nan_or_inf
 
 
 def test_scalars_and_empty_results() -> None:
     assert check(around(torch.tensor(3.0)), torch.tensor(3.0), WORD) is None
     assert found(around(torch.tensor(3.0)), torch.tensor(4.0)).index == ()
     assert check(around(torch.empty(0, 3)), torch.empty(0, 3), WORD) is None
-    assert found(Same(torch.tensor(True)), torch.tensor(False)).index == ()
+    assert found(BitExact(torch.tensor(True)), torch.tensor(False)).index == ()
 
 
 # --- indices ------------------------------------------------------------------------------------------------
 
 
-def chosen(reference: Any, x: torch.Tensor, **how: Any) -> Choice:
+def chosen(reference: Any, x: torch.Tensor, **how: Any) -> ChosenIndex:
     task = Task(
         reference=reference,
         inputs={"x": tensor(*x.shape)},
@@ -160,7 +160,7 @@ def chosen(reference: Any, x: torch.Tensor, **how: Any) -> Choice:
         comparators={"out": Chosen(source="x", **how)},
     )
     expectation = expectations(task, {"x": x}, task.public_workloads()[0])["out"]
-    assert isinstance(expectation, Choice)
+    assert isinstance(expectation, ChosenIndex)
     return expectation
 
 

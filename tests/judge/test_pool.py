@@ -10,7 +10,7 @@ import pytest
 from kernelwright.devices.names import Device
 from kernelwright.judge.oracle.cpu_arena import CpuArena
 from kernelwright.judge.oracle.device import CpuOracleDevice
-from kernelwright.judge.oracle.pool import Pool
+from kernelwright.judge.oracle.pool import ValuePool
 from kernelwright.judge.oracle.server import Oracle
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Task
@@ -32,29 +32,29 @@ def task_of(folder: Path, size: int) -> Task:
     return resolve(str(path))
 
 
-def pool_of(task: Task) -> Pool:
-    return Pool(task, task.public_workloads()[0], b"k" * 32)
+def pool_of(task: Task) -> ValuePool:
+    return ValuePool(task, task.public_workloads()[0], b"k" * 32)
 
 
 @pytest.fixture
-def pool(tmp_path: Path) -> Pool:
+def pool(tmp_path: Path) -> ValuePool:
     return pool_of(task_of(tmp_path, 8000))
 
 
-def numbers(pool: Pool, runner: str, count: int) -> list[int]:
+def numbers(pool: ValuePool, runner: str, count: int) -> list[int]:
     return [item.number for item in islice(pool.trials(runner, 1 << 30), count)]
 
 
-def test_a_runner_never_sees_a_pair_twice(pool: Pool) -> None:
+def test_a_runner_never_sees_a_pair_twice(pool: ValuePool) -> None:
     seen = numbers(pool, "a", 20)
     assert len(set(seen)) == 20
 
 
-def test_pairs_are_reused_across_runners(pool: Pool) -> None:
+def test_pairs_are_reused_across_runners(pool: ValuePool) -> None:
     assert set(numbers(pool, "a", 12)) == set(numbers(pool, "b", 12))
 
 
-def test_what_a_rejected_candidate_saw_never_comes_again(pool: Pool) -> None:
+def test_what_a_rejected_candidate_saw_never_comes_again(pool: ValuePool) -> None:
     first = set(numbers(pool, "a", 12))
     pool.forget()
     assert not first & set(numbers(pool, "b", 12))
@@ -65,7 +65,7 @@ def test_an_answer_that_fits_into_a_verdict_is_never_used_twice(tmp_path: Path) 
     assert not set(numbers(pool, "a", 12)) & set(numbers(pool, "b", 12))
 
 
-def test_families_take_turns_in_an_order_that_differs_between_runners(pool: Pool) -> None:
+def test_families_take_turns_in_an_order_that_differs_between_runners(pool: ValuePool) -> None:
     orders = []
     for runner in "abcdef":
         families = [item.family for item in islice(pool.trials(runner, 1 << 30), 6)]
@@ -74,7 +74,7 @@ def test_families_take_turns_in_an_order_that_differs_between_runners(pool: Pool
     assert len(set(orders)) > 1
 
 
-def test_a_blank_arena_holds_nothing_of_a_trial(pool: Pool) -> None:
+def test_a_blank_arena_holds_nothing_of_a_trial(pool: ValuePool) -> None:
     workload = pool.workload
     bench = CpuArena(pool.task, workload, signature(pool.task, workload), pool)
     item = next(pool.trials("a", 1 << 30))

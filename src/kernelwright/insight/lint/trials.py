@@ -9,7 +9,7 @@ import torch
 
 from kernelwright.judge.keys import seed as key_seed
 from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.tolerance import Choice, Expectation, Same, Within, expectations
+from kernelwright.judge.oracle.tolerance import BitExact, ChosenIndex, Expectation, Within, expectations
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, Workload
@@ -67,19 +67,19 @@ def probing_workloads(task: Task) -> tuple[Workload, ...]:
 
 def accepted(expectation: Expectation, answer: torch.Tensor) -> bool:
     """As the judge compares. A sample goes first: what fails there fails, without a full comparison."""
-    if not isinstance(expectation, Choice) and answer.numel() > 2 * SAMPLE:
+    if not isinstance(expectation, ChosenIndex) and answer.numel() > 2 * SAMPLE:
         stride = answer.numel() // SAMPLE | 1
         if check(_every(expectation, stride), answer.reshape(-1)[::stride].contiguous(), SENTINEL) is not None:
             return False
     return check(expectation, answer, SENTINEL) is None
 
 
-def _every(expectation: Within | Same, stride: int) -> Within | Same:
+def _every(expectation: Within | BitExact, stride: int) -> Within | BitExact:
     def some(values: torch.Tensor) -> torch.Tensor:
         return values.reshape(-1)[::stride].contiguous()
 
-    if isinstance(expectation, Same):
-        return Same(some(expectation.value))
+    if isinstance(expectation, BitExact):
+        return BitExact(some(expectation.value))
     nan = None if expectation.nan is None else some(expectation.nan)
     return Within(some(expectation.low), some(expectation.high), nan)
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.judge.oracle.tolerance import Choice, Expectation, Same, Within
+from kernelwright.judge.oracle.tolerance import BitExact, ChosenIndex, Expectation, Within
 
 CHUNK = 1 << 18
 SMALL = 2.0**-5
@@ -62,9 +62,9 @@ def check(expectation: Expectation, got: torch.Tensor, sentinel: int) -> Mismatc
     match expectation:
         case Within():
             return None if _all_within(expectation, got) else _explain_within(expectation, got, sentinel)
-        case Same(value):
+        case BitExact(value):
             return None if torch.equal(_bits(got), _bits(value)) else _explain_same(value, got, sentinel)
-        case Choice():
+        case ChosenIndex():
             right = _well_chosen(expectation, got)
             return None if bool(right.all()) else _explain_choice(expectation, got, right, sentinel)
 
@@ -156,7 +156,7 @@ def _explain_same(value: torch.Tensor, got: torch.Tensor, sentinel: int) -> Mism
     )
 
 
-def _well_chosen(expectation: Choice, got: torch.Tensor) -> torch.Tensor:
+def _well_chosen(expectation: ChosenIndex, got: torch.Tensor) -> torch.Tensor:
     """In range, of the best value, and (of several) none twice."""
     best, found, inside = _found(expectation, got)
     right = inside & ((found == best) | (torch.isnan(found) & torch.isnan(best)))
@@ -169,7 +169,7 @@ def _well_chosen(expectation: Choice, got: torch.Tensor) -> torch.Tensor:
     return right
 
 
-def _found(expectation: Choice, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _found(expectation: ChosenIndex, got: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     source, dim = expectation.source, expectation.dim
     places = got.long()
     inside = (places >= 0) & (places < source.shape[dim])
@@ -178,7 +178,7 @@ def _found(expectation: Choice, got: torch.Tensor) -> tuple[torch.Tensor, torch.
     return expectation.best, source.gather(dim, places).view(got.shape), inside
 
 
-def _explain_choice(expectation: Choice, got: torch.Tensor, right: torch.Tensor, sentinel: int) -> Mismatch:
+def _explain_choice(expectation: ChosenIndex, got: torch.Tensor, right: torch.Tensor, sentinel: int) -> Mismatch:
     best, found, inside = _found(expectation, got)
     unwritten = ~right & _poisoned(got, sentinel)
     kind, where = (MismatchKind.unwritten, unwritten) if bool(unwritten.any()) else (MismatchKind.wrong, ~right)

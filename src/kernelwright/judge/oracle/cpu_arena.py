@@ -9,13 +9,13 @@ import torch
 
 from kernelwright.isolation.native import program
 from kernelwright.judge.arena import ArenaLevel, Region, Segment, region_of
-from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.pool import PoolEntry, ValuePool
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, signed
 from kernelwright.tasks.model import Signature, Task, Workload
 
 
 class CpuArena(WorkloadArena):
-    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> None:
+    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> None:
         super().__init__(task, workload, signature, pool)
         self._segments = {tensor.name: Segment(region_of(tensor)) for tensor in signature.tensors}
         self._words = {
@@ -40,7 +40,7 @@ class CpuArena(WorkloadArena):
         for words in self._words.values():
             words.fill_(-1)
 
-    def load(self, item: Item, word: int) -> None:
+    def load(self, item: PoolEntry, word: int) -> None:
         """Puts a trial's values into the arena. The runner is stopped while this happens."""
         self._item, self._word = item, word
         for name, segment in self._segments.items():

@@ -13,7 +13,7 @@ from kernelwright.devices.names import Device, Kind
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.channel import Message
 from kernelwright.judge.oracle.cpu_arena import CpuArena
-from kernelwright.judge.oracle.pool import Pool
+from kernelwright.judge.oracle.pool import ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
 from kernelwright.tasks.model import Signature, Task, Workload
 
@@ -27,7 +27,7 @@ class OracleDevice(Protocol):
     torch_device: torch.device
     pool_bytes: int
 
-    def arena(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> WorkloadArena: ...
+    def arena(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> WorkloadArena: ...
 
     def peaks(self) -> Message: ...
 
@@ -46,7 +46,7 @@ class CpuOracleDevice:
         self.torch_device = torch.device("cpu")
         self.pool_bytes = min(int(probe().memory_bytes * POOL_SHARE), MOST_POOLS)
 
-    def arena(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> WorkloadArena:
+    def arena(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> WorkloadArena:
         return CpuArena(task, workload, signature, pool)
 
     def peaks(self) -> Message:
@@ -75,7 +75,7 @@ class GpuOracleDevice:
         cuda.set_device(index)
         cuda.set_per_process_memory_fraction(GPU_SHARE, index)
 
-    def arena(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> WorkloadArena:
+    def arena(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> WorkloadArena:
         from kernelwright.judge.oracle.gpu_arena import GpuArena
 
         return GpuArena(task, workload, signature, pool, self._index)

@@ -15,7 +15,7 @@ import torch
 
 from kernelwright.contracts.layout import Access, Layout, Place, lay_out
 from kernelwright.devices.driver import attribute, use_device
-from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.pool import PoolEntry, ValuePool
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, signed
 from kernelwright.runtime.memory import Memory
 from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
@@ -86,7 +86,7 @@ class DeviceArena:
 
 
 class GpuArena(WorkloadArena):
-    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool, index: int = 0) -> None:
+    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool, index: int = 0) -> None:
         super().__init__(task, workload, signature, pool)
         self._device = torch.device("cuda", index)
         torch.zeros((), device=self._device)  # torch makes the context, which the arena then shares
@@ -125,7 +125,7 @@ class GpuArena(WorkloadArena):
             memory.fill_(255)
         torch.cuda.synchronize(self._device)
 
-    def load(self, item: Item, word: int) -> None:
+    def load(self, item: PoolEntry, word: int) -> None:
         """Puts a trial's values into the arena. The launcher runs nothing while this happens."""
         self._item, self._word = item, word
         for name, place in self._places.items():

@@ -24,7 +24,7 @@ LEAST_ANSWER = 4096  # elements; a smaller answer could be carried from one cand
 
 
 @dataclass(frozen=True)
-class Draw:
+class SeededDraw:
     """What gives a pair its values. Each seed is an HMAC of its own: knowing one tells nothing of the others."""
 
     family: str
@@ -32,9 +32,9 @@ class Draw:
 
 
 @dataclass(frozen=True)
-class Item:
+class PoolEntry:
     number: int
-    draw: Draw
+    draw: SeededDraw
     inputs: dict[str, torch.Tensor | Scalar]
     expectations: dict[str, Expectation]
 
@@ -54,12 +54,12 @@ class Item:
 
 
 @dataclass
-class Pool:
+class ValuePool:
     task: Task
     workload: Workload
     key: bytes
     device: torch.device = CPU
-    items: list[Item] = field(default_factory=list)
+    items: list[PoolEntry] = field(default_factory=list)
     drawn: int = 0
     runners: int = 0
     given: set[int] = field(default_factory=set)
@@ -68,18 +68,18 @@ class Pool:
     def bytes(self) -> int:
         return sum(item.bytes for item in self.items)
 
-    def draw(self, family: Family) -> Item:
+    def draw(self, family: Family) -> PoolEntry:
         """A pair that nobody has seen."""
-        return self._drawn(Draw(str(family), seed(self.key, "draw", self.workload.label, self.drawn)))
+        return self._drawn(SeededDraw(str(family), seed(self.key, "draw", self.workload.label, self.drawn)))
 
-    def _drawn(self, draw: Draw) -> Item:
+    def _drawn(self, draw: SeededDraw) -> PoolEntry:
         number = self.drawn
         self.drawn += 1
         family = next(family for family in self.task.families if str(family) == draw.family)
         inputs = draw_inputs(self.task, self.workload, family, self._generator(draw.seed))
         for name, value in self._constants().items():
             inputs[name] = value
-        return Item(number, draw, inputs, expectations(self.task, inputs, self.workload))
+        return PoolEntry(number, draw, inputs, expectations(self.task, inputs, self.workload))
 
     def _constants(self) -> dict[str, torch.Tensor | Scalar]:
         """Constant tensors have one value per workload and key: that is what makes them constant."""
@@ -93,7 +93,7 @@ class Pool:
         """Values and references are drawn and computed where they are used. A seed means other values elsewhere."""
         return torch.Generator(self.device).manual_seed(number)
 
-    def trials(self, runner: str, capacity: int, first: Sequence[Draw] = ()) -> Iterator[Item]:
+    def trials(self, runner: str, capacity: int, first: Sequence[SeededDraw] = ()) -> Iterator[PoolEntry]:
         """The pairs for one runner, in an order that only the key tells; endless, each given out once.
 
         `first` are draws to begin with: those on which a certificate says that the candidate failed.
@@ -127,7 +127,7 @@ class Pool:
         random.Random(seed(self.key, "families", runner, self.workload.label, cycle)).shuffle(families)
         return families[place]
 
-    def _grow(self, capacity: int, family: Family) -> Item:
+    def _grow(self, capacity: int, family: Family) -> PoolEntry:
         item = self.draw(family)
         if sum(expected.size for expected in item.expectations.values()) < LEAST_ANSWER:
             return item

@@ -21,7 +21,7 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
-from kernelwright.judge.oracle.pool import Draw, Item, Pool
+from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.precision import precision_class
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
@@ -43,9 +43,9 @@ class Oracle:
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
         self._arenas: dict[tuple[str, Workload], WorkloadArena] = {}
-        self._pools: dict[tuple[str, Workload], Pool] = {}
+        self._pools: dict[tuple[str, Workload], ValuePool] = {}
         self._arena: WorkloadArena | None = None
-        self._trials: Iterator[Item] = iter(())
+        self._trials: Iterator[PoolEntry] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
         self._capacity = self._device.pool_bytes
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
@@ -116,7 +116,7 @@ class Oracle:
             while len(self._arenas) >= OPEN_ARENAS:
                 self._arenas.pop(next(iter(self._arenas))).close()
             secret = derive(self._key, "pool", task, self._session)
-            pool = self._pools.setdefault(key, Pool(self._tasks[task], key[1], secret, self._device.torch_device))
+            pool = self._pools.setdefault(key, ValuePool(self._tasks[task], key[1], secret, self._device.torch_device))
             arena = self._device.arena(self._tasks[task], key[1], self._signatures[key], pool)
         self._arenas[key] = arena
         return {"level": arena.level}, arena.descriptors
@@ -130,7 +130,7 @@ class Oracle:
         self._device.tidy()
         self._arena.blank()
         capacity = max(self._capacity - others, self._capacity // 4)
-        self._trials = self._arena.pool.trials(runner, capacity, [Draw(**draw) for draw in first])
+        self._trials = self._arena.pool.trials(runner, capacity, [SeededDraw(**draw) for draw in first])
         return {}
 
     def _make_room(self, key: tuple[str, Workload]) -> int:

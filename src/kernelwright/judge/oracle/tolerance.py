@@ -66,7 +66,7 @@ class Within:
 
 
 @dataclass(frozen=True)
-class Same:
+class BitExact:
     """Right where it has the same bits; one NaN is as good as another."""
 
     value: torch.Tensor
@@ -81,7 +81,7 @@ class Same:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenIndex:
     """Indices along `dim` of `source`, right where the value found there is `best`; distinct along `dim`.
 
     `source` belongs to the trial's inputs and is not counted again.
@@ -100,7 +100,7 @@ class Choice:
         return self.best.numel()
 
 
-Expectation = Within | Same | Choice
+Expectation = Within | BitExact | ChosenIndex
 
 
 __all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study", "tolerance"]
@@ -128,7 +128,7 @@ def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str,
     for name, eager in seen.eager.items():
         match task.comparator(name, dtype_name(eager.dtype)):
             case Exact():
-                expected[name] = Same(eager.contiguous())
+                expected[name] = BitExact(eager.contiguous())
             case Chosen(source, dim):
                 expected[name] = _choice(inputs[source], seen.exact[name], dim)
             case Rounded(exact):
@@ -254,10 +254,10 @@ def tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
     return allowed.clamp_min_(FLUSHED * torch.finfo(exact.dtype).tiny)
 
 
-def _choice(source: Argument, chosen: torch.Tensor, dim: int) -> Choice:
+def _choice(source: Argument, chosen: torch.Tensor, dim: int) -> ChosenIndex:
     assert isinstance(source, torch.Tensor)
     places = chosen if chosen.dim() == source.dim() else chosen.unsqueeze(dim)
-    return Choice(source, source.gather(dim, places.long()).view(chosen.shape), dim)
+    return ChosenIndex(source, source.gather(dim, places.long()).view(chosen.shape), dim)
 
 
 def _rounded(

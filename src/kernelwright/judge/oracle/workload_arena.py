@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.judge.oracle.compare import Mismatch, check
-from kernelwright.judge.oracle.pool import Item, Pool
+from kernelwright.judge.oracle.pool import PoolEntry, ValuePool
 from kernelwright.tasks.model import Signature, Task, Workload
 
 
@@ -26,9 +26,9 @@ class WorkloadArena(ABC):
 
     _views: dict[str, torch.Tensor]
 
-    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: Pool) -> None:
+    def __init__(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> None:
         self.task, self.workload, self.signature, self.pool = task, workload, signature, pool
-        self._item: Item | None = None
+        self._item: PoolEntry | None = None
         self._word = 0
         self._remembered: dict[str, torch.Tensor] = {}
 
@@ -47,7 +47,7 @@ class WorkloadArena(ABC):
         """Leaves nothing of a trial in the arena."""
 
     @abstractmethod
-    def load(self, item: Item, word: int) -> None:
+    def load(self, item: PoolEntry, word: int) -> None:
         """Puts a trial's values into the arena, and poisons the outputs with a word."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class WorkloadArena(ABC):
         return self._item is not None
 
     @property
-    def item(self) -> Item:
+    def item(self) -> PoolEntry:
         assert self._item is not None
         return self._item
 
