@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.judge.oracle.steps import PARTS, lost
+from kernelwright.judge.oracle.operations import PARTS, lost
 
 aten = torch.ops.aten
 UNIT = 2.0**-24

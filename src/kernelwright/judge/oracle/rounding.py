@@ -23,8 +23,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelwright.judge.oracle.kinks import KINKS, Places, Site, Sites
-from kernelwright.judge.oracle.steps import EXACT, PARTS, WEIGHT_OF_CONVOLUTION, largest_products, lost
+from kernelwright.judge.oracle.discontinuities import DISCONTINUITIES, Site, Sites, Thresholds
+from kernelwright.judge.oracle.operations import EXACT, PARTS, WEIGHT_OF_CONVOLUTION, largest_products, lost
 
 TABLE = 1 << 22
 PART = TABLE // 2
@@ -90,7 +90,7 @@ class Noise:
         return table[start : start + value.numel()]
 
 
-class Steps(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
+class OperationMode(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
     """Watches one evaluation of a reference, operation by operation."""
 
     def __init__(self, sites: Sites) -> None:
@@ -99,14 +99,14 @@ class Steps(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
         self._reached = 0
 
     @abstractmethod
-    def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
+    def enter_discontinuity(self, value: torch.Tensor, thresholds: Thresholds) -> torch.Tensor:
         """What the operation gets to see instead of `value`."""
 
-    def leave_kink(self, result: torch.Tensor, places: Places) -> None:
-        """Called with what came out of a kink and stands for its argument."""
+    def leave_discontinuity(self, result: torch.Tensor, thresholds: Thresholds) -> None:
+        """Called with what came out of a discontinuity and stands for its argument."""
 
     def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Carries out an operation without a kink."""
+        """Carries out an operation without a discontinuity."""
         return func(*args, **kwargs)
 
     def next_site(self) -> Site | None:
@@ -115,26 +115,28 @@ class Steps(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
         return self.sites.found[number] if number < len(self.sites.found) else None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kink = KINKS.get(func)
-        if kink is None or not args[kink.argument].is_floating_point():
+        discontinuity = DISCONTINUITIES.get(func)
+        if discontinuity is None or not args[discontinuity.argument].is_floating_point():
             return self.compute(func, args, kwargs or {})
-        places = kink.places(args)
-        args = _replaced(func, args, kink.argument, self.pass_kink(args[kink.argument], places))
+        thresholds = discontinuity.thresholds(args)
+        args = _replaced(
+            func, args, discontinuity.argument, self.enter_discontinuity(args[discontinuity.argument], thresholds)
+        )
         result = func(*args, **(kwargs or {}))
-        if kink.argument == 0 and result.is_floating_point():
-            self.leave_kink(result, places)
+        if discontinuity.argument == 0 and result.is_floating_point():
+            self.leave_discontinuity(result, thresholds)
         return result
 
 
-class Record(Steps):  # type: ignore[no-untyped-call]
+class SiteRecorder(OperationMode):  # type: ignore[no-untyped-call]
     """The plain evaluation, which finds the sites."""
 
-    def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
-        self.sites.record(value, places)
+    def enter_discontinuity(self, value: torch.Tensor, thresholds: Thresholds) -> torch.Tensor:
+        self.sites.record(value, thresholds)
         return value
 
-    def leave_kink(self, result: torch.Tensor, places: Places) -> None:
-        self.sites.settle(result, places)
+    def leave_discontinuity(self, result: torch.Tensor, thresholds: Thresholds) -> None:
+        self.sites.settle(result, thresholds)
 
 
 class Losses:
@@ -152,16 +154,16 @@ class Losses:
         return loss if loss is not None and loss.shape == result.shape else None
 
 
-class Probe(Steps):  # type: ignore[no-untyped-call]
-    """An evaluation with noise on every step, pinned to the reference's side of every kink."""
+class RoundingProbe(OperationMode):  # type: ignore[no-untyped-call]
+    """The reference with noise on every step, pinned to the reference's side of every discontinuity."""
 
     def __init__(self, sites: Sites, losses: Losses, noise: Noise) -> None:
         super().__init__(sites)
         self._losses, self._noise = losses, noise
         self._disturbed = 0
 
-    def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
-        for place in places:
+    def enter_discontinuity(self, value: torch.Tensor, thresholds: Thresholds) -> torch.Tensor:
+        for place in thresholds:
             site = self.next_site()
             value = value if site is None else site.pin(value, place)
         return value
@@ -189,16 +191,16 @@ class Probe(Steps):  # type: ignore[no-untyped-call]
             self._noise.mix_(result, largest_products(args[0], args[1]) if name == "convolution" else None)
 
 
-class Push(Steps):  # type: ignore[no-untyped-call]
-    """An evaluation on one side of every kink: up or down, or each value at random where a seed is given."""
+class SideProbe(OperationMode):  # type: ignore[no-untyped-call]
+    """The reference on one side of every discontinuity: up or down, or each value at random where a seed is given."""
 
     def __init__(self, sites: Sites, direction: float, seed: int | None = None) -> None:
         super().__init__(sites)
         self._direction = direction
         self._generator = None if seed is None else torch.Generator().manual_seed(seed)
 
-    def pass_kink(self, value: torch.Tensor, places: Places) -> torch.Tensor:
-        for place in places:
+    def enter_discontinuity(self, value: torch.Tensor, thresholds: Thresholds) -> torch.Tensor:
+        for place in thresholds:
             site = self.next_site()
             if site is not None and site.width is not None:
                 value = site.push(value, place, self._towards(site.width))

@@ -11,7 +11,7 @@ For each element, with u the unit roundoff of the precision in which an honest k
   nothing is extrapolated, and a jump counts once. S is its clipped mean over the row.
 - r: S relative to the row's typical |ref|, and at least C_STEP * u. Where one number scales a whole row (a sum, a
   norm), every element shares its rounding, also the one whose probes happen to cancel.
-- jumps: what the other side of a mask would give, where rounding decides on the side (see `kinks`).
+- jumps: what the other side of a mask would give, where rounding decides on the side (see `discontinuities`).
 
 The row (the last axis) is the scale because a kernel rounds an element at the size of what went into it, not of
 what was left of it; longer stretches would let a row of small values hide behind its neighbours.
@@ -34,9 +34,9 @@ from typing import TypeGuard
 
 import torch
 
+from kernelwright.judge.oracle.discontinuities import Sites
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.kinks import Sites
-from kernelwright.judge.oracle.rounding import Losses, Noise, Probe, Push, Record
+from kernelwright.judge.oracle.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.model import Task, TaskError, Workload
@@ -103,7 +103,7 @@ class ChosenIndex:
 Expectation = Within | BitExact | ChosenIndex
 
 
-__all__ = ["Expectation", "Study", "compute_dtype", "expectations", "study", "tolerance"]
+__all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "study", "tolerance"]
 
 C_STEP = 128.0
 C_EAGER = 4.0
@@ -144,7 +144,7 @@ def compute_dtype(task: Task, workload: Workload) -> torch.dtype:
 
 
 @dataclass(frozen=True)
-class Study:
+class ErrorStudy:
     """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype."""
 
     compute: torch.dtype
@@ -163,12 +163,12 @@ def _step(compute: torch.dtype) -> float:
 
 
 @strict_flags()
-def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
+def study(call: Call, inputs: Arguments, compute: torch.dtype) -> ErrorStudy:
     """Evaluates `call` exactly, eagerly and under probes."""
     form = torch.float64 if compute == torch.float64 else torch.float32
     wide = _converted(inputs, torch.float64)
     sites = Sites((value for value in wide.values() if isinstance(value, torch.Tensor)), form)
-    with Record(sites):
+    with SiteRecorder(sites):
         answer = call(wide)
     sites.complete()
     exact = {name: _as(value, form if value.is_floating_point() else value.dtype) for name, value in answer.items()}
@@ -176,9 +176,9 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> Study:
     eager = call(inputs)
     narrow = _converted(inputs, form)
     if not any(_floating(value) for value in eager.values()):
-        return Study(compute, exact, eager, {}, {})
+        return ErrorStudy(compute, exact, eager, {}, {})
     spread = _spread(call, narrow, exact, sites, compute)
-    return Study(compute, exact, eager, spread, _jumps(call, narrow, sites))
+    return ErrorStudy(compute, exact, eager, spread, _jumps(call, narrow, sites))
 
 
 def _spread(call: Call, narrow: Arguments, exact: Results, sites: Sites, compute: torch.dtype) -> Results:
@@ -191,7 +191,7 @@ def _spread(call: Call, narrow: Arguments, exact: Results, sites: Sites, compute
     for number in range(PROBES):
         noise = Noise(_step(compute), number)
         moved = {name: noise.applied(value) if _floating(value) else value for name, value in narrow.items()}
-        with suppress(TaskError), Probe(sites, losses, noise):
+        with suppress(TaskError), RoundingProbe(sites, losses, noise):
             _add_distances(spread, call(moved), exact, 1 / PROBES)
     return spread
 
@@ -204,7 +204,7 @@ def _jumps(call: Call, narrow: Arguments, sites: Sites) -> Results:
     plain = call(narrow)
     jumps = {name: torch.zeros_like(value) for name, value in plain.items() if _floating(value)}
     for direction, seed in ((1.0, None), (-1.0, None), (1.0, 1), (-1.0, 1)):
-        with suppress(TaskError), Push(sites, direction, seed):
+        with suppress(TaskError), SideProbe(sites, direction, seed):
             _add_distances(jumps, call(narrow), plain, 1.0)
     return jumps
 
@@ -214,7 +214,7 @@ def _add_distances(sums: Results, moved: Results, still: Results, weight: float)
         total.add_((moved[name] - still[name]).abs_(), alpha=weight)
 
 
-def _within(seen: Study, name: str, slack: float) -> Within:
+def _within(seen: ErrorStudy, name: str, slack: float) -> Within:
     exact, dtype = seen.exact[name], seen.eager[name].dtype
     allowed = tolerance(seen, name, slack)
     if bool(torch.isfinite(exact.sum())):
@@ -231,7 +231,7 @@ def _with_gaps(exact: torch.Tensor, allowed: torch.Tensor, dtype: torch.dtype) -
     return Within(low.masked_fill_(nan, torch.inf), high.masked_fill_(nan, -torch.inf), nan)
 
 
-def tolerance(seen: Study, name: str, slack: float) -> torch.Tensor:
+def tolerance(seen: ErrorStudy, name: str, slack: float) -> torch.Tensor:
     """How far from `seen.exact` each element of a result may lie. Uses up the study's share of that result.
 
     In place where it can be: these are passes over millions of elements, many times a minute.
