@@ -14,8 +14,8 @@ from kernelwright.isolation.start import level_of
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.gpu.clocks import disagreement, null_call
 from kernelwright.judge.gpu.health import device_is_well
+from kernelwright.judge.gpu.runner import GpuRunner
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
-from kernelwright.judge.gpu.subject import GpuSubject
 from kernelwright.judge.statistics import band, median
 from tests.gpu.harness import HERE, KERNELS, Bench, signature, with_descriptors
 
@@ -104,7 +104,7 @@ def test_a_subject_answers_as_a_runner_does(bench: Bench) -> None:
         made = build_cuda(read_cuda_candidate(path), (signature(64, 128),), bench.target, bench.pool)
         assert isinstance(made, GpuBuild)
         oracle.load()
-        subject = with_descriptors(oracle, partial(GpuSubject, bench.launcher(), made.built[0]))
+        subject = with_descriptors(oracle, partial(GpuRunner, bench.launcher(), made.built[0]))
         with subject:
             replies = [subject.ready()]
             while subject.alive and len(replies) < 2:

@@ -67,7 +67,7 @@ def build_rejection(lines: tuple[str, ...], *, timed_out: bool) -> Rejection:
 
 
 class Runner(Protocol):
-    """A process that holds a candidate: `warden.Subject` on a CPU, `gpu.subject.GpuSubject` on a GPU."""
+    """A process that holds a candidate: `warden.Subject` on a CPU, `gpu.runner.GpuRunner` on a GPU."""
 
     @property
     def log(self) -> Log: ...
@@ -127,13 +127,13 @@ class Measurement:
         self,
         oracle: OracleClient,
         spec: WorkloadSpec,
-        subject: Runner,
+        runner: Runner,
         baselines: dict[str, Baseline],
         expected: dict[str, float],
         clock: Clock,
         order: random.Random,
     ) -> None:
-        self._oracle, self._spec, self._subject = oracle, spec, subject
+        self._oracle, self._spec, self._runner = oracle, spec, runner
         self._baselines, self._expected, self._overhead = baselines, expected, clock.overhead
         self._kind, self._order = clock.kind, order
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
@@ -209,7 +209,7 @@ class Measurement:
 
     def call(self, family: str, *, op: str = "r", remember: bool = False) -> float:
         """One call of the candidate, checked."""
-        reply = self._subject.trial(op, self._deadline)
+        reply = self._runner.trial(op, self._deadline)
         if reply.ending is not Ending.ok:
             raise Rejected(self._ended(reply))
         if op == "r":
@@ -301,7 +301,7 @@ class Measurement:
             workload=self._spec.workload.label,
             trial=self._trial,
             ending=reply.describe(),
-            output=tuple(self._subject.log.text().strip().splitlines()[-OUTPUT_LINES:]),
+            output=tuple(self._runner.log.text().strip().splitlines()[-OUTPUT_LINES:]),
         )
         return Rejection(stage, reason, evidence)
 

@@ -16,8 +16,8 @@ from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.limits import Limits
+from kernelwright.judge.gpu.runner import REASONS, GpuRunner, fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
-from kernelwright.judge.gpu.subject import REASONS, GpuSubject, fresh_word
 from kernelwright.judge.measure import Rejection, build_rejection, result_rejection
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.statistics import median
@@ -36,7 +36,7 @@ from kernelwright.judge.workshop import SanitizerTimeoutError
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
 
-UNBELIEVED = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
+UNTRUSTED_SPEEDS = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
 
 
 class GpuJob:
@@ -44,7 +44,7 @@ class GpuJob:
         self._shop, self._candidate, self._task = shop, candidate, task
         self._built: dict[WorkloadSpec, GpuBuilt] = {}
         self._launcher: LauncherProcess | None = None
-        self._running: tuple[GpuSubject, GpuBuilt, Limits] | None = None
+        self._running: tuple[GpuRunner, GpuBuilt, Limits] | None = None
         self._inspected = False
         self.build_seconds: float | None = None
         self.artefact: str | None = None
@@ -86,33 +86,33 @@ class GpuJob:
         answer = shop.oracle.check()
         return result_rejection(answer, spec, family, trial=0) if answer else None
 
-    def start(self, spec: WorkloadSpec, descriptors: list[int]) -> GpuSubject:
+    def start(self, spec: WorkloadSpec, descriptors: list[int]) -> GpuRunner:
         shop, built = self._shop, self._built[spec]
         allowed = shop.limits(self._task, spec)
         assert self._launcher is not None, "build comes first"
         with shop.working():
-            subject = GpuSubject(self._launcher, built, descriptors, keep=True)
-        self._running = subject, built, allowed
-        return subject
+            runner = GpuRunner(self._launcher, built, descriptors, keep=True)
+        self._running = runner, built, allowed
+        return runner
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         assert self._running is not None
-        subject, built, allowed = self._running
+        runner, built, allowed = self._running
         empty = self._shop.empty_again()
-        outside = median([timing.outside for timing in subject.timings]) - empty.outside
+        outside = median([timing.outside for timing in runner.timings]) - empty.outside
         told: dict[str, object] = {
             "prepare_seconds": None,  # the contract has no such step
             "outside_seconds": max(outside, 0.0),
-            "kernels": kernel_uses(built, subject.uses),
+            "kernels": kernel_uses(built, runner.uses),
         }
-        speed = self._speed(subject, result, allowed, empty)
+        speed = self._speed(runner, result, allowed, empty)
         if result.seconds is not None:
-            fastest = result.fastest_baseline if speed not in UNBELIEVED else None
+            fastest = result.fastest_baseline if speed not in UNTRUSTED_SPEEDS else None
             told["bound"] = allowed.value(result.seconds, fastest.seconds if fastest else None)
         return result.model_copy(update={**told, "speed": speed})
 
-    def _speed(self, subject: GpuSubject, result: WorkloadResult, allowed: Limits, empty: NullCall) -> SpeedStatus:
-        if subject.disagreement(empty) is not None:
+    def _speed(self, runner: GpuRunner, result: WorkloadResult, allowed: Limits, empty: NullCall) -> SpeedStatus:
+        if runner.disagreement(empty) is not None:
             return SpeedStatus.clocks_disagree
         if result.seconds is not None and result.seconds < allowed.impossible_below:
             return SpeedStatus.investigate

@@ -28,8 +28,8 @@ from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.profiler import Profiler
+from kernelwright.judge.gpu.runner import fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, SUMMARY, Tool, sanitizer, sanitizing
-from kernelwright.judge.gpu.subject import fresh_word
 from kernelwright.judge.measure import Clock
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.verdict import Conditions

@@ -44,7 +44,7 @@ class GpuReply(Reply):
         return self.message or super().describe()
 
 
-class GpuSubject:
+class GpuRunner:
     """One workload of a candidate in a launcher. Launchers may be started ahead: they have met no candidate yet.
 
     With `keep` the launcher stays up, for other workloads of the same candidate.
@@ -97,7 +97,7 @@ class GpuSubject:
     def close(self) -> None:
         self._launcher.close()
 
-    def __enter__(self) -> GpuSubject:
+    def __enter__(self) -> GpuRunner:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
