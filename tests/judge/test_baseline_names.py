@@ -20,4 +20,6 @@ def test_a_gpus_are_unknown_on_a_cpu_and_the_line_says_which_there_are() -> None
 
 
 def test_all_of_them_are_in_the_words_for_help() -> None:
-    assert all(name in baseline_names.in_words() for kind in ("cpu", "cuda") for name in baseline_names.known(kind))
+    assert all(
+        name in baseline_names.names_for_help() for kind in ("cpu", "cuda") for name in baseline_names.known(kind)
+    )

@@ -51,7 +51,7 @@ def judge(
     view: Annotated[View, typer.Option(help="What to show of hidden workloads.")] = View.author,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help=f"Compare with this only ({baseline_names.in_words()}); repeatable."),
+        typer.Option(help=f"Compare with this only ({baseline_names.names_for_help()}); repeatable."),
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,

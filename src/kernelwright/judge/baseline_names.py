@@ -37,7 +37,7 @@ def chosen(names: Sequence[str], kind: Kind) -> tuple[str, ...]:
     return tuple(name for name in known(kind) if name in names) or usual(kind)
 
 
-def in_words() -> str:
+def names_for_help() -> str:
     """All names, for the help of a command."""
     further = [name for name in known("cuda") if name not in known("cpu")]
     return f"{', '.join(known('cpu'))}; on a GPU also {', '.join(further)}"

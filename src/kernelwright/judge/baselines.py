@@ -47,7 +47,7 @@ class Baseline(Protocol):
     def close(self) -> None: ...
 
 
-class BaselineProcess:
+class CpuBaselineProcess:
     """A baseline on a CPU."""
 
     def __init__(self, name: str, threads: int, cpus: tuple[int, ...]) -> None:

@@ -85,7 +85,7 @@ class SearchConfig:
     )
     threads: int = _option(0, help="Threads for candidates and baselines; 0: all cores.", least=0, journal="threads")
     baseline: tuple[str, ...] = _option(
-        (), help=f"Compare with this only ({baseline_names.in_words()}); repeatable.", journal="baselines"
+        (), help=f"Compare with this only ({baseline_names.names_for_help()}); repeatable.", journal="baselines"
     )
     answer_timeout: float = _option(
         3600.0, help="Seconds that the proposer `files` waits for an answer.", least=0, journal="answer_timeout"

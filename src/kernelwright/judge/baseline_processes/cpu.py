@@ -25,7 +25,7 @@ from kernelwright.tasks.model import Task, TensorSpec
 from kernelwright.tasks.resolve import resolve
 
 
-class Baseline:
+class CpuBaselineWorker:
     def __init__(self, kind: str, channel: Channel) -> None:
         self._kind, self._channel = kind, channel
         self._tasks: dict[str, Task] = {}
@@ -51,7 +51,7 @@ class Baseline:
     def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
         if self._kind == "eager":
             return reference
-        return torch.compile(with_code_of_its_own(reference), dynamic=False)
+        return torch.compile(with_own_code_object(reference), dynamic=False)
 
     def _map(self, signature: list[Message], descriptors: list[int]) -> None:
         self._arguments, self._outputs = [], []
@@ -75,7 +75,7 @@ class Baseline:
             target.copy_(value)
 
 
-def with_code_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_own_code_object(function: Callable[..., Any]) -> Callable[..., Any]:
     """A copy that shares no compiled code: torch.compile keeps what it compiled per code object, tries the guards of
     all of them on every call, and gives up on compiling after a few shapes."""
     if not isinstance(function, types.FunctionType):
@@ -109,7 +109,7 @@ def _map_tensor(tensor: TensorSpec, fd: int) -> torch.Tensor:
 def main() -> None:
     go, done, channel_fd, kind, threads = *map(int, sys.argv[1:4]), sys.argv[4], int(sys.argv[5])
     torch.set_num_threads(threads)
-    baseline = Baseline(kind, Channel(socket.socket(fileno=channel_fd)))
+    baseline = CpuBaselineWorker(kind, Channel(socket.socket(fileno=channel_fd)))
     handlers: dict[bytes, Callable[[], Any]] = {b"o": baseline.open, b"r": baseline.run, b"w": baseline.write}
     gc.collect()
     gc.freeze()

@@ -21,7 +21,7 @@ from kernelwright.contracts.layout import Layout, lay_out
 from kernelwright.devices.driver import CudaFailure, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.baseline_names import TRAINING
-from kernelwright.judge.baseline_processes.cpu import with_code_of_its_own
+from kernelwright.judge.baseline_processes.cpu import with_own_code_object
 from kernelwright.judge.launcher.timed_queue import TimedQueue
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.gpu_arena import DeviceBytes
@@ -36,7 +36,7 @@ LOOKS = 9  # calls by which one compile is held against another
 AUTOTUNED = "max-autotune-no-cudagraphs"
 MODES = {"compile": AUTOTUNED, "compile-best": AUTOTUNED, "compile-default": None, TRAINING: AUTOTUNED}
 COMPILES = {"compile-best": 3, TRAINING: 2}
-Way = Callable[[Sequence[Any]], Callable[[], Any]]
+PreparedCall = Callable[[Sequence[Any]], Callable[[], Any]]
 """Takes the arguments, does what is not timed, and returns what is."""
 
 
@@ -44,7 +44,7 @@ class NoBackwardError(Exception):
     """A baseline of backwards was asked for something else."""
 
 
-class Baseline:
+class GpuBaselineWorker:
     def __init__(self, kind: str, index: int, gate: int, helpers: bytes) -> None:
         self._kind, self._index = kind, index
         torch.cuda.set_device(index)
@@ -53,11 +53,11 @@ class Baseline:
         streams: Any = torch.cuda
         self._stream = streams.ExternalStream(int(self._queue.stream), device=index)
         self._tasks: dict[str, Task] = {}
-        self._made: dict[str, Way] = {}
+        self._made: dict[str, PreparedCall] = {}
         self._memory: list[Memory] = []
         self._arguments: list[Any] = []
         self._outputs: list[torch.Tensor] = []
-        self._way: Way = no_way
+        self._call: PreparedCall = not_opened
         self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
             "open": self.open,
             "trial": self.trial,
@@ -74,7 +74,7 @@ class Baseline:
         if label not in self._made:
             compiles = 1 if message["hidden"] else COMPILES.get(self._kind, 1)
             self._made[label] = self._best(self._tasks[reference], compiles)
-        self._way = self._made[label]
+        self._call = self._made[label]
         self._warm_up()
         return {}
 
@@ -84,7 +84,7 @@ class Baseline:
                 self._prepared()()
         torch.cuda.synchronize()
 
-    def _best(self, task: Task, compiles: int) -> Way:
+    def _best(self, task: Task, compiles: int) -> PreparedCall:
         """What is timed: the reference itself, or the fastest of several compiles that know nothing of each other.
 
         Autotuning chooses by a few noisy times, so that the same row can differ severalfold from compile to compile.
@@ -95,19 +95,19 @@ class Baseline:
         ready_to_compile()
         if compiles == 1:
             return self._compiled(task)
-        found: list[tuple[float, Way]] = []
+        found: list[tuple[float, PreparedCall]] = []
         for _ in range(compiles):
             with fresh_choices():
-                self._way = self._compiled(task)
+                self._call = self._compiled(task)
                 self._warm_up()
-                found.append((self._look(), self._way))
+                found.append((self._look(), self._call))
         return min(found, key=lambda pair: pair[0])[1]
 
-    def _compiled(self, task: Task) -> Way:
+    def _compiled(self, task: Task) -> PreparedCall:
         if self._kind != TRAINING:
             return whole(self._compile(task.reference))
         if task.pullback is None:
-            raise NoBackwardError(f"{task.name} is no derived backward, which {TRAINING} is for")
+            raise NoBackwardError(f"{task.name} is not a derived backward, which {TRAINING} is for")
         return in_two_goes(task.pullback, self._compile(task.pullback.forward))
 
     def _look(self) -> float:
@@ -128,7 +128,7 @@ class Baseline:
         return min(seconds)
 
     def _compile(self, reference: Callable[..., Any]) -> Callable[..., Any]:
-        own = with_code_of_its_own(reference)
+        own = with_own_code_object(reference)
         compiled: Callable[..., Any] = torch.compile(own, dynamic=False, mode=MODES[self._kind])
         return compiled
 
@@ -162,7 +162,7 @@ class Baseline:
     def _prepared(self) -> Callable[[], Any]:
         """A call on what the arena holds, with all done that is not timed."""
         with torch.no_grad(), strict_flags():
-            call = self._way(self._arguments)
+            call = self._call(self._arguments)
 
         def strict() -> Any:
             with torch.no_grad(), strict_flags():
@@ -193,15 +193,15 @@ class Baseline:
         return {}
 
 
-def whole(function: Callable[..., Any]) -> Way:
+def whole(function: Callable[..., Any]) -> PreparedCall:
     return lambda arguments: partial(function, *arguments)
 
 
-def in_two_goes(pullback: Pullback, forward: Callable[..., Any]) -> Way:
+def in_two_goes(pullback: Pullback, forward: Callable[..., Any]) -> PreparedCall:
     return lambda arguments: pullback.begin(forward, arguments)
 
 
-def no_way(_: Sequence[Any]) -> Callable[[], Any]:
+def not_opened(_: Sequence[Any]) -> Callable[[], Any]:
     return lambda: None
 
 
@@ -237,7 +237,7 @@ def serve(channel: Channel, index: int, kind: str) -> None:
     _, (gate, content) = channel.receive()
     helpers = os.pread(content, os.fstat(content).st_size, 0)
     os.close(content)
-    baseline = Baseline(kind, index, gate, helpers)
+    baseline = GpuBaselineWorker(kind, index, gate, helpers)
     channel.send({"ok": {}})
     gc.collect()
     gc.freeze()

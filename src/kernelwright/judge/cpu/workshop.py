@@ -16,7 +16,7 @@ from kernelwright.isolation.levels import Isolation, weakest
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of
 from kernelwright.isolation.warden import WardedProcess
-from kernelwright.judge.baselines import BaselineProcess, Baselines
+from kernelwright.judge.baselines import Baselines, CpuBaselineProcess
 from kernelwright.judge.cpu.overhead import measure_overhead
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
@@ -36,7 +36,7 @@ class CpuWorkshop:
         self.threads = threads or len(probe().cores)
         self.cpus = probe().cores[: self.threads]  # no core more than there are threads, for anybody
         self.oracle = OracleClient(key, self.threads, session)
-        self.baselines = Baselines(partial(BaselineProcess, threads=self.threads, cpus=self.cpus))
+        self.baselines = Baselines(partial(CpuBaselineProcess, threads=self.threads, cpus=self.cpus))
         self._clock: Clock | None = None
 
     @property
