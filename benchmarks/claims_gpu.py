@@ -38,12 +38,12 @@ from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 
-LOOK = Settings((), effort=Effort(6, 6), safety=False, public_only=True, device=CUDA)
-CAREFUL = Effort(12, 120, seconds=6.0)
+LOOK = Settings((), effort=Sampling(6, 6), safety=False, public_only=True, device=CUDA)
+CAREFUL = Sampling(12, 120, seconds=6.0)
 PUBLIC = Settings((), effort=CAREFUL, public_only=True, safety=False, certify=True, device=CUDA)
 HIDDEN = Settings(("eager",), effort=CAREFUL, certify=True, device=CUDA)
 

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.registry import read_source
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.paths import cache_dir
 
-RANK = Effort(least=12, most=12)  # just long enough to rank
+RANK = Sampling(least=12, most=12)  # just long enough to rank
 Range = tuple[int, int]
 Value = TypeVar("Value")
 

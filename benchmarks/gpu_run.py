@@ -13,7 +13,7 @@ from benchmarks.common import RANK, write_task
 
 from kernelwright.devices.names import Device
 from kernelwright.judge.baseline_names import TRAINING
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Verdict, WorkloadResult
 from kernelwright.tasks.resolve import resolve
@@ -43,7 +43,7 @@ class Run:
         return write_task(self.folder / name, sizes, rows=(30, 1200), cols=(100, 5000))
 
 
-def settings(*baselines: str, effort: Effort = RANK, safety: bool = False, public_only: bool = False) -> Settings:
+def settings(*baselines: str, effort: Sampling = RANK, safety: bool = False, public_only: bool = False) -> Settings:
     return Settings(baselines=baselines, effort=effort, safety=safety, public_only=public_only, device=CUDA)
 
 

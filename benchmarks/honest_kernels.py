@@ -29,7 +29,7 @@ from benchmarks.streams import side_by_side  # noqa: E402
 
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 from kernelwright.judge.verdict import Outcome  # noqa: E402
 
@@ -68,7 +68,7 @@ def judge_all(options: argparse.Namespace, home: Path) -> dict[str, Any]:
         if time.perf_counter() - begin > limit:
             break
         done += 1
-        with Judge(Settings(baselines=(), effort=Effort(least=3, most=3), key=os.urandom(32))) as judge:
+        with Judge(Settings(baselines=(), effort=Sampling(least=3, most=3), key=os.urandom(32))) as judge:
             for path in kernels:
                 name = str(path.relative_to(KERNELS))
                 verdict = judge.judge(thin_task(path.parent.name, home), read_candidate(path, "cpp"))

@@ -28,7 +28,7 @@ from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
 
 
@@ -112,10 +112,10 @@ def noise(arguments: argparse.Namespace) -> dict[str, Any]:
     """The A/A interval of eager PyTorch by how long it takes, for two sizes of sample, and as the judge itself goes on:
     with more blocks, and the baseline called several times in each, until it agrees with itself (decision 9)."""
     shapes = [(64, 1024), (256, 1024), (1024, 1024), (1024, 2048), (4096, 2048), (8192, 2048)]
-    efforts = {f"{blocks} blocks": Effort(least=blocks, most=blocks, seconds=1e9) for blocks in (12, 36)}
+    efforts = {f"{blocks} blocks": Sampling(least=blocks, most=blocks, seconds=1e9) for blocks in (12, 36)}
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, effort) in enumerate({**efforts, "as the noise demands": Effort()}.items()):
+        for number, (name, effort) in enumerate({**efforts, "as the noise demands": Sampling()}.items()):
             task = write_task(Path(folder) / f"noise{number}.py", shapes)
             with Judge(Settings(baselines=("eager",), effort=effort, public_only=True, safety=False)) as judge:
                 verdict = judge.judge(task, read_candidate(EXAMPLE, "cpp"))

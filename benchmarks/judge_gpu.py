@@ -40,7 +40,7 @@ from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import statistics  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.server.client import stop_all  # noqa: E402
 from kernelwright.judge.statistics import median  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
@@ -156,7 +156,7 @@ def noise(run: Run) -> dict[str, Any]:
     """The A/A interval of the fastest baseline by duration, and whether the judge calls the speed measured."""
     found: dict[str, Any] = {}
     task = run.task(BY_DURATION, "noise.py")
-    for name, effort in (("36 blocks", Effort(36, 36, seconds=1e9)), ("as the noise demands", Effort())):
+    for name, effort in (("36 blocks", Sampling(36, 36, seconds=1e9)), ("as the noise demands", Sampling())):
         if run.over:
             break
         with Judge(settings("eager", "compile-default", effort=effort, public_only=True)) as judge:
@@ -177,7 +177,7 @@ def noise(run: Run) -> dict[str, Any]:
 def repeats(run: Run) -> dict[str, Any]:
     """One kernel judged ten times: its process is new each time, and three times everything else is too."""
     task = run.task(((1024, 4096), (16384, 4096), (64, 128)), "repeats.py")
-    chosen = settings("eager", effort=Effort(36, 36), public_only=True)
+    chosen = settings("eager", effort=Sampling(36, 36), public_only=True)
     candidate = read_source(EXAMPLE)
     verdicts: list[Verdict] = []
     with Judge(chosen) as judge:
@@ -201,7 +201,7 @@ def repeats(run: Run) -> dict[str, Any]:
 def hostile(run: Run) -> dict[str, Any]:
     """Fifty hostile candidates in a row, then the honest one again: the same verdict, and the same time?"""
     task = run.task(SIZES)
-    chosen = settings("eager", effort=Effort(36, 36))
+    chosen = settings("eager", effort=Sampling(36, 36))
     honest = read_source(EXAMPLE)
     names = [*TIRING, *itertools.islice(itertools.cycle(HOSTILE), 50 - len(TIRING))]
     outcomes: list[dict[str, Any]] = []

@@ -28,7 +28,7 @@ from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.pairs import EXPLOITS, NEEDS_FULL_SIZE, Pair, pairs  # noqa: E402
 
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
-from kernelwright.judge.measure import Effort  # noqa: E402
+from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all  # noqa: E402
 from kernelwright.judge.server.server import memory_of_tree  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
@@ -69,7 +69,7 @@ def soak(wanted: int, limit: float) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     wrong, samples, seconds = [], [], []
     begin = time.perf_counter()
-    with ServerJudge(Settings(baselines=(), effort=Effort(4, 4))) as judge:
+    with ServerJudge(Settings(baselines=(), effort=Sampling(4, 4))) as judge:
         for number in range(wanted):
             if time.perf_counter() - begin > limit:
                 break
@@ -99,7 +99,7 @@ def small_task(pair: Pair) -> Path:
 
 
 def honest_times() -> list[dict[str, Any]]:
-    settings = Settings(baselines=("eager",), effort=Effort(36, 36, seconds=1e9), public_only=True)
+    settings = Settings(baselines=("eager",), effort=Sampling(36, 36, seconds=1e9), public_only=True)
     with ServerJudge(settings) as judge:
         verdict = judge.judge("rmsnorm", read_candidate(HONEST, "cpp"))
     return [

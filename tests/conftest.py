@@ -36,10 +36,10 @@ def pytest_report_header() -> str:
 def judge() -> Iterator[Judge]:
     """One for all that do nothing to the judge itself, because oracles and baselines take seconds to start."""
     from kernelwright.judge.controller import Judge
-    from kernelwright.judge.measure import Effort
+    from kernelwright.judge.measure import Sampling
     from kernelwright.judge.settings import Settings
 
-    with Judge(Settings(baselines=("eager",), effort=Effort(least=6, most=6))) as one:
+    with Judge(Settings(baselines=("eager",), effort=Sampling(least=6, most=6))) as one:
         yield one
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate, read_candidate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
@@ -18,7 +18,7 @@ EXPLOITS = Path(__file__).parent / "exploits"
 UNDECIDED_GAIN = 1.5
 LOADED = 3  # more judgings of a pair, where speeds are undecided
 NEEDS_FULL_SIZE = ("assume_", "race_")  # they sample, or must overlap
-EFFORT = Effort(least=6, most=6)
+EFFORT = Sampling(least=6, most=6)
 RIGHT = Settings(baselines=(), effort=EFFORT)
 FAST = Settings(baselines=("eager",), effort=EFFORT, public_only=True)
 

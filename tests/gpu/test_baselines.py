@@ -10,7 +10,7 @@ from kernelwright.devices.names import Device
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.clocks import disagreement
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome
@@ -50,7 +50,7 @@ def test_a_baseline_is_right_and_both_clocks_agree(name: str, bench: Bench) -> N
 @pytest.mark.compile
 def test_a_backward_compiled_as_training_has_it_is_right() -> None:
     names = ("compile-default", "compile-training")
-    settings = Settings(names, effort=Effort(6, 6), safety=False, public_only=True, device=Device("cuda"))
+    settings = Settings(names, effort=Sampling(6, 6), safety=False, public_only=True, device=Device("cuda"))
     task = "linear:backward@rows=64,features=128,units=10"
     candidate = make(resolve(task, "cuda"), "cuda").propose(Request(Operator.fresh, 1, 0))[0].candidate
     with Judge(settings) as judge:

@@ -15,7 +15,7 @@ from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import Device
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.sanitize import sanitizer
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Reason, SanitizerEvidence, SpeedStatus, Stage, Verdict
 from tests.gpu.harness import HERE, KERNELS
@@ -90,14 +90,14 @@ def plan(x, weight, out):
 @pytest.fixture(scope="module")
 def judge() -> Iterator[Judge]:
     """Quick: no sanitizers, and few trials."""
-    settings = Settings(baselines=("eager",), effort=Effort(6, 6), device=Device("cuda"), safety=False)
+    settings = Settings(baselines=("eager",), effort=Sampling(6, 6), device=Device("cuda"), safety=False)
     with Judge(settings) as one:
         yield one
 
 
 def carefully(judge: Judge, candidate: Candidate) -> Verdict:
     """With sanitizers, on the public workloads, by the judge that is up."""
-    settings = Settings(baselines=(), effort=Effort(6, 6), device=Device("cuda"), public_only=True)
+    settings = Settings(baselines=(), effort=Sampling(6, 6), device=Device("cuda"), public_only=True)
     return judge.judge(TASK, candidate, settings=settings)
 
 
@@ -145,7 +145,7 @@ def test_an_exploit_is_rejected_for_what_it_does(name: str, judge: Judge) -> Non
 @pytest.mark.parametrize("name", NO_FASTER)
 def test_an_exploit_is_no_faster_than_its_twin(name: str, judge: Judge) -> None:
     settings = Settings(
-        baselines=("eager",), effort=Effort(20, 20), device=Device("cuda"), safety=False, public_only=True
+        baselines=("eager",), effort=Sampling(20, 20), device=Device("cuda"), safety=False, public_only=True
     )
     twin = EXPLOITS / f"twin_{name}.cu"
     honest = accepted(

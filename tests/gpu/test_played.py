@@ -13,7 +13,7 @@ from kernelwright.judge import certificate
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.replay import replay
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import (
@@ -71,7 +71,7 @@ class Bench:
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     task = tmp_path_factory.mktemp("task") / "twice.py"
     task.write_text(TASK)
-    settings = Settings(baselines=("eager",), effort=Effort(least=6, most=6), device=CUDA, certify=True)
+    settings = Settings(baselines=("eager",), effort=Sampling(least=6, most=6), device=CUDA, certify=True)
     with pytest.MonkeyPatch.context() as patched:
         asked = play(patched)
         with Judge(settings) as judge:
@@ -126,7 +126,7 @@ def test_a_faulty_kernel_is_rejected_for_what_it_does(bench: Bench, name: str, s
     ],
 )
 def test_without_sanitizers_the_launcher_tells(bench: Bench, name: str, stage: Stage, reason: Reason) -> None:
-    settings = Settings(baselines=(), effort=Effort(2, 2), device=CUDA, safety=False, public_only=True)
+    settings = Settings(baselines=(), effort=Sampling(2, 2), device=CUDA, safety=False, public_only=True)
     before = len(bench.asked)
     verdict = bench.judge.judge(bench.task, kernel(name), settings=settings)
     assert (verdict.stage, verdict.reason) == (stage, reason)
@@ -196,7 +196,7 @@ def test_without_a_workload_that_is_light_enough_races_are_not_looked_for_and_th
 def test_on_public_workloads_alone_no_hidden_one_is_looked_at(
     bench: Bench, asked: list[tuple[tuple[Tool, ...], int]]
 ) -> None:
-    settings = Settings(baselines=(), effort=Effort(2, 2), device=CUDA, public_only=True)
+    settings = Settings(baselines=(), effort=Sampling(2, 2), device=CUDA, public_only=True)
     verdict = bench.judge.judge(bench.task, kernel("racy"), settings=settings)
     assert verdict.verdict is Outcome.accepted and verdict.conditions.safety == "memcheck+initcheck"
     assert asked == [(QUICK_TOOLS, 3000)]

@@ -15,7 +15,7 @@ from kernelwright.isolation.levels import Level
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import client, ncu, profiler
 from kernelwright.judge.gpu.helpers import helper_kernels
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Profile, Verdict, author_view
 from tests.gpu.ncu_played import DENIED, PlayedNcu, table
@@ -24,7 +24,7 @@ from tests.gpu.test_played import TASK, kernel
 
 pytestmark = pytest.mark.skipif(bool(nvrtc.available()), reason=nvrtc.available())
 
-QUICK = Settings(baselines=("eager",), effort=Effort(2, 2), device=CUDA, safety=False, public_only=True, profile=True)
+QUICK = Settings(baselines=("eager",), effort=Sampling(2, 2), device=CUDA, safety=False, public_only=True, profile=True)
 Install = Callable[..., PlayedNcu]
 
 

@@ -17,7 +17,7 @@ from kernelwright.devices.names import Device
 from kernelwright.judge.gpu import profiler
 from kernelwright.judge.gpu.helpers import helper_kernels
 from kernelwright.judge.gpu.profiler import why_not
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome
 
@@ -93,7 +93,7 @@ def test_a_verdict_has_it_for_the_first_public_workload() -> None:
     from kernelwright.judge.controller import Judge
 
     settings = Settings(
-        baselines=("eager",), effort=Effort(6, 6), device=Device("cuda"), safety=False, public_only=True, profile=True
+        baselines=("eager",), effort=Sampling(6, 6), device=Device("cuda"), safety=False, public_only=True, profile=True
     )
     candidate = read_source(KERNELS / "rmsnorm_vector")
     with Judge(settings) as judge:

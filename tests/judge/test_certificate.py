@@ -20,7 +20,7 @@ from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import candidate_key
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import OpenTask
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import ReplaySettings, Settings
@@ -59,7 +59,7 @@ class Case:
 def case(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Case:
     task = tmp_path_factory.mktemp("task") / "twice.py"
     task.write_text(TASK)
-    compared = Settings(baselines=("eager",), effort=Effort(8, 8), certify=True)
+    compared = Settings(baselines=("eager",), effort=Sampling(8, 8), certify=True)
     names = [
         judge.judge(str(task), Candidate("cpp", source, f"{name}.cpp"), settings=settings).certificate
         for name, source, settings in (

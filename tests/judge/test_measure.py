@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.cpu.overhead import Overhead
-from kernelwright.judge.measure import REPEATS, Clock, Effort, Measurement, Times
+from kernelwright.judge.measure import REPEATS, Clock, Measurement, Sampling, Times
 from kernelwright.judge.verdict import SpeedStatus, Standing, WorkloadResult
 from kernelwright.tasks.model import Workload
 
@@ -68,14 +68,14 @@ def noisy() -> Iterator[float]:
 
 def test_a_quiet_baseline_is_called_twice_in_each_block() -> None:
     bench = Bench(itertools.repeat(0.01))
-    times = bench.measurement.run(Effort(least=6, most=60), lambda: None)
+    times = bench.measurement.run(Sampling(least=6, most=60), lambda: None)
     assert bench.oracle.loaded == bench.candidate.calls == bench.slow.calls == 6
     assert bench.fast.calls == 12 and len(times.twice["fast"]) == len(times.candidate) == 6
 
 
 def test_a_noisy_baseline_is_called_more_often_and_a_candidate_is_not() -> None:
     bench = Bench(noisy())
-    times = bench.measurement.run(Effort(least=6, most=18), lambda: None)
+    times = bench.measurement.run(Sampling(least=6, most=18), lambda: None)
     assert bench.oracle.loaded == bench.candidate.calls == bench.slow.calls == 18
     assert bench.fast.calls == 2 * 6 + 2 * REPEATS * 12
     assert {len(values) for values in (times.candidate, times.twice["fast"], *times.baselines.values())} == {18}
@@ -85,7 +85,7 @@ def test_a_noisy_baseline_is_called_more_often_and_a_candidate_is_not() -> None:
 
 def test_the_baseline_that_turns_out_to_be_the_fastest_is_the_one_that_must_agree_with_itself() -> None:
     bench = Bench(itertools.repeat(0.01), slow=0.005)  # in spite of what its first times said
-    times = bench.measurement.run(Effort(least=12, most=12), lambda: None)
+    times = bench.measurement.run(Sampling(least=12, most=12), lambda: None)
     result = bench.measurement.result(times)
     assert result.aa_baseline == "slow" and result.speed is SpeedStatus.measured
     assert len(times.twice["slow"]) == 11 and {
@@ -96,13 +96,13 @@ def test_the_baseline_that_turns_out_to_be_the_fastest_is_the_one_that_must_agre
 
 def test_a_baseline_that_became_the_fastest_too_late_tells_nothing() -> None:
     bench = Bench(itertools.chain(itertools.repeat(0.01, 18), itertools.repeat(9.0)), slow=0.03)
-    result = bench.measurement.result(bench.measurement.run(Effort(least=20, most=20), lambda: None))
+    result = bench.measurement.result(bench.measurement.run(Sampling(least=20, most=20), lambda: None))
     assert result.aa_baseline == "slow" and result.speed is SpeedStatus.noisy
 
 
 def test_close_baselines_are_both_called_twice() -> None:
     bench = Bench(itertools.repeat(0.01), slow=0.015)
-    times = bench.measurement.run(Effort(least=6, most=60), lambda: None)
+    times = bench.measurement.run(Sampling(least=6, most=60), lambda: None)
     assert bench.fast.calls == 12 and bench.slow.calls == 11 and len(times.twice["slow"]) == 5
 
 
@@ -120,7 +120,7 @@ def test_a_candidate_does_not_choose_its_sample_size(candidate: float) -> None:
     for jitter in (0.0, 0.9):
         bench, draw = Bench(noisy()), random.Random(3)
         bench.candidate.seconds = iter(lambda b=jitter, d=draw: candidate * (1 + b * d.random()), None)
-        bench.measurement.run(Effort(least=6, most=400), lambda: None)
+        bench.measurement.run(Sampling(least=6, most=400), lambda: None)
         counts.add(bench.oracle.loaded)
     assert len(counts) == 1 and counts.pop() > 6
 
@@ -133,7 +133,7 @@ def erratic(fast: float, slow: float) -> Iterator[float]:
 def test_an_interval_that_is_too_wide_decides_nothing_after_twice_the_sample() -> None:
     bench = Bench(itertools.repeat(0.01))
     bench.candidate.seconds = erratic(0.001, 0.008)
-    times = bench.measurement.run(Effort(least=12, most=160), lambda: None)
+    times = bench.measurement.run(Sampling(least=12, most=160), lambda: None)
     assert len(times.candidate) == 24  # a candidate gets one of two sizes, whatever it does
     assert bench.measurement.result(times).speed is SpeedStatus.wide
     assert bench.measurement.result(times).standing is None
@@ -142,13 +142,13 @@ def test_an_interval_that_is_too_wide_decides_nothing_after_twice_the_sample() -
 def test_twice_the_sample_is_never_more_than_the_effort_allows() -> None:
     bench = Bench(itertools.repeat(0.01))
     bench.candidate.seconds = erratic(0.001, 0.008)
-    assert len(bench.measurement.run(Effort(least=12, most=16), lambda: None).candidate) == 16
+    assert len(bench.measurement.run(Sampling(least=12, most=16), lambda: None).candidate) == 16
 
 
 def test_an_interval_that_twice_the_sample_makes_narrow_is_measured() -> None:
     bench = Bench(itertools.repeat(0.01))
     bench.candidate.seconds = itertools.chain([0.001, 0.008] * 6, itertools.repeat(0.004))
-    times = bench.measurement.run(Effort(least=12, most=160), lambda: None)
+    times = bench.measurement.run(Sampling(least=12, most=160), lambda: None)
     result = bench.measurement.result(times)
     assert len(times.candidate) == 24
     assert result.speed is SpeedStatus.measured and result.standing is Standing.faster
@@ -158,7 +158,7 @@ def test_a_measured_speed_says_whether_it_is_faster_slower_or_neither() -> None:
     for seconds, standing in ((0.004, "faster"), (0.02, "slower"), (0.01, "no_difference")):
         bench = Bench(itertools.repeat(0.01))
         bench.candidate.seconds = itertools.repeat(seconds)
-        result = bench.measurement.result(bench.measurement.run(Effort(least=6, most=6), lambda: None))
+        result = bench.measurement.result(bench.measurement.run(Sampling(least=6, most=6), lambda: None))
         assert result.standing == standing
         again = WorkloadResult.model_validate_json(result.model_dump_json())
         assert again == result and f'"standing":"{standing}"' in result.model_dump_json()

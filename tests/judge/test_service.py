@@ -17,7 +17,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
 from kernelwright.judge.server.protocol import RemoteSettings
@@ -41,7 +41,7 @@ void kernel(kw::Tensor<const float, 1> x, kw::Tensor<float, 1> out) {
   for (long i = 0; i < x.numel(); ++i) out.data[i] = BODY;
 }
 """
-QUICK = Settings(baselines=(), effort=Effort(4, 4), safety=False)
+QUICK = Settings(baselines=(), effort=Sampling(4, 4), safety=False)
 
 
 def source(body: str = "2 * x.data[i]") -> Candidate:

@@ -12,7 +12,7 @@ from torch import nn
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome
 from kernelwright.tasks import TaskError
@@ -23,7 +23,7 @@ from kernelwright.tasks.reference import run_reference
 from kernelwright.tasks.resolve import resolve
 
 ROWS, COLS = 96, 256
-RIGHT = Settings(baselines=(), effort=Effort(least=6, most=6))
+RIGHT = Settings(baselines=(), effort=Sampling(least=6, most=6))
 KERNEL = """
 #include <kernelwright.h>
 #include <cmath>

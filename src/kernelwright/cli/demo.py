@@ -13,7 +13,7 @@ from kernelwright.contracts.registry import read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, author_view
 from kernelwright.search.config import SearchConfig
@@ -48,7 +48,7 @@ def _search() -> None:
     )
     out.print(f"Isolation level of the candidates' processes here: {levels.capabilities().level}.\n")
     settings = JudgeSettings()
-    short = replace(settings, final=replace(settings.final, effort=Effort(least=12, most=150, step=12, seconds=20.0)))
+    short = replace(settings, final=replace(settings.final, effort=Sampling(least=12, most=150, step=12, seconds=20.0)))
     sitting = begin(SearchConfig(task=str(OPERATION), isolation=levels.Level.none))
     with view_for(out, quiet=False) as view:
         state = carry_on(sitting, BUDGET, view, no_server=True, settings=short, isolation=levels.Level.none)

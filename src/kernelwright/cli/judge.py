@@ -18,7 +18,7 @@ from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
@@ -83,7 +83,7 @@ def judge(
     settings = Settings(
         baselines=baseline_names.chosen(baseline or (), where.kind),
         threads=threads,
-        effort=Effort() if trials is None else Effort(trials, trials),
+        effort=Sampling() if trials is None else Sampling(trials, trials),
         public_only=public_only,
         safety=safety,
         profile=profile,

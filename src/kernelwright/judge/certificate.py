@@ -23,9 +23,9 @@ from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import derive, fingerprint, version_of
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import WorkloadSpec
-from kernelwright.judge.verdict import Value, Verdict
+from kernelwright.judge.verdict import Verdict, VerdictPart
 from kernelwright.paths import state_dir, write_whole
 from kernelwright.tasks.loading import digest
 from kernelwright.tasks.model import Workload
@@ -39,14 +39,14 @@ class CertificateError(KernelwrightError):
     """A file that is not a certificate, or was altered after it was signed."""
 
 
-class CertifiedCandidate(Value):
+class CertifiedCandidate(VerdictPart):
     contract: str
     name: str
     source: str
     id: str
 
 
-class CertifiedTask(Value):
+class CertifiedTask(VerdictPart):
     """`digest` covers the task's files; the files themselves are the user's and are not in here."""
 
     reference: str
@@ -54,18 +54,18 @@ class CertifiedTask(Value):
     digest: str
 
 
-class Terms(Value):
+class CertifiedTerms(VerdictPart):
     """How it was judged."""
 
     baselines: tuple[str, ...]
     threads: int = Field(ge=1)
-    effort: Effort
+    effort: Sampling
     public_only: bool
     safety: bool
     device: str = "cpu"
 
 
-class HiddenWorkload(Value):
+class HiddenWorkload(VerdictPart):
     sizes: tuple[tuple[str, int], ...]
     dtype: str
 
@@ -74,7 +74,7 @@ class HiddenWorkload(Value):
         return Workload(self.sizes, self.dtype, hidden=True)
 
 
-class Failure(Value):
+class CertifiedFailure(VerdictPart):
     """The values on which a rejected candidate failed: by family and seed, in the named run of a workload."""
 
     run: str
@@ -82,7 +82,7 @@ class Failure(Value):
     seed: int
 
 
-class Environment(Value):
+class CertifiedEnvironment(VerdictPart):
     """Where it was judged. On a GPU `compiler` is NVRTC, and `device` names the GPU."""
 
     judge_version: str
@@ -97,18 +97,18 @@ class Environment(Value):
     driver: str | None = None
 
 
-class Certificate(Value):
+class Certificate(VerdictPart):
     schema_version: Literal[1] = 1
     issued: str
     judge: str = Field(pattern=HEX, min_length=64, max_length=64)  # its public key
     candidate: CertifiedCandidate
     task: CertifiedTask
-    terms: Terms
+    terms: CertifiedTerms
     hidden: tuple[HiddenWorkload, ...]
     lighter: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that others are too heavy for
     subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
-    failure: Failure | None = None
-    environment: Environment
+    failure: CertifiedFailure | None = None
+    environment: CertifiedEnvironment
     verdict: Verdict
 
     @property
@@ -124,7 +124,7 @@ class Certificate(Value):
         return tuple(one.workload for one in self.lighter)
 
 
-class Signed(Value):
+class Signed(VerdictPart):
     certificate: Certificate
     signature: str
 
@@ -142,7 +142,7 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
             id=judging.candidate.id,
         ),
         task=CertifiedTask(reference=task.reference, name=task.name, digest=digest(task.sources)),
-        terms=Terms(
+        terms=CertifiedTerms(
             baselines=settings.baselines,
             threads=judging.workshop.threads,
             effort=settings.effort,
@@ -153,7 +153,7 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
         hidden=_named(judging.hidden),
         lighter=_named(judging.inspection_plan.lighter),
         subkey=judging.subkey.hex(),
-        failure=Failure(run=judging.failed_on or "", family=failing_draw.family, seed=failing_draw.seed)
+        failure=CertifiedFailure(run=judging.failed_on or "", family=failing_draw.family, seed=failing_draw.seed)
         if failing_draw
         else None,
         environment=_environment(verdict),
@@ -176,8 +176,8 @@ def _signer(key: bytes) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(derive(key, "certificates"))
 
 
-def _environment(verdict: Verdict) -> Environment:
-    return Environment(
+def _environment(verdict: Verdict) -> CertifiedEnvironment:
+    return CertifiedEnvironment(
         judge_version=__version__,
         judge_code=fingerprint(),
         python=platform.python_version(),

@@ -107,7 +107,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Effort:
+class Sampling:
     """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most` blocks
     or until `seconds` have gone by.
 
@@ -140,7 +140,7 @@ class Measurement:
         self._trial = 0
         self._before: noise.Usage | None = None
 
-    def run(self, effort: Effort, tick: Callable[[], None]) -> Times:
+    def run(self, effort: Sampling, tick: Callable[[], None]) -> Times:
         times = Times(baselines={name: [] for name in self._baselines}, twice={name: [] for name in self._baselines})
         self._before = noise.usage()
         until = time.monotonic() + effort.seconds

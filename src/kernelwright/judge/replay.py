@@ -19,11 +19,11 @@ from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import derive
 from kernelwright.judge.oracle_client import FailingDraw
 from kernelwright.judge.settings import Progress, ReplaySettings, Settings, quiet
-from kernelwright.judge.verdict import Outcome, SpeedStatus, Value, Verdict, WorkloadResult
+from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
 from kernelwright.tasks.loading import digest
 
 
-class SpeedComparison(Value):
+class SpeedComparison(VerdictPart):
     """One workload against one baseline, then and now."""
 
     workload: str
@@ -33,7 +33,7 @@ class SpeedComparison(Value):
     overlap: bool
 
 
-class Replay(Value):
+class Replay(VerdictPart):
     """What became of a replay. `same` is None where the machine could not decide."""
 
     same: bool | None

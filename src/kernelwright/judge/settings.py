@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import usual
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import FailingDraw
 from kernelwright.tasks.model import Workload
 
@@ -42,7 +42,7 @@ class Settings:
 
     baselines: tuple[str, ...] = usual("cpu")
     threads: int = 0  # 0: as many as there are cores to use
-    effort: Effort = field(default_factory=Effort)
+    effort: Sampling = field(default_factory=Sampling)
     public_only: bool = False
     safety: bool = True
     profile: bool = False  # advice for authors, where the device has a profiler; a verdict never depends on it

@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 NO_SAFETY = "none"  # what conditions say where no sanitizer looked
 
 
-class Value(BaseModel):
+class VerdictPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -86,12 +86,12 @@ class Standing(StrEnum):
     no_difference = "no_difference"
 
 
-class BuildEvidence(Value):
+class BuildEvidence(VerdictPart):
     kind: Literal["build"] = "build"
     lines: tuple[str, ...]
 
 
-class MismatchEvidence(Value):
+class MismatchEvidence(VerdictPart):
     """The first element that is wrong, and how many are."""
 
     kind: Literal["mismatch"] = "mismatch"
@@ -110,7 +110,7 @@ class MismatchEvidence(Value):
     precision: str | None = None
 
 
-class OutsideWriteEvidence(Value):
+class OutsideWriteEvidence(VerdictPart):
     kind: Literal["trespass"] = "trespass"
     workload: str
     trial: int
@@ -118,7 +118,7 @@ class OutsideWriteEvidence(Value):
     side: str
 
 
-class ProcessEvidence(Value):
+class ProcessEvidence(VerdictPart):
     """How the runner ended, and the end of what it wrote. Its words are the candidate's, not the judge's."""
 
     kind: Literal["process"] = "process"
@@ -128,13 +128,13 @@ class ProcessEvidence(Value):
     output: tuple[str, ...] = ()
 
 
-class SanitizerEvidence(Value):
+class SanitizerEvidence(VerdictPart):
     kind: Literal["sanitizer"] = "sanitizer"
     workload: str
     lines: tuple[str, ...]
 
 
-class JudgeEvidence(Value):
+class JudgeEvidence(VerdictPart):
     kind: Literal["judge"] = "judge"
     message: str
 
@@ -145,13 +145,13 @@ Evidence = Annotated[
 ]
 
 
-class IntervalValue(Value):
+class IntervalValue(VerdictPart):
     low: float
     mid: float
     high: float
 
 
-class BaselineTime(Value):
+class BaselineTime(VerdictPart):
     """A baseline on the same trials. `speedup` is baseline over candidate; its `low` is what may be claimed."""
 
     baseline: str
@@ -159,7 +159,7 @@ class BaselineTime(Value):
     speedup: IntervalValue
 
 
-class BoundValue(Value):
+class BoundValue(VerdictPart):
     """What a workload takes at least. `seconds`: at measured peaks. `impossible_below`: at what no device of this
     kind exceeds. `sol` is 0.5 at the fastest baseline and 1 at the bound."""
 
@@ -171,7 +171,7 @@ class BoundValue(Value):
     sol: float | None = None
 
 
-class KernelUse(Value):
+class KernelUse(VerdictPart):
     """What one launched kernel takes of a multiprocessor, as assembler and driver say. Bytes, but for registers."""
 
     kernel: str
@@ -185,14 +185,14 @@ class KernelUse(Value):
     occupancy: float
 
 
-class Stall(Value):
+class Stall(VerdictPart):
     """Why warps could not go on, and its share of all their waiting."""
 
     reason: str
     share: float
 
 
-class LaunchProfile(Value):
+class LaunchProfile(VerdictPart):
     """One launch by the GPU's counters: alone, with cold caches. None: this GPU or profiler does not count it.
 
     Shares are from 0 to 1: `of_…` of a unit's peak, `issuing` of the cycles, `bank_conflicts` of what shared memory
@@ -219,7 +219,7 @@ class LaunchProfile(Value):
     stalls: tuple[Stall, ...] = ()
 
 
-class Profile(Value):
+class Profile(VerdictPart):
     """What a profiler saw of one call of an accepted candidate. Advice: no verdict depends on it.
 
     `missing` says why there is nothing to see.
@@ -229,7 +229,7 @@ class Profile(Value):
     missing: str = ""
 
 
-class Interference(Value):
+class Interference(VerdictPart):
     """What others used of the machine during the trials: cores kept busy, and the share of time that a hypervisor
     took. Only numbers, since certificates are passed on."""
 
@@ -238,7 +238,7 @@ class Interference(Value):
     cores: int
 
 
-class WorkloadResult(Value):
+class WorkloadResult(VerdictPart):
     """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it.
     `aa` is the fastest baseline, which `aa_baseline` names, against itself.
 
@@ -299,7 +299,7 @@ class WorkloadResult(Value):
         return min(self.baselines, key=lambda b: b.speedup.low, default=None)
 
 
-class Conditions(Value):
+class Conditions(VerdictPart):
     """Under what the evaluation was done. `runner` is how far the process that ran the candidate was confined, where
     that is not what `sandbox` says; `driver` is the GPU's."""
 
@@ -314,7 +314,7 @@ class Conditions(Value):
     runner: str | None = None
 
 
-class Verdict(Value):
+class Verdict(VerdictPart):
     """The auditor's view."""
 
     view: Literal["auditor"] = "auditor"
@@ -336,7 +336,7 @@ class Verdict(Value):
     certificate: str | None = None
 
 
-class HiddenSummary(Value):
+class HiddenSummary(VerdictPart):
     """All that an author learns of hidden workloads: how many there were, and in what general way one failed."""
 
     judged: int
@@ -344,7 +344,7 @@ class HiddenSummary(Value):
     reason: Reason | None = None
 
 
-class AuthorVerdict(Value):
+class AuthorVerdict(VerdictPart):
     """The author's view. It has no field that could carry a hidden workload."""
 
     view: Literal["author"] = "author"
@@ -410,7 +410,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
     )
 
 
-class Report(Value):
+class Report(VerdictPart):
     """What `kernelwright judge --json` prints."""
 
     schema_version: int = SCHEMA_VERSION

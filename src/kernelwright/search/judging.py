@@ -10,7 +10,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import DeadlinePassed
 from kernelwright.isolation.levels import Level
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Progress, Settings
 from kernelwright.judge.verdict import Outcome, Verdict
@@ -25,9 +25,9 @@ class JudgeClient(Protocol):
         """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
 
 
-QUICK = Effort(least=6, most=18, step=6, seconds=2.0)
+QUICK = Sampling(least=6, most=18, step=6, seconds=2.0)
 TRIALS_PART = 0.8  # of the time for a final: the rest is for builds, checks and sanitizers
-FINAL = Effort(least=12, most=400, step=12, seconds=40.0)
+FINAL = Sampling(least=12, most=400, step=12, seconds=40.0)
 LEAST_SECONDS = 2.0  # for a workload of a final, however little time is left
 
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from kernelwright.contracts.registry import read_source
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
-from kernelwright.judge.verdict import Outcome, Reason, Value
+from kernelwright.judge.verdict import Outcome, Reason, VerdictPart
 
 HERE = Path(__file__).parent
 TASK = str(HERE / "rmsnorm.py")
-EFFORT = Effort(least=6, most=6)
+EFFORT = Sampling(least=6, most=6)
 
 
-class SelfTest(Value):
+class SelfTest(VerdictPart):
     """One source and what became of it."""
 
     name: str

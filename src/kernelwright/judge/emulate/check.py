@@ -27,7 +27,15 @@ from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import Progress, quiet
-from kernelwright.judge.verdict import BuildEvidence, Evidence, ProcessEvidence, Reason, SanitizerEvidence, Stage, Value
+from kernelwright.judge.verdict import (
+    BuildEvidence,
+    Evidence,
+    ProcessEvidence,
+    Reason,
+    SanitizerEvidence,
+    Stage,
+    VerdictPart,
+)
 from kernelwright.tasks.loading import digest
 
 # What a check on the emulator says. It has no field for a time or a speed, and it is no verdict.
@@ -43,7 +51,7 @@ class CheckOutcome(StrEnum):
     unchecked = "unchecked"
 
 
-class CheckedWorkload(Value):
+class CheckedWorkload(VerdictPart):
     label: str
     sizes: dict[str, int]
     dtype: str
@@ -51,7 +59,7 @@ class CheckedWorkload(Value):
     public: bool
 
 
-class Check(Value):
+class Check(VerdictPart):
     candidate: str
     name: str
     task: str
@@ -69,7 +77,7 @@ class Check(Value):
     sanitizers: str
 
 
-class CheckReport(Value):
+class CheckReport(VerdictPart):
     """What `kernelwright check --json` prints."""
 
     schema_version: int = SCHEMA_VERSION

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Verdict
 
@@ -30,7 +30,7 @@ class RemoteSettings(ProtocolMessage):
 
     baselines: tuple[str, ...]
     threads: int
-    effort: Effort
+    effort: Sampling
     public_only: bool
     safety: bool
     profile: bool = False

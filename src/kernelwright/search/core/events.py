@@ -15,7 +15,7 @@ from pydantic import AliasChoices, Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.baseline_names import usual
-from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome, Value
+from kernelwright.judge.verdict import AuthorVerdict, IntervalValue, Outcome, VerdictPart
 from kernelwright.llm.config import EnsembleConfig
 from kernelwright.llm.model import CallRecord
 from kernelwright.proposers.model import Gene, Operator, Proposal
@@ -35,7 +35,7 @@ class StopReason(StrEnum):
     interrupted = "interrupted"
 
 
-class Ask(Value):
+class Ask(VerdictPart):
     """Ask the proposer. Parents and inspirations are numbers of candidates of this run."""
 
     kind: Literal["ask"] = "ask"
@@ -49,7 +49,7 @@ class Ask(Value):
     why: str = ""  # these parents were chosen; empty in old journals
 
 
-class Sweep(Value):
+class Sweep(VerdictPart):
     """Propose a candidate's own tunables with other values."""
 
     kind: Literal["sweep"] = "sweep"
@@ -58,14 +58,14 @@ class Sweep(Value):
     seed: int
 
 
-class Evaluate(Value):
+class Evaluate(VerdictPart):
     """Judge on public workloads with little effort: enough to choose parents, never to claim anything."""
 
     kind: Literal["evaluate"] = "evaluate"
     number: int
 
 
-class HoldFinal(Value):
+class HoldFinal(VerdictPart):
     """Judge a challenger with all that a claim needs, and the best afresh beside it, on one device."""
 
     kind: Literal["contest"] = "contest"  # as journals have it
@@ -73,7 +73,7 @@ class HoldFinal(Value):
     best: int | None = Field(validation_alias=AliasChoices("best", "incumbent"))
 
 
-class Stop(Value):
+class Stop(VerdictPart):
     kind: Literal["stop"] = "stop"
     reason: StopReason
     detail: str = ""
@@ -82,7 +82,7 @@ class Stop(Value):
 Action = Annotated[Ask | Sweep | Evaluate | HoldFinal | Stop, Field(discriminator="kind")]
 
 
-class Happened(Value):
+class Happened(VerdictPart):
     at: float  # seconds since 1970
     after: float | None = None  # seconds since the command began, by a clock that is never set; None in old ones
 
