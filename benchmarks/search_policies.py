@@ -29,7 +29,7 @@ from tests.search import toy  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.judge.server.client import ServerJudge  # noqa: E402
-from kernelwright.judge.settings import Progress, Settings  # noqa: E402
+from kernelwright.judge.settings import ProgressCallback, Settings  # noqa: E402
 from kernelwright.judge.verdict import Verdict  # noqa: E402
 from kernelwright.search import proposing  # noqa: E402
 from kernelwright.search.config import SearchConfig  # noqa: E402
@@ -113,7 +113,7 @@ class Remembered:
     known: dict[str, Verdict] = field(default_factory=dict)
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         if candidate.id not in self.known:
             both = [self.inner.judge(task, candidate, self.settings, progress, deadline) for _ in range(2)]

@@ -15,5 +15,5 @@ class CannotDecide(KernelwrightError):  # noqa: N818 - it names an outcome, as t
     exit_code = 3
 
 
-class DeadlinePassed(CannotDecide):
+class DeadlineExceeded(CannotDecide):
     """An evaluation that did not end in time. Whoever raises this has ended it, or made sure that it ends."""

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search import proposing, session
 from kernelwright.search.run import look
@@ -41,11 +41,11 @@ class Judge(toy.ToyJudge):
     def __exit__(self, *_: object) -> None:
         return None
 
-    def open(self, task: str, progress: Progress, deadline: float | None = None) -> None:
+    def open(self, task: str, progress: ProgressCallback, deadline: float | None = None) -> None:
         return None
 
     def judge(  # type: ignore[override]
-        self, task: str, candidate: Candidate, progress: Progress, settings: Settings, deadline: float
+        self, task: str, candidate: Candidate, progress: ProgressCallback, settings: Settings, deadline: float
     ) -> Verdict:
         if len(self.calls) >= self.stop_after:
             raise KeyboardInterrupt

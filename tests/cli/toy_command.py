@@ -15,7 +15,7 @@ from tests.cli.test_optimize import Judge
 from tests.search import toy
 
 from kernelwright.cli.main import main
-from kernelwright.judge.settings import Progress
+from kernelwright.judge.settings import ProgressCallback
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search import proposing, session
 
@@ -23,7 +23,7 @@ QUICK = 4
 
 
 class SlowJudge(Judge):
-    def open(self, task: str, progress: Progress, deadline: float | None = None) -> None:
+    def open(self, task: str, progress: ProgressCallback, deadline: float | None = None) -> None:
         if seconds < 0:
             time.sleep(3600)
 

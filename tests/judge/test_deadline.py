@@ -11,7 +11,7 @@ import time
 import pytest
 from tests.search import toy
 
-from kernelwright.errors import CannotDecide, DeadlinePassed
+from kernelwright.errors import CannotDecide, DeadlineExceeded
 from kernelwright.isolation.channel import Channel, ChannelClosed, pair
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge
@@ -62,7 +62,7 @@ def test_a_judging_that_never_ends_is_left_and_the_next_is_asked_afresh(monkeypa
     with ServerJudge(Settings()) as judge:
         said: list[str] = []
         begin = time.monotonic()
-        with pytest.raises(DeadlinePassed, match=r"did not end within 0\.2 s"):
+        with pytest.raises(DeadlineExceeded, match=r"did not end within 0\.2 s"):
             judge.judge("toy", CANDIDATE, said.append, deadline=0.2)
         assert time.monotonic() - begin < 5 and said
         assert oracles.left.wait(5)  # the oracle notices that its caller is gone
@@ -105,7 +105,7 @@ def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the
     monkeypatch.setattr(client, "SILENCE_SECONDS", 0.2)
     with ServerJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"was silent for 0\.2 s") as caught:
         judge.judge("toy", CANDIDATE, deadline=600.0)
-    assert not isinstance(caught.value, DeadlinePassed)
+    assert not isinstance(caught.value, DeadlineExceeded)
     assert oracles.left.wait(5)
 
 
@@ -157,7 +157,7 @@ def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: p
     command = [sys.executable, "-c", "import time; time.sleep(600)", where.name]
     with subprocess.Popen(command, start_new_session=True) as hanging, ServerJudge(Settings()) as judge:
         where.lock.write_text(str(hanging.pid))
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(DeadlineExceeded):
             judge.judge("toy", CANDIDATE, deadline=0.2)
         assert hanging.wait(30) == -signal.SIGKILL
         assert judge.judge("toy", CANDIDATE, deadline=5.0).candidate == CANDIDATE.id
@@ -166,7 +166,7 @@ def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: p
 def test_a_deadline_is_told_even_if_no_other_oracle_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=False).connect)
     with ServerJudge(Settings()) as judge:
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(DeadlineExceeded):
             judge.judge("toy", CANDIDATE, deadline=0.2)
         with pytest.raises(CannotDecide, match="does not answer"):
             judge.judge("toy", CANDIDATE, deadline=0.2)

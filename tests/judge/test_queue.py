@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.search import toy
 
-from kernelwright.errors import DeadlinePassed
+from kernelwright.errors import DeadlineExceeded
 from kernelwright.isolation.channel import Channel
 from kernelwright.judge.server import address, client, server
 from kernelwright.judge.server.client import ServerJudge
@@ -78,7 +78,7 @@ class Asking:
         with ServerJudge(Settings()) as judge:
             try:
                 self.came = judge.judge(task, CANDIDATE, self._hear, deadline=deadline)
-            except DeadlinePassed as error:
+            except DeadlineExceeded as error:
                 self.came = error
 
     def _hear(self, text: str) -> None:
@@ -119,9 +119,9 @@ def test_a_deadline_begins_when_the_judging_does(oracle: Toy, monkeypatch: pytes
     assert waiting.came is None and oracle.tasks == ["a"]
     oracle.let("b")
     oracle.let("a")
-    assert not isinstance(waiting.outcome(), DeadlinePassed | None)
+    assert not isinstance(waiting.outcome(), DeadlineExceeded | None)
     too_long = Asking("c", deadline=0.3)
-    assert isinstance(too_long.outcome(), DeadlinePassed)
+    assert isinstance(too_long.outcome(), DeadlineExceeded)
 
 
 def test_who_leaves_the_queue_is_not_judged(oracle: Toy) -> None:

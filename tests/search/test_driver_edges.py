@@ -14,7 +14,7 @@ import pytest
 
 from kernelwright import stopping
 from kernelwright.contracts import Candidate
-from kernelwright.errors import CannotDecide, DeadlinePassed
+from kernelwright.errors import CannotDecide, DeadlineExceeded
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Reason, SpeedStatus, Verdict
 from kernelwright.proposers.model import Honesty, Proposal, Proposer, Refusal, Request, Unanswered
@@ -71,7 +71,7 @@ def test_a_judging_that_is_late_is_given_up_and_the_search_goes_on(tmp_path: Pat
 
     def asked(candidate: Candidate, settings: Settings) -> None:
         if len(judge.calls) == late:
-            raise DeadlinePassed("the evaluation did not end within 600 s")
+            raise DeadlineExceeded("the evaluation did not end within 600 s")
 
     judge = toy.ToyJudge(asked=asked)
     state = drive(create(tmp_path, toy.started()), "20evals", judge=judge)
@@ -243,7 +243,7 @@ class Slow(toy.ToyJudge):
     def judge(self, task: str, candidate: Candidate, settings: Settings, progress: Any, deadline: float) -> Verdict:
         if not settings.public_only and self.final_seconds > deadline:
             time.sleep(deadline)
-            raise DeadlinePassed(f"the evaluation did not end within {deadline:g} s")
+            raise DeadlineExceeded(f"the evaluation did not end within {deadline:g} s")
         return super().judge(task, candidate, settings, progress, deadline)
 
 
@@ -393,7 +393,7 @@ def test_a_challenger_does_not_pay_for_a_reigning_best_that_is_late(tmp_path: Pa
     def asked(candidate: Candidate, settings: Settings) -> None:
         if settings.hidden_of and not late:
             late.append(candidate.id)
-            raise DeadlinePassed("the evaluation did not end within 600 s")
+            raise DeadlineExceeded("the evaluation did not end within 600 s")
 
     judge = toy.ToyJudge(asked=asked)
     state = drive(_begun_with_the_slow_one(tmp_path), "30evals", Answers(_the_fast_one), judge)

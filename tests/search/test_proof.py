@@ -10,7 +10,7 @@ import pytest
 from kernelwright.cli.search_report import report
 from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate as certificates
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.summary import summary
@@ -27,7 +27,7 @@ class Calming:
         self.issued: dict[str, Verdict] = {}
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         if candidate.id != START.id:
             return toy.verdict_of(candidate, [], outcome=Outcome.rejected)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import IntervalValue, Outcome, Verdict
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.core.events import FinalHeld
@@ -32,7 +32,7 @@ class Doubting:
     speeds: dict[str, tuple[float, float]]
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         if candidate.id not in self.speeds:
             return toy.verdict_of(candidate, [], outcome=Outcome.rejected)

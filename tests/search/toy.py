@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import (
     BaselineTime,
     Conditions,
@@ -116,7 +116,7 @@ class ToyJudge:
     asked: Callable[[Candidate, Settings], None] = lambda candidate, settings: None
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         self.calls.append((candidate.id, settings.public_only))
         self.asked(candidate, settings)

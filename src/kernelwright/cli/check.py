@@ -17,7 +17,7 @@ from kernelwright.contracts.tunables import render
 from kernelwright.isolation import levels
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Check, Checker, CheckOutcome, CheckReport
 from kernelwright.judge.verdict import Stage
-from kernelwright.judge.words import SENTENCES, counted, evidence_lines
+from kernelwright.judge.wording import SENTENCES, counted, evidence_lines
 
 COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome.unchecked: "yellow"}
 

@@ -20,7 +20,7 @@ from kernelwright.errors import CannotDecide
 from kernelwright.isolation import levels
 from kernelwright.judge.arena import Segment, region_of
 from kernelwright.judge.cpu.safety import sanitizers_available
-from kernelwright.judge.words import duration
+from kernelwright.judge.wording import duration
 from kernelwright.paths import cache_dir
 from kernelwright.tasks.model import TensorSpec
 from kernelwright.version import __version__

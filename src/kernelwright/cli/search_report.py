@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.judge.words import counted, duration
+from kernelwright.judge.wording import counted, duration
 from kernelwright.search.core.events import StopReason
 from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST

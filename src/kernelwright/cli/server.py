@@ -12,7 +12,7 @@ from kernelwright.cli.output import console, print_json
 from kernelwright.judge.server.client import statuses, stop_all
 from kernelwright.judge.server.protocol import ServerStatus
 from kernelwright.judge.server.server import IDLE_VARIABLE
-from kernelwright.judge.words import duration
+from kernelwright.judge.wording import duration
 
 server = typer.Typer(help="Show or stop the process that stays up between commands.", no_args_is_help=True)
 SCHEMA_VERSION = 1

@@ -20,7 +20,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.words import SENTENCES, duration, evidence_lines, speed_words
+from kernelwright.judge.wording import SENTENCES, duration, evidence_lines, speed_words
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14

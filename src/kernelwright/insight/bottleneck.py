@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from kernelwright.devices.cpu import CpuPeaks
 from kernelwright.judge.verdict import LaunchProfile
-from kernelwright.judge.words import byte_count, duration
+from kernelwright.judge.wording import byte_count, duration
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.model import Task, Workload
 

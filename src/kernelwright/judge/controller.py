@@ -17,7 +17,7 @@ from kernelwright.judge import certificate as certificates
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import candidate_key, judge_key
 from kernelwright.judge.oracle_client import OpenTask, OracleLost
-from kernelwright.judge.settings import Progress, Settings, quiet
+from kernelwright.judge.settings import ProgressCallback, Settings, ignore_progress
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.workshop import Workshop
 from kernelwright.tasks.loading import digest, unchanged
@@ -90,7 +90,11 @@ class Judge:
         return self._tasks[task]
 
     def judge(
-        self, task: str, candidate: Candidate, progress: Progress = quiet, settings: Settings | None = None
+        self,
+        task: str,
+        candidate: Candidate,
+        progress: ProgressCallback = ignore_progress,
+        settings: Settings | None = None,
     ) -> Verdict:
         """The verdict on one candidate. Raises only for what is the user's or the machine's fault."""
         chosen = settings or self.settings
@@ -107,7 +111,7 @@ class Judge:
         return verdict
 
     def _judge(
-        self, task: str, candidate: Candidate, progress: Progress, settings: Settings, *, last: bool = False
+        self, task: str, candidate: Candidate, progress: ProgressCallback, settings: Settings, *, last: bool = False
     ) -> tuple[Evaluation, Verdict]:
         contract = contract_named(candidate.contract)
         if contract.device != self.settings.device.kind:

@@ -21,7 +21,7 @@ from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.oracle_client import FailingDraw, OpenTask, WorkloadSpec, close_descriptors
-from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, Settings
+from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, ProgressCallback, Settings
 from kernelwright.judge.verdict import (
     NO_SAFETY,
     JudgeEvidence,
@@ -67,7 +67,7 @@ class Evaluation:
     failed_on: str | None = None
     failing_draw: FailingDraw | None = None
 
-    def run(self, progress: Progress) -> Verdict:
+    def run(self, progress: ProgressCallback) -> Verdict:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         if self.settings.safety and self.workshop.safety is not None:
@@ -79,7 +79,7 @@ class Evaluation:
             with self._timed("end"):
                 job.close()
 
-    def _stages(self, job: Job, progress: Progress) -> Verdict:
+    def _stages(self, job: Job, progress: ProgressCallback) -> Verdict:
         progress("building")
         for part in (self.task.public, self._unseen()):
             with self._timed("build"):
@@ -102,7 +102,7 @@ class Evaluation:
         return self._repeat_timed_out(timed_out, job, progress) or self._accepted(job, progress)
 
     def _repeat_timed_out(
-        self, timed_out: dict[EvaluationStep, SanitizerTimeoutError], job: Job, progress: Progress
+        self, timed_out: dict[EvaluationStep, SanitizerTimeoutError], job: Job, progress: ProgressCallback
     ) -> Verdict | None:
         """Sanitizers that were late look again, where the time that a call takes without them, now known, allows more
         patience. A call that never ends has been rejected by now."""
@@ -118,7 +118,7 @@ class Evaluation:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         return None
 
-    def _accepted(self, job: Job, progress: Progress) -> Verdict:
+    def _accepted(self, job: Job, progress: ProgressCallback) -> Verdict:
         if self.settings.profile:
             self._profile(job, progress)
         return self._verdict(Outcome.accepted)
@@ -158,7 +158,7 @@ class Evaluation:
         known = (one.seconds for one in self.results if (one.label, one.hidden) == (workload.label, workload.hidden))
         return self.workshop.deadline.for_call_of(next(known, None))
 
-    def _take(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
+    def _take(self, step: EvaluationStep, job: Job, progress: ProgressCallback) -> Rejection | None:
         if step.purpose == "sanitized":
             progress("safety")
             with self._timed("safety"):
@@ -224,7 +224,7 @@ class Evaluation:
         finally:
             close_descriptors(descriptors)
 
-    def _measure(self, step: EvaluationStep, job: Job, progress: Progress) -> Rejection | None:
+    def _measure(self, step: EvaluationStep, job: Job, progress: ProgressCallback) -> Rejection | None:
         shop, spec, names = self.workshop, step.spec, self.settings.baselines
         with self._timed("arena"):
             self.arena, descriptors = shop.oracle.arena(self.task, spec.workload)
@@ -256,7 +256,7 @@ class Evaluation:
         self.results.append(_unmeasured(spec))
         return self._reject(step, rejection)
 
-    def _profile(self, job: Job, progress: Progress) -> None:
+    def _profile(self, job: Job, progress: ProgressCallback) -> None:
         """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""
         step = EvaluationStep("profiled", self.task.public[0])
         progress("profile")
@@ -284,7 +284,7 @@ class Evaluation:
         finally:
             close_descriptors(descriptors)
 
-    def _trials(self, measurement: Measurement, progress: Progress) -> WorkloadResult:
+    def _trials(self, measurement: Measurement, progress: ProgressCallback) -> WorkloadResult:
         oracle = self.workshop.oracle
         prepare = None
         if self.task.constant:
@@ -306,7 +306,7 @@ class Evaluation:
         )
 
 
-def _prefixed(progress: Progress, prefix: str, text: str) -> None:
+def _prefixed(progress: ProgressCallback, prefix: str, text: str) -> None:
     progress(f"{prefix}: {text}")
 
 

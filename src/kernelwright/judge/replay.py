@@ -18,7 +18,7 @@ from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import derive
 from kernelwright.judge.oracle_client import FailingDraw
-from kernelwright.judge.settings import Progress, ReplaySettings, Settings, quiet
+from kernelwright.judge.settings import ProgressCallback, ReplaySettings, Settings, ignore_progress
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
 from kernelwright.tasks.loading import digest
 
@@ -77,7 +77,7 @@ def settings_of(issued: Certificate, device: Device | None = None, isolation: Le
 def replay(
     issued: Certificate,
     task: str | None = None,
-    progress: Progress = quiet,
+    progress: ProgressCallback = ignore_progress,
     device: Device | None = None,
     isolation: Level | None = None,
 ) -> Replay:

@@ -12,11 +12,11 @@ from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import FailingDraw
 from kernelwright.tasks.model import Workload
 
-Progress = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 HIDDEN_PER_EVALUATION = 3
 
 
-def quiet(_: str) -> None:
+def ignore_progress(_: str) -> None:
     return None
 
 

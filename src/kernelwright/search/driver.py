@@ -14,8 +14,8 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 
 from kernelwright import stopping
-from kernelwright.errors import DeadlinePassed
-from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Progress, quiet
+from kernelwright.errors import DeadlineExceeded
+from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, ProgressCallback, ignore_progress
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
 from kernelwright.search.core.best import Decision, after_review
@@ -58,7 +58,7 @@ class Driver:
         settings: JudgeSettings | None = None,
         *,
         clock: Callable[[], float] = time.time,
-        progress: Progress = quiet,
+        progress: ProgressCallback = ignore_progress,
         reviewer: Reviewer | None = None,
     ) -> None:
         self._run, self._proposer, self._judges, self._policy = run, proposer, judges, policy
@@ -253,7 +253,7 @@ class Driver:
         settings = self._settings.until(self._seconds_left())
         try:
             judged = judge_quickly(judge, self.state.run.task, candidate, settings, self._progress)
-        except DeadlinePassed as error:
+        except DeadlineExceeded as error:
             return (self._abandoned(action.number, error, begin),)
         return (
             Evaluated(
@@ -282,7 +282,7 @@ class Driver:
             final = hold_final(
                 counted, self.state.run.task, challenger, best, settings, self._progress, affords, successor
             )
-        except DeadlinePassed as error:
+        except DeadlineExceeded as error:
             return (self._abandoned(action.challenger, error, begin, counted.judgings),)
         review = self._reviewed(action.challenger, final.decision)
         decision = after_review(final.decision, review)
@@ -326,7 +326,7 @@ class Driver:
         found = self._reviewer.review(entry.proposal.candidate, request_seed(self.state.run.seed, -number))
         return Reviewed(at=self._clock(), number=number, votes=found.votes, against=found.against, reason=found.reason)
 
-    def _abandoned(self, number: int, error: DeadlinePassed, begin: float, judgings: int = 1) -> Abandoned:
+    def _abandoned(self, number: int, error: DeadlineExceeded, begin: float, judgings: int = 1) -> Abandoned:
         """A judging that the end of the budget cut short says nothing of its candidate."""
         seconds = time.monotonic() - begin
         short = self._seconds_left() <= 0 and seconds < self._settings.deadline

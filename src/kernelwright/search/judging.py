@@ -8,11 +8,11 @@ from typing import Protocol
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
-from kernelwright.errors import DeadlinePassed
+from kernelwright.errors import DeadlineExceeded
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server.client import ServerJudge
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.search.core.best import Decision, decide_final, decide_without_best
 from kernelwright.search.core.score import pooled, score
@@ -20,7 +20,7 @@ from kernelwright.search.core.score import pooled, score
 
 class JudgeClient(Protocol):
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
 
@@ -77,7 +77,7 @@ class Counted:
     judgings: int = 0
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         self.judgings += 1
         return self.judge_client.judge(task, candidate, settings, progress, deadline)
@@ -91,7 +91,7 @@ class Judged:
 
 
 def judge_quickly(
-    judge: JudgeClient, task: str, candidate: Candidate, settings: JudgeSettings, progress: Progress
+    judge: JudgeClient, task: str, candidate: Candidate, settings: JudgeSettings, progress: ProgressCallback
 ) -> Judged:
     verdict = judge.judge(task, candidate, settings.quick, progress, settings.deadline)
     return Judged(verdict, _names(verdict), 1)
@@ -102,7 +102,7 @@ def judge_fully(
     task: str,
     candidate: Candidate,
     settings: JudgeSettings,
-    progress: Progress,
+    progress: ProgressCallback,
     may_repeat: Callable[[], bool] = lambda: True,
     hidden_of: str = "",
 ) -> Judged:
@@ -142,7 +142,7 @@ def hold_final(
     challenger: Candidate,
     best: Candidate | None,
     settings: JudgeSettings,
-    progress: Progress,
+    progress: ProgressCallback,
     affords: Callable[[int], bool] = lambda judgings: True,
     successor: int | None = None,
 ) -> Final:
@@ -154,7 +154,7 @@ def hold_final(
         return Final(first, None, decide_final(first.verdict, None))
     try:
         second = judge_fully(judge, task, best, settings, progress, lambda: affords(1), hidden_of=challenger.id)
-    except DeadlinePassed as error:  # for which the challenger is not to blame
+    except DeadlineExceeded as error:  # for which the challenger is not to blame
         return Final(first, None, decide_without_best(first.verdict, str(error)))
     return Final(first, second, decide_final(first.verdict, second.verdict, successor))
 
@@ -167,7 +167,7 @@ class Remote:
     device: Device | None = None  # in place of the settings', where several judges are given the same job
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         there = settings if self.device is None else replace(settings, device=self.device)
         return self.warm.judge(task, candidate, progress, there, deadline)

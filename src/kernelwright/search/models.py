@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.words import shortened
+from kernelwright.judge.wording import shortened
 from kernelwright.llm.ensemble import Ensemble, open_ensemble, replayed
 from kernelwright.llm.model import CallRecord, Estimate, FailureKind, Match
 from kernelwright.llm.recordings import recordings

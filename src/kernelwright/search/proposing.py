@@ -10,7 +10,7 @@ from pathlib import Path
 from kernelwright.devices import lock
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.settings import Progress, quiet
+from kernelwright.judge.settings import ProgressCallback, ignore_progress
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.llm.model import Estimate
 from kernelwright.proposers.files import Files
@@ -30,7 +30,7 @@ class Given:
     run: Started
     task: Task
     folder: Path
-    tell: Progress = quiet
+    tell: ProgressCallback = ignore_progress
     models: Ensemble | None = None
 
 

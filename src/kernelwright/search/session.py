@@ -13,7 +13,7 @@ from typing import Protocol
 from kernelwright import stopping
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.devices.names import device_named, require
-from kernelwright.errors import DeadlinePassed, KernelwrightError
+from kernelwright.errors import DeadlineExceeded, KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import ServerJudge
@@ -235,7 +235,7 @@ def _opened(run: Run, judges: list[ServerJudge], view: View) -> bool:
         for judge in judges:
             left = None if wall is None else max(0.001, wall - run.state.spent.wall - run.seconds)
             judge.open(run.state.run.task, view.progress, left)
-    except DeadlinePassed:
+    except DeadlineExceeded:
         detail = f"{run.state.budget}: preparation did not end within it"
         run.append(
             Prepared(at=time.time(), seconds=run.seconds),

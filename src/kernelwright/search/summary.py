@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
-from kernelwright.judge.words import counted, shortened
+from kernelwright.judge.wording import counted, shortened
 from kernelwright.search.core.events import Ask, StopReason
 from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio
 from kernelwright.search.core.state import Entry, Standing, State

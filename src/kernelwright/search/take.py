@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.words import shortened
+from kernelwright.judge.wording import shortened
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.model import MEMBER, SWEPT, USD, Proposal, Refusal
 from kernelwright.search.core.archive import is_swept

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search.core.events import Started
 from kernelwright.search.judging import JudgeClient
@@ -58,7 +58,7 @@ class TaskGuard:
     about: ResolvedTask
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         self.about.require_unchanged()
         verdict = self.inner.judge(task, candidate, settings, progress, deadline)

@@ -22,7 +22,7 @@ from kernelwright.judge.verdict import (
     Stall,
     author_view,
 )
-from kernelwright.judge.words import shortened
+from kernelwright.judge.wording import shortened
 from kernelwright.proposers.llm import upper_bounds
 from kernelwright.proposers.llm.answers import read_answer
 from kernelwright.proposers.llm.prompts import (

@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.settings import Progress, Settings
+from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import (
     AuthorVerdict,
     LaunchProfile,
@@ -92,7 +92,7 @@ class SecretiveJudge(toy.ToyJudge):
     """Its hidden workloads have a size, a label, a time and an error by which anybody would recognise them."""
 
     def judge(
-        self, task: str, candidate: Candidate, settings: Settings, progress: Progress, deadline: float
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         verdict = super().judge(task, candidate, settings, progress, deadline)
         workloads = tuple(

@@ -26,7 +26,7 @@ from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.measure import Rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
-from kernelwright.judge.settings import Progress, quiet
+from kernelwright.judge.settings import ProgressCallback, ignore_progress
 from kernelwright.judge.verdict import (
     BuildEvidence,
     Evidence,
@@ -120,7 +120,7 @@ class Checker:
             self._tasks[task] = self._oracle.open(task)
         return self._tasks[task]
 
-    def check(self, task: str, candidate: Candidate, progress: Progress = quiet) -> Check:
+    def check(self, task: str, candidate: Candidate, progress: ProgressCallback = ignore_progress) -> Check:
         opened = self.open(task)
         subkey = candidate_key(self._key, digest(opened.sources), task, candidate.id)
         checking = _Checking(self._oracle, opened, candidate, self.target, subkey, self.most_elements, self.small)
@@ -139,7 +139,7 @@ class _Checking:
     done: list[CheckedWorkload] = field(default_factory=list)
     too_large: tuple[str, ...] = ()
 
-    def run(self, progress: Progress) -> Check:
+    def run(self, progress: ProgressCallback) -> Check:
         try:
             rejection = self._all(progress)
         except NotEmulatedError as error:
@@ -151,7 +151,7 @@ class _Checking:
             return self._said(CheckOutcome.unchecked, rejection, message=message)
         return self._said(CheckOutcome.faulty, rejection)
 
-    def _all(self, progress: Progress) -> Rejection | None:
+    def _all(self, progress: ProgressCallback) -> Rejection | None:
         emulation = contract_named(self.candidate.contract).emulation(self.candidate)
         if emulation is None:
             raise NotEmulatedError(f"the emulator does not take {self.candidate.contract} candidates")

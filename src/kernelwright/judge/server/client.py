@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from kernelwright.contracts import Candidate
-from kernelwright.errors import CannotDecide, DeadlinePassed, KernelwrightError
+from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge.keys import fingerprint
 from kernelwright.judge.server import address, protocol
@@ -26,9 +26,9 @@ from kernelwright.judge.server.protocol import (
     ServerRequest,
     ServerStatus,
 )
-from kernelwright.judge.settings import Progress, Settings, quiet
+from kernelwright.judge.settings import ProgressCallback, Settings, ignore_progress
 from kernelwright.judge.verdict import Verdict
-from kernelwright.judge.words import counted
+from kernelwright.judge.wording import counted
 from kernelwright.tasks.resolve import portable
 
 STOP_SECONDS = 60.0
@@ -54,14 +54,14 @@ class ServerJudge:
         if self._own:
             _end(self._where)
 
-    def open(self, task: str, progress: Progress = quiet, deadline: float | None = None) -> None:
+    def open(self, task: str, progress: ProgressCallback = ignore_progress, deadline: float | None = None) -> None:
         self._ask(OpenRequest(task=portable(task), wanted=self._wanted), progress, deadline)
 
     def judge(
         self,
         task: str,
         candidate: Candidate,
-        progress: Progress = quiet,
+        progress: ProgressCallback = ignore_progress,
         settings: Settings | None = None,
         deadline: float | None = None,
     ) -> Verdict:
@@ -75,7 +75,7 @@ class ServerJudge:
         assert verdict is not None
         return verdict
 
-    def _ask(self, request: ServerRequest, progress: Progress, deadline: float | None = None) -> ServerReply:
+    def _ask(self, request: ServerRequest, progress: ProgressCallback, deadline: float | None = None) -> ServerReply:
         """Asks once more if the server is lost on the way: it may have been stopped, or killed."""
         if self._channel.fd < 0:
             self._again()
@@ -86,7 +86,7 @@ class ServerJudge:
                 progress("the server is gone; starting another")
                 self._again()
             return _ask(self._channel, request, progress, deadline)
-        except DeadlinePassed:  # a server stops the judging once it notices, one of our own is ended
+        except DeadlineExceeded:  # a server stops the judging once it notices, one of our own is ended
             self._replace()
             raise
         except ChannelClosed:
@@ -113,7 +113,9 @@ class ServerJudge:
         self._channel = _find_or_start(self._where)
 
 
-def _ask(channel: Channel, request: ServerRequest, progress: Progress, deadline: float | None = None) -> ServerReply:
+def _ask(
+    channel: Channel, request: ServerRequest, progress: ProgressCallback, deadline: float | None = None
+) -> ServerReply:
     """A deadline counts from when the request is taken up. Until then only silence takes too long."""
     channel.limit(None)
     channel.send(request.model_dump(mode="json"))
@@ -126,7 +128,7 @@ def _ask(channel: Channel, request: ServerRequest, progress: Progress, deadline:
             message, _ = channel.receive()
         except TimeoutError:
             if ahead == 0:
-                raise DeadlinePassed(f"the evaluation did not end within {deadline:g} s") from None
+                raise DeadlineExceeded(f"the evaluation did not end within {deadline:g} s") from None
             raise CannotDecide(f"the server was silent for {silence:g} s; {REMEDY}") from None
         reply = ServerReply.model_validate(message)
         if reply.error is not None:
@@ -170,7 +172,9 @@ def _find_or_start(where: address.Address) -> Channel:
             channel, hello = found
             if hello.code == fingerprint():
                 return channel
-            _ask(channel, ControlRequest(request="stop"), quiet)  # it finishes what it does for others, and goes
+            _ask(
+                channel, ControlRequest(request="stop"), ignore_progress
+            )  # it finishes what it does for others, and goes
             channel.close()
         _start(where)
         found = _greeted(where.socket)
@@ -223,7 +227,7 @@ def statuses() -> list[ServerStatus]:
     return [status for where in address.addresses() if (status := _asked(where, "status")) is not None]
 
 
-def stop_all(tell: Callable[[str], None] = quiet) -> int:
+def stop_all(tell: Callable[[str], None] = ignore_progress) -> int:
     """Stops every server of this user once its evaluation under way is done; says how many there were."""
     stopped = [status for where in address.addresses() if (status := _asked(where, "stop")) is not None]
     until = time.monotonic() + STOP_SECONDS
@@ -242,7 +246,7 @@ def _asked(where: address.Address, what: str) -> ServerStatus | None:
         return None
     channel, _ = found
     try:
-        return _ask(channel, ControlRequest.model_validate({"request": what}), quiet).status
+        return _ask(channel, ControlRequest.model_validate({"request": what}), ignore_progress).status
     except ChannelClosed:
         return None
     finally:

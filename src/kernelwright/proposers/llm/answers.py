@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.contracts.registry import contract_named
-from kernelwright.judge.words import shortened
+from kernelwright.judge.wording import shortened
 from kernelwright.proposers.model import Refusal
 
 MOST_ANSWER = 4 << 20

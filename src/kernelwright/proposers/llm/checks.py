@@ -18,7 +18,7 @@ from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
-from kernelwright.judge.words import SENTENCES, evidence_lines
+from kernelwright.judge.wording import SENTENCES, evidence_lines
 from kernelwright.tasks.model import Signature
 
 LINES = 24

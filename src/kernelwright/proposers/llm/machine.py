@@ -9,7 +9,7 @@ from kernelwright.devices import cpu, nvidia
 from kernelwright.devices.cpu import cached_peaks as cached_cpu_peaks
 from kernelwright.devices.names import Device
 from kernelwright.devices.peaks_nvidia import GpuPeaks, cached_peaks
-from kernelwright.judge.words import counted
+from kernelwright.judge.wording import counted
 from kernelwright.proposers.llm.view import ShownDevice
 
 VECTORS = ("avx512f", "avx2", "avx", "fma", "f16c", "amx_tile", "asimd", "sve")

@@ -19,7 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from kernelwright.contracts.craft import ANY
 from kernelwright.contracts.registry import contract_named
 from kernelwright.insight.bottleneck import symbol
-from kernelwright.judge.words import byte_count, duration, shortened
+from kernelwright.judge.wording import byte_count, duration, shortened
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.llm.view import Hint, PromptView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from kernelwright.judge.words import first_error
+from kernelwright.judge.wording import first_error
 from kernelwright.llm.model import CallFailed, FailureKind, ModelCall, ModelReply
 from kernelwright.proposers.llm.answers import as_candidate, read_answer, text_of
 from kernelwright.proposers.llm.checks import Check, CheckFault, first_fault

@@ -14,7 +14,7 @@ from kernelwright.contracts.brief import brief
 from kernelwright.contracts.registry import contract_named
 from kernelwright.insight.bottleneck import MOST_LAUNCHES, Bottleneck, Peaks, bottleneck, profile_table, profiled
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult
-from kernelwright.judge.words import SENTENCES, evidence_lines
+from kernelwright.judge.wording import SENTENCES, evidence_lines
 from kernelwright.proposers.llm.view import ShownDevice, ShownKernel, ShownTask, ShownTiming, ShownWorkload
 from kernelwright.proposers.model import Parent
 from kernelwright.tasks.model import ScalarSpec, Task, TensorSpec

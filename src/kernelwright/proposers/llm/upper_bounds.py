@@ -13,7 +13,7 @@ from kernelwright.insight.bottleneck import MOST_LAUNCHES, NAME_LENGTH
 from kernelwright.insight.bottleneck import SENTENCES as ADVICE
 from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.verdict import KernelUse
-from kernelwright.judge.words import SENTENCES
+from kernelwright.judge.wording import SENTENCES
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.llm.context import EXAMPLES, PromptContext

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.words import shortened
+from kernelwright.judge.wording import shortened
 from kernelwright.llm.model import CallFailed, Estimate, ModelCall, ModelReply
 from kernelwright.proposers.llm.context import PromptContext
 from kernelwright.proposers.llm.prompts import render

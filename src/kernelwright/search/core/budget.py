@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.words import counted
+from kernelwright.judge.wording import counted
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 _EVALUATIONS = re.compile(r"([0-9]+)evals?")

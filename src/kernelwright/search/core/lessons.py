@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from kernelwright.judge.verdict import AuthorVerdict
-from kernelwright.judge.words import SENTENCES, evidence_lines, first_error
+from kernelwright.judge.wording import SENTENCES, evidence_lines, first_error
 from kernelwright.proposers.model import Lesson, Operator
 from kernelwright.search.core.state import Entry, Standing, State
 

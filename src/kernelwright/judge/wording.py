@@ -92,7 +92,7 @@ def first_error(lines: Sequence[str]) -> str:
     return next((line for line in lines if _ERROR.search(line)), lines[0])
 
 
-def telling(evidence: Evidence) -> str:
+def key_line(evidence: Evidence) -> str:
     """The one line that tells most: the compiler's or the sanitizers' first error, else where it begins."""
     lines = [text for line in evidence_lines(evidence) if (text := line.removeprefix("| ").strip())]
     if not lines:
