@@ -15,7 +15,7 @@ from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named, contracts, read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.isolation import levels
-from kernelwright.judge.emulate.check import MOST_ELEMENTS, Check, Checker, CheckOutcome, CheckReport
+from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker, CheckOutcome, CheckReport, CheckResult
 from kernelwright.judge.verdict import Stage
 from kernelwright.judge.wording import SENTENCES, counted, evidence_lines
 
@@ -64,7 +64,7 @@ def _read(path: Path) -> Candidate:
     return candidate
 
 
-def _show(out: Console, result: Check) -> None:
+def _show(out: Console, result: CheckResult) -> None:
     head = f"[bold {COLOURS[result.outcome]}]{result.outcome.upper()}[/]  {escape(result.name)}"
     out.print(f"{head}  [dim]{result.candidate}[/]\n  {escape(_sentence(result))}")
     if result.evidence is not None:
@@ -78,7 +78,7 @@ def _show(out: Console, result: Check) -> None:
     out.print(f"  [dim]{escape('; '.join(remarks))}[/]\n")
 
 
-def _sentence(result: Check) -> str:
+def _sentence(result: CheckResult) -> str:
     if result.outcome is CheckOutcome.unchecked:
         return result.message
     if result.outcome is CheckOutcome.faulty:
@@ -89,11 +89,11 @@ def _sentence(result: Check) -> str:
     return f"checked on an emulator: right on {count}{'' if public else ', none of them public'}; never timed"
 
 
-def _was_called(result: Check) -> bool:
+def _was_called(result: CheckResult) -> bool:
     return bool(result.workloads) or (result.reason is not None and result.stage is not Stage.build)
 
 
-def _exit_code(results: list[Check]) -> int:
+def _exit_code(results: list[CheckResult]) -> int:
     outcomes = {result.outcome for result in results}
     if CheckOutcome.faulty in outcomes:
         return 1

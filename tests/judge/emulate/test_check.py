@@ -8,7 +8,7 @@ import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.cuda.source import Sources, read_cuda_candidate
-from kernelwright.judge.emulate.check import Check, Checker, CheckOutcome
+from kernelwright.judge.emulate.check import Checker, CheckOutcome, CheckResult
 from kernelwright.judge.verdict import BuildEvidence, MismatchEvidence, ProcessEvidence, Reason, SanitizerEvidence
 
 TESTS = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ def doubling(body: str, *, before: str = "", extra: str = "") -> Candidate:
     return Candidate("cuda", Sources(kernel, PLAN.replace("{extra}", extra)).joined(), "doubling")
 
 
-def lines(check: Check) -> str:
+def lines(check: CheckResult) -> str:
     assert isinstance(check.evidence, SanitizerEvidence), check
     return "\n".join(check.evidence.lines)
 

@@ -59,7 +59,7 @@ class CheckedWorkload(VerdictPart):
     public: bool
 
 
-class Check(VerdictPart):
+class CheckResult(VerdictPart):
     candidate: str
     name: str
     task: str
@@ -83,7 +83,7 @@ class CheckReport(VerdictPart):
     schema_version: int = SCHEMA_VERSION
     command: Literal["check"] = "check"
     task: str
-    results: tuple[Check, ...]
+    results: tuple[CheckResult, ...]
 
 
 TRIALS = 3  # threads take their turns upwards, downwards, and at random; see include/kw_schedule.h
@@ -120,15 +120,15 @@ class Checker:
             self._tasks[task] = self._oracle.open(task)
         return self._tasks[task]
 
-    def check(self, task: str, candidate: Candidate, progress: ProgressCallback = ignore_progress) -> Check:
+    def check(self, task: str, candidate: Candidate, progress: ProgressCallback = ignore_progress) -> CheckResult:
         opened = self.open(task)
         subkey = candidate_key(self._key, digest(opened.sources), task, candidate.id)
-        checking = _Checking(self._oracle, opened, candidate, self.target, subkey, self.most_elements, self.small)
+        checking = _CheckRun(self._oracle, opened, candidate, self.target, subkey, self.most_elements, self.small)
         return checking.run(progress)
 
 
 @dataclass
-class _Checking:
+class _CheckRun:
     oracle: OracleClient
     task: OpenTask
     candidate: Candidate
@@ -139,7 +139,7 @@ class _Checking:
     done: list[CheckedWorkload] = field(default_factory=list)
     too_large: tuple[str, ...] = ()
 
-    def run(self, progress: ProgressCallback) -> Check:
+    def run(self, progress: ProgressCallback) -> CheckResult:
         try:
             rejection = self._all(progress)
         except NotEmulatedError as error:
@@ -211,8 +211,8 @@ class _Checking:
         *,
         reason: Reason | None = None,
         message: str = "",
-    ) -> Check:
-        return Check(
+    ) -> CheckResult:
+        return CheckResult(
             candidate=self.candidate.id,
             name=self.candidate.name,
             contract=self.candidate.contract,
