@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from kernelwright import selftest
-from kernelwright.cli.doctor_gpu import Finding, examine_gpus
+from kernelwright.cli.doctor_gpu import DoctorFinding, examine_gpus
 from kernelwright.cli.output import Progress, console, print_json
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
@@ -33,7 +33,7 @@ class DoctorReport(BaseModel):
     schema_version: int = SCHEMA_VERSION
     command: str = "doctor"
     version: str = __version__
-    findings: list[Finding]
+    findings: list[DoctorFinding]
     sandbox: str
     arena: str
     can_judge: bool
@@ -105,57 +105,59 @@ def examine() -> DoctorReport:
     )
 
 
-def _cpu() -> Finding:
+def _cpu() -> DoctorFinding:
     cpu = probe()
-    return Finding(what="CPU", found=f"{cpu.model}, {len(cpu.cores)} cores to use, {cpu.architecture}", ok=True)
+    return DoctorFinding(what="CPU", found=f"{cpu.model}, {len(cpu.cores)} cores to use, {cpu.architecture}", ok=True)
 
 
-def _memory() -> Finding:
-    return Finding(what="memory", found=f"{probe().memory_bytes / 2**30:.0f} GiB", ok=True)
+def _memory() -> DoctorFinding:
+    return DoctorFinding(what="memory", found=f"{probe().memory_bytes / 2**30:.0f} GiB", ok=True)
 
 
-def _disk() -> Finding:
+def _disk() -> DoctorFinding:
     try:
         path = cache_dir()
         free = shutil.disk_usage(path).free
     except OSError as error:
-        return Finding(what="cache", found=str(error), ok=False, fix="set KERNELWRIGHT_HOME to a writable directory")
+        return DoctorFinding(
+            what="cache", found=str(error), ok=False, fix="set KERNELWRIGHT_HOME to a writable directory"
+        )
     fix = "" if free >= LEAST_DISK else "free some room, or set KERNELWRIGHT_HOME to another file system"
-    return Finding(what="cache", found=f"{path}, {free / 2**30:.0f} GiB free", ok=not fix, fix=fix)
+    return DoctorFinding(what="cache", found=f"{path}, {free / 2**30:.0f} GiB free", ok=not fix, fix=fix)
 
 
-def _python() -> Finding:
-    return Finding(what="Python", found=f"{platform.python_version()} on Linux {platform.release()}", ok=True)
+def _python() -> DoctorFinding:
+    return DoctorFinding(what="Python", found=f"{platform.python_version()} on Linux {platform.release()}", ok=True)
 
 
-def _torch() -> Finding:
+def _torch() -> DoctorFinding:
     try:
-        return Finding(what="PyTorch", found=metadata.version("torch"), ok=True)
+        return DoctorFinding(what="PyTorch", found=metadata.version("torch"), ok=True)
     except metadata.PackageNotFoundError:
-        return Finding(what="PyTorch", found="missing", ok=False, fix="pip install -e '.[torch]' in the clone")
+        return DoctorFinding(what="PyTorch", found="missing", ok=False, fix="pip install -e '.[torch]' in the clone")
 
 
-def _compiler() -> Finding:
+def _compiler() -> DoctorFinding:
     try:
-        return Finding(what="C++ compiler", found=f"{compiler_version()} ({compiler()})", ok=True)
+        return DoctorFinding(what="C++ compiler", found=f"{compiler_version()} ({compiler()})", ok=True)
     except CannotDecide as error:
-        return Finding(what="C++ compiler", found="missing", ok=False, fix=str(error))
+        return DoctorFinding(what="C++ compiler", found="missing", ok=False, fix=str(error))
 
 
-def _sanitizers() -> Finding:
+def _sanitizers() -> DoctorFinding:
     if sanitizers_available():
-        return Finding(what="sanitizers", found="AddressSanitizer and UBSan", ok=True)
+        return DoctorFinding(what="sanitizers", found="AddressSanitizer and UBSan", ok=True)
     fix = "install the compiler's sanitizer libraries (Debian: libasan and libubsan of your gcc version)"
-    return Finding(what="sanitizers", found="missing", ok=False, fix=fix)
+    return DoctorFinding(what="sanitizers", found="missing", ok=False, fix=fix)
 
 
-def _sandbox(level: levels.Level) -> Finding:
+def _sandbox(level: levels.Level) -> DoctorFinding:
     found = levels.capabilities()
     user = "another user" if found.root else "a user namespace" if found.namespaces else "the same user"
     parts = f"seccomp {'yes' if found.seccomp else 'no'}, Landlock {found.landlock or 'no'}, namespaces "
     parts += f"{'yes' if found.namespaces else 'no'}, candidates run as {user}"
     advice = "; ".join(found.missing())
-    return Finding(what="isolation", found=f"{level} ({parts})", ok=level is levels.Level.full, fix=advice)
+    return DoctorFinding(what="isolation", found=f"{level} ({parts})", ok=level is levels.Level.full, fix=advice)
 
 
 def _arena_level() -> str:
@@ -165,12 +167,12 @@ def _arena_level() -> str:
     return level
 
 
-def _arena(level: str) -> Finding:
+def _arena(level: str) -> DoctorFinding:
     ok = level == "sealed"
-    return Finding(what="arena", found=level, ok=ok, fix="" if ok else "write seals need Linux 5.1 or newer")
+    return DoctorFinding(what="arena", found=level, ok=ok, fix="" if ok else "write seals need Linux 5.1 or newer")
 
 
-def _mark(finding: Finding) -> str:
+def _mark(finding: DoctorFinding) -> str:
     if finding.absent:
         return "[dim]-[/]      "
     return "[green]ok[/]     " if finding.ok else "[yellow]missing[/]"

@@ -22,7 +22,7 @@ from kernelwright.judge.gpu.sanitize import SUMMARY, Tool, sanitizer, sanitizing
 TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
 
 
-class Finding(BaseModel):
+class DoctorFinding(BaseModel):
     """One thing that `doctor` looked at. `fix` says how to get it where it is missing. What is `absent` is not there
     and not needed, which is ok, too."""
 
@@ -33,16 +33,16 @@ class Finding(BaseModel):
     absent: bool = False
 
 
-def examine_gpus() -> tuple[list[Finding], bool]:
+def examine_gpus() -> tuple[list[DoctorFinding], bool]:
     """The findings, and whether `cuda` candidates can be judged here."""
     missing = nvidia.absence()
     if missing:
         found = f"{missing}; cpp candidates are judged on the CPU, cuda candidates are not judged here"
-        return [Finding(what="GPU", found=found, ok=True, absent=True), *_building(needed=False)], False
+        return [DoctorFinding(what="GPU", found=found, ok=True, absent=True), *_building(needed=False)], False
     try:
         gpus = [nvidia.probe(index) for index in range(nvidia.count())]
     except CannotDecide as error:
-        return [Finding(what="GPU", found=str(error), ok=False, fix="see `nvidia-smi`")], False
+        return [DoctorFinding(what="GPU", found=str(error), ok=False, fix="see `nvidia-smi`")], False
     building = _building(needed=True)
     compiles = not nvrtc.available()  # what the judge needs for its own kernels
     findings = [entry for gpu in gpus for entry in (_gpu(gpu), _state(gpu), _peaks(gpu))]
@@ -53,7 +53,7 @@ def examine_gpus() -> tuple[list[Finding], bool]:
     return findings, ready
 
 
-def _gpu(gpu: Gpu) -> Finding:
+def _gpu(gpu: Gpu) -> DoctorFinding:
     ecc = {True: ", ECC", False: ", no ECC", None: ""}[gpu.ecc]
     found = (
         f"cuda:{gpu.index} {gpu.name}, {gpu.memory_bytes / 2**30:.0f} GiB{ecc}, {gpu.multiprocessors} multiprocessors, "
@@ -62,14 +62,14 @@ def _gpu(gpu: Gpu) -> Finding:
     fix = (
         "" if _shares_memory(gpu) else "GPU memory cannot be shared here (WSL, MIG, an old driver): use another machine"
     )
-    return Finding(what="GPU", found=found, ok=not fix, fix=fix)
+    return DoctorFinding(what="GPU", found=found, ok=not fix, fix=fix)
 
 
 def _shares_memory(gpu: Gpu) -> bool:
     return gpu.virtual_memory and gpu.exports_descriptors
 
 
-def _state(gpu: Gpu) -> Finding:
+def _state(gpu: Gpu) -> DoctorFinding:
     state = nvidia.state(gpu)
     parts = [f"{state.sm_mhz} of {gpu.max_sm_mhz} MHz, {state.temperature} °C, {state.power_watts:.0f} W"]
     if state.disturbed:
@@ -79,27 +79,27 @@ def _state(gpu: Gpu) -> Finding:
         parts.append(f"used by other processes: {', '.join(map(str, others))}")
     quiet = not (state.disturbed or others)
     fix = "" if quiet else "times are trusted only where a baseline agrees with itself; a quiet GPU saves trials"
-    return Finding(what="GPU state", found="; ".join(parts), ok=quiet, fix=fix)
+    return DoctorFinding(what="GPU state", found="; ".join(parts), ok=quiet, fix=fix)
 
 
-def _peaks(gpu: Gpu) -> Finding:
+def _peaks(gpu: Gpu) -> DoctorFinding:
     known = cached_peaks(gpu)
     if known is None:
-        return Finding(what="GPU peaks", found="not measured yet; the first judging does", ok=True)
+        return DoctorFinding(what="GPU peaks", found="not measured yet; the first judging does", ok=True)
     rates = (
         f"float32 {known.float32 / 1e12:.0f}, TF32 {known.tf32 / 1e12:.0f}, bf16 {known.bfloat16 / 1e12:.0f} TFLOP/s"
     )
     found = f"copy {known.copy / 1e12:.2f} TB/s, {rates}, launch {known.launch * 1e6:.1f} µs"
-    return Finding(what="GPU peaks", found=found, ok=True)
+    return DoctorFinding(what="GPU peaks", found=found, ok=True)
 
 
-def _building(*, needed: bool) -> list[Finding]:
+def _building(*, needed: bool) -> list[DoctorFinding]:
     """What the contracts need to build candidates, which needs no GPU. Those that cannot do without come first."""
     parts = sorted(
         (part for contract in gpu_contracts() for part in contract.parts()), key=lambda part: not part.needed
     )
     return [
-        Finding(
+        DoctorFinding(
             what=part.what,
             found=part.found,
             ok=not (part.missing and needed),
@@ -110,32 +110,32 @@ def _building(*, needed: bool) -> list[Finding]:
     ]
 
 
-def _sanitizer() -> Finding:
+def _sanitizer() -> DoctorFinding:
     path = sanitizer()
     found = path or "missing: verdicts will say that no sanitizer looked"
-    return Finding(what="compute-sanitizer", found=found, ok=path is not None, fix="" if path else TOOLKIT)
+    return DoctorFinding(what="compute-sanitizer", found=found, ok=path is not None, fix="" if path else TOOLKIT)
 
 
-def _confinement(gpu: Gpu) -> Finding:
+def _confinement(gpu: Gpu) -> DoctorFinding:
     helpers, path = helper_kernels(architecture(gpu.capability)), sanitizer()
     reached = [launcher_isolation(helpers, gpu.index)]
     if path is not None:
         reached.append(tool_isolation(helpers, gpu.index, sanitizing(path, Tool.memcheck), SUMMARY))
     found = ", ".join(f"{one.role} {one.level}" for one in reached)
     missing = "; ".join(one.missing for one in reached if one.level is not Level.full)
-    return Finding(what="GPU isolation", found=found, ok=not missing, fix=missing)
+    return DoctorFinding(what="GPU isolation", found=found, ok=not missing, fix=missing)
 
 
-def _counters(gpu: Gpu) -> Finding:
+def _counters(gpu: Gpu) -> DoctorFinding:
     """Profiles are advice: without them everything is judged all the same."""
     try:
         missing = why_not(helper_kernels(architecture(gpu.capability)), gpu.index)
     except (Faulted, CannotDecide) as error:
         missing = str(error)
     if not missing:
-        return Finding(what="Nsight Compute", found=f"{ncu()}; the GPU's counters may be read", ok=True)
+        return DoctorFinding(what="Nsight Compute", found=f"{ncu()}; the GPU's counters may be read", ok=True)
     if missing == NOT_PERMITTED:
         missing, _, fix = NOT_PERMITTED.partition(": ")
     else:
         fix = TOOLKIT if missing == NOT_INSTALLED else ""
-    return Finding(what="Nsight Compute", found=f"no profiles: {missing}", ok=False, fix=fix)
+    return DoctorFinding(what="Nsight Compute", found=f"no profiles: {missing}", ok=False, fix=fix)

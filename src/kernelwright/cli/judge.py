@@ -24,7 +24,7 @@ from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
 
-class View(StrEnum):
+class VerdictView(StrEnum):
     author = "author"
     auditor = "auditor"
 
@@ -48,7 +48,7 @@ def judge(
     trials: Annotated[
         int | None, typer.Option(min=2, help="Trials per workload; by default as many as the noise demands.")
     ] = None,
-    view: Annotated[View, typer.Option(help="What to show of hidden workloads.")] = View.author,
+    view: Annotated[VerdictView, typer.Option(help="What to show of hidden workloads.")] = VerdictView.author,
     baseline: Annotated[
         list[str] | None,
         typer.Option(help=f"Compare with this only ({baseline_names.names_for_help()}); repeatable."),
@@ -94,12 +94,12 @@ def judge(
     )
     verdicts = _judge_all(_judge(settings, own=no_server), task, candidates, quiet=json, view=view)
     if json:
-        shown = tuple(v if view is View.auditor else author_view(v) for v in verdicts)
+        shown = tuple(v if view is VerdictView.auditor else author_view(v) for v in verdicts)
         print_json(Report(task=task, results=shown))
     raise typer.Exit(_exit_code(verdicts))
 
 
-class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
+class JudgeLike(AbstractContextManager["JudgeLike"], Protocol):
     """A judge in this process, or a server's."""
 
     def open(self, task: str) -> object: ...
@@ -107,7 +107,7 @@ class AnyJudge(AbstractContextManager["AnyJudge"], Protocol):
     def judge(self, task: str, candidate: Candidate, progress: Progress) -> Verdict: ...
 
 
-def _judge(settings: Settings, *, own: bool) -> AnyJudge:
+def _judge(settings: Settings, *, own: bool) -> JudgeLike:
     if not own:
         return ServerJudge(settings)
     from kernelwright.judge.controller import Judge  # all that judges: not needed where a server does
@@ -115,7 +115,9 @@ def _judge(settings: Settings, *, own: bool) -> AnyJudge:
     return Judge(settings)
 
 
-def _judge_all(judge: AnyJudge, task: str, candidates: list[Candidate], *, quiet: bool, view: View) -> list[Verdict]:
+def _judge_all(
+    judge: JudgeLike, task: str, candidates: list[Candidate], *, quiet: bool, view: VerdictView
+) -> list[Verdict]:
     verdicts = []
     with judge as judging, Progress(quiet=quiet) as progress:
         progress.start(task)
@@ -127,7 +129,7 @@ def _judge_all(judge: AnyJudge, task: str, candidates: list[Candidate], *, quiet
             progress.clear()
             verdicts.append(verdict)
             if not quiet:
-                show(console(), verdict if view is View.auditor else author_view(verdict))
+                show(console(), verdict if view is VerdictView.auditor else author_view(verdict))
     return verdicts
 
 
