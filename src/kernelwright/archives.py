@@ -32,7 +32,7 @@ class ArchiveError(KernelwrightError):
 
 
 @dataclass(frozen=True)
-class Archive:
+class ResultArchive:
     path: Path
     files: Mapping[str, bytes]
 
@@ -56,7 +56,7 @@ def split_name(given: str) -> tuple[Path, str] | None:
     return (Path(path), member) if path.endswith(SUFFIX) else None
 
 
-def read_archive(path: Path) -> Archive:
+def read_archive(path: Path) -> ResultArchive:
     try:
         packed = path.read_bytes() if path.stat().st_size <= MAX_PACKED_BYTES else None
     except OSError as error:
@@ -65,7 +65,7 @@ def read_archive(path: Path) -> Archive:
         raise ArchiveError(f"{path}: is larger than an archive of results may be ({MAX_PACKED_BYTES >> 20} MiB)")
     try:
         with tarfile.open(fileobj=io.BytesIO(_decoded(packed, path)), mode="r:") as tar:
-            return Archive(path, _files(tar, path))
+            return ResultArchive(path, _files(tar, path))
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, OverflowError) as error:
         raise ArchiveError(f"{path}: is not an archive of results ({type(error).__name__})") from None
 

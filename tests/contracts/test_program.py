@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from kernelwright.contracts.layout import BASE, SPAN, lay_out
-from kernelwright.contracts.program import Argument, Block, Memset, Pointer, Program, Step, TensorMap
+from kernelwright.contracts.program import Argument, Block, Memset, Pointer, Program, ProgramStep, TensorMap
 from kernelwright.tasks.model import Signature, TensorSpec
 
 AT = 0x3000_0000_0000  # of the first stand-in; each has a gap behind it
@@ -85,12 +85,12 @@ def recorded(record: dict[str, Any], signature: Signature) -> Program:
             return Argument(bytes(8).hex(), (Pointer(0, *found(at)),))
         return Argument(data.hex())
 
-    def step(op: dict[str, Any]) -> Step | Memset:
+    def step(op: dict[str, Any]) -> ProgramStep | Memset:
         if op["op"] == "memset":
             return Memset(*found(op["dst"]), op["bytes"], op["value"])
         arguments = tuple(map(argument, op["args"]))
         sizes = op["grid"], op["block"]
-        return Step(op["mod"], op["kernel"], *sizes, arguments, op.get("smem", 0), op.get("cluster"))
+        return ProgramStep(op["mod"], op["kernel"], *sizes, arguments, op.get("smem", 0), op.get("cluster"))
 
     return Program(BASE, SPAN, blocks, tuple(map(step, record["ops"])), (), record["modules"])
 
@@ -121,7 +121,7 @@ def test_a_recording_of_several_modules_memsets_and_scratch_is_a_program() -> No
 
 def test_tensor_maps_travel_too() -> None:
     entry = TensorMap(0, 0, "FLOAT32", (100, 64), (400,), (64, 8), (1, 1), "NONE", "128B", "L2_128B", "NONE")
-    step = Step(0, "f", (1, 1, 1), (32, 1, 1), (Argument(tensor_map=0),))
+    step = ProgramStep(0, "f", (1, 1, 1), (32, 1, 1), (Argument(tensor_map=0),))
     program = Program(BASE, SPAN, (), (step,), (entry,), 1)
     assert again(program) == program
 

@@ -13,7 +13,7 @@ import pytest
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.measure import REPEATS, Clock, Measurement, Sampling, Times
-from kernelwright.judge.verdict import SpeedStatus, Standing, WorkloadResult
+from kernelwright.judge.verdict import SpeedStanding, SpeedStatus, WorkloadResult
 from kernelwright.tasks.model import Workload
 
 
@@ -151,7 +151,7 @@ def test_an_interval_that_twice_the_sample_makes_narrow_is_measured() -> None:
     times = bench.measurement.run(Sampling(least=12, most=160), lambda: None)
     result = bench.measurement.result(times)
     assert len(times.candidate) == 24
-    assert result.speed is SpeedStatus.measured and result.standing is Standing.faster
+    assert result.speed is SpeedStatus.measured and result.standing is SpeedStanding.faster
 
 
 def test_a_measured_speed_says_whether_it_is_faster_slower_or_neither() -> None:

@@ -7,17 +7,17 @@ import os
 import pytest
 
 from kernelwright.judge import noise
-from kernelwright.judge.noise import TICKS, Usage, _Process, advice, interference, usage, why_noisy
+from kernelwright.judge.noise import TICKS, MachineUsage, _Process, advice, interference, usage, why_noisy
 from kernelwright.judge.verdict import BaselineTime, Interference, IntervalValue, SpeedStatus, WorkloadResult
 
 SELF = os.getpid()
 
 
-def reading(at: float, busy: int, stolen: int, **ticks: int) -> Usage:
+def reading(at: float, busy: int, stolen: int, **ticks: int) -> MachineUsage:
     """`own` is this process, `child` its child, `other` another's."""
     parents = {"own": (SELF, 1), "child": (SELF + 1, SELF), "other": (SELF + 2, 1)}
     processes = {parents[name][0]: _Process(name, parents[name][1], used) for name, used in ticks.items()}
-    return Usage(at, 2, busy, stolen, processes)
+    return MachineUsage(at, 2, busy, stolen, processes)
 
 
 def noisy_result(**given: object) -> WorkloadResult:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.contracts.program import Argument, Block, Pointer, Program, Step
+from kernelwright.contracts.program import Argument, Block, Pointer, Program, ProgramStep
 from kernelwright.runtime.launch import Arguments, MissingMemory, block_addresses, u32, u64
 
 KERNELS = Path(__file__).parents[1] / "kernels_cuda"
@@ -21,7 +21,7 @@ PROGRAM = Program(
         Block("total", (1 << 40) + 8192, 4096, 0, 64, True, "zero"),
         Block("out", (1 << 40) + 16384, 4096, 0, 1024, True, "output"),
     ),
-    steps=(Step(0, "run", (1, 1, 1), (32, 1, 1), (Argument("00" * 8, (Pointer(0, 0, 0),)),)),),
+    steps=(ProgramStep(0, "run", (1, 1, 1), (32, 1, 1), (Argument("00" * 8, (Pointer(0, 0, 0),)),)),),
     modules=1,
 )
 

@@ -14,9 +14,9 @@ from kernelwright.judge.verdict import (
     AuthorVerdict,
     IntervalValue,
     Outcome,
+    SpeedStanding,
     SpeedStatus,
     Stage,
-    Standing,
     Verdict,
     WorkloadResult,
 )
@@ -24,7 +24,12 @@ from kernelwright.judge.wording import SENTENCES, duration, evidence_lines, spee
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
-SPEED_COLOURS = {Standing.faster: "green", Standing.slower: "red", Standing.no_difference: "default", None: "yellow"}
+SPEED_COLOURS = {
+    SpeedStanding.faster: "green",
+    SpeedStanding.slower: "red",
+    SpeedStanding.no_difference: "default",
+    None: "yellow",
+}
 
 
 def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:

@@ -90,7 +90,7 @@ class Memset:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgramStep:
     """One kernel launch. `module` numbers the modules of the program."""
 
     module: int
@@ -109,13 +109,13 @@ class Program:
     base: int
     span: int
     blocks: tuple[Block, ...]
-    steps: tuple[Step | Memset, ...]
+    steps: tuple[ProgramStep | Memset, ...]
     tensor_maps: tuple[TensorMap, ...] = ()
     modules: int = 0
 
     @property
-    def launches(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if isinstance(step, Step))
+    def launches(self) -> tuple[ProgramStep, ...]:
+        return tuple(step for step in self.steps if isinstance(step, ProgramStep))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -132,13 +132,13 @@ class Program:
         )
 
 
-def _step(raw: dict[str, Any]) -> Step | Memset:
+def _step(raw: dict[str, Any]) -> ProgramStep | Memset:
     if "function" not in raw:
         return Memset(**raw)
     sizes = {name: tuple(raw[name]) for name in ("grid", "block")}
     cluster = None if raw["cluster"] is None else tuple(raw["cluster"])
     arguments = tuple(_argument(argument) for argument in raw["arguments"])
-    return Step(**{**raw, **sizes, "cluster": cluster, "arguments": arguments})
+    return ProgramStep(**{**raw, **sizes, "cluster": cluster, "arguments": arguments})
 
 
 def _argument(raw: dict[str, Any]) -> Argument:

@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, ValidationError
 
-from kernelwright.archives import SEPARATOR, Archive, read_archive, split_name
+from kernelwright.archives import SEPARATOR, ResultArchive, read_archive, split_name
 from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
@@ -237,7 +237,7 @@ def load_all(path: Path) -> dict[str, Certificate]:
     return {short_name(name): parse(archive.files[name], f"{path}{SEPARATOR}{name}") for name in _certificates(archive)}
 
 
-def _certificates(archive: Archive) -> list[str]:
+def _certificates(archive: ResultArchive) -> list[str]:
     files = archive.files.items()
     return sorted(
         name for name, raw in files if name.endswith(".json") and b'"subkey"' in raw and b'"signature"' in raw

@@ -138,7 +138,7 @@ class Measurement:
         self._kind, self._order = clock.kind, order
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
         self._trial = 0
-        self._before: noise.Usage | None = None
+        self._before: noise.MachineUsage | None = None
 
     def run(self, effort: Sampling, tick: Callable[[], None]) -> Times:
         times = Times(baselines={name: [] for name in self._baselines}, twice={name: [] for name in self._baselines})

@@ -27,7 +27,7 @@ class _Process:
 
 
 @dataclass(frozen=True)
-class Usage:
+class MachineUsage:
     """The processor time that the machine, and each process on it, has used so far."""
 
     at: float
@@ -45,7 +45,7 @@ class Usage:
         return found
 
 
-def usage() -> Usage | None:
+def usage() -> MachineUsage | None:
     """None where the system does not tell."""
     try:
         lines = (PROC / "stat").read_text().splitlines()
@@ -54,7 +54,7 @@ def usage() -> Usage | None:
     user, nice, system, _idle, _iowait, irq, softirq, stolen, *_ = map(int, lines[0].split()[1:])
     cores = sum(line.startswith("cpu") for line in lines) - 1
     processes = {int(path.name): one for path in PROC.glob("[0-9]*") if (one := _process(path)) is not None}
-    return Usage(time.monotonic(), cores, user + nice + system + irq + softirq, stolen, processes)
+    return MachineUsage(time.monotonic(), cores, user + nice + system + irq + softirq, stolen, processes)
 
 
 def _process(folder: Path) -> _Process | None:
@@ -68,7 +68,7 @@ def _process(folder: Path) -> _Process | None:
     return _Process(head.partition("(")[2], int(words[1]), own_and_reaped)
 
 
-def interference(before: Usage | None, after: Usage | None) -> Interference | None:
+def interference(before: MachineUsage | None, after: MachineUsage | None) -> Interference | None:
     """How many cores others kept busy between two readings, and the share of time that a hypervisor took."""
     if before is None or after is None or after.at <= before.at:
         return None
@@ -79,7 +79,7 @@ def interference(before: Usage | None, after: Usage | None) -> Interference | No
     return Interference(other_cores=round(others, 2), stolen=round(min(stolen, 1.0), 3), cores=after.cores)
 
 
-def _used(before: Usage, after: Usage, pid: int) -> int:
+def _used(before: MachineUsage, after: MachineUsage, pid: int) -> int:
     earlier = before.processes.get(pid)
     return max(0, after.processes[pid].ticks - (earlier.ticks if earlier else 0)) if pid in after.processes else 0
 

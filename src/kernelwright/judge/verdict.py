@@ -77,7 +77,7 @@ class SpeedStatus(StrEnum):
     not_measured = "not_measured"
 
 
-class Standing(StrEnum):
+class SpeedStanding(StrEnum):
     """A measured speed beside the baseline over which least may be claimed: the whole interval lies above 1, or below
     1, or holds 1."""
 
@@ -275,14 +275,14 @@ class WorkloadResult(VerdictPart):
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def standing(self) -> Standing | None:
+    def standing(self) -> SpeedStanding | None:
         """None where the speed is undecided."""
         best = self.best_baseline
         if self.speed is not SpeedStatus.measured or best is None:
             return None
         if best.speedup.low > 1:
-            return Standing.faster
-        return Standing.slower if best.speedup.high < 1 else Standing.no_difference
+            return SpeedStanding.faster
+        return SpeedStanding.slower if best.speedup.high < 1 else SpeedStanding.no_difference
 
     @property
     def settled(self) -> bool:

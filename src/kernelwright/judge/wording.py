@@ -14,8 +14,8 @@ from kernelwright.judge.verdict import (
     ProcessEvidence,
     Reason,
     SanitizerEvidence,
+    SpeedStanding,
     SpeedStatus,
-    Standing,
     WorkloadResult,
 )
 
@@ -61,11 +61,11 @@ def speed_words(result: WorkloadResult) -> str:
         return f"undecided: {UNDECIDED.get(result.speed, str(result.speed))}"
     low = f"{best.speedup.low:.2f}×"
     match result.standing:
-        case Standing.faster:
+        case SpeedStanding.faster:
             return f"{low} over {best.baseline}"
-        case Standing.slower:
+        case SpeedStanding.slower:
             return f"slower than {best.baseline}: {low}"
-        case Standing.no_difference:
+        case SpeedStanding.no_difference:
             return f"no difference to {best.baseline}: {low}"
 
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernelwright.contracts.program import Argument, FunctionUse, Memset, Program, Step, TensorMap
+from kernelwright.contracts.program import Argument, FunctionUse, Memset, Program, ProgramStep, TensorMap
 from kernelwright.devices.driver import attribute, check, driver, use_device
 
 PORTABLE_CLUSTER = 8
@@ -110,7 +110,7 @@ class LoadedProgram:
                 known[key] = self._prepared(step)
         self._functions = [known[step.module, step.function] for step in self._program.launches]
 
-    def _prepared(self, step: Step) -> Any:
+    def _prepared(self, step: ProgramStep) -> Any:
         cu = driver()
         function = check(cu.cuModuleGetFunction(self._modules[step.module], step.function.encode()), step.function)
         same = [s for s in self._program.launches if (s.module, s.function) == (step.module, step.function)]
@@ -162,7 +162,7 @@ class LoadedProgram:
             self._use(step, function) for step, function in zip(self._program.launches, self._functions, strict=True)
         ]
 
-    def _use(self, step: Step, function: Any) -> FunctionUse:
+    def _use(self, step: ProgramStep, function: Any) -> FunctionUse:
         cu = driver()
 
         def of(name: str) -> int:
@@ -216,7 +216,7 @@ def _sizes(values: list[int]) -> str:
     return ", ".join(map(str, values)) or "no"
 
 
-def _configuration(step: Step, stream: Any) -> Any:
+def _configuration(step: ProgramStep, stream: Any) -> Any:
     """None where a plain launch says everything."""
     cu = driver()
     attributes = []

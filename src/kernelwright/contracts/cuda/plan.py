@@ -30,7 +30,7 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Pointer(Value):
+class PlanPointer(Value):
     """The address of a tensor, scratch or workspace, `offset` bytes behind its start."""
 
     kind: Literal["pointer"]
@@ -58,7 +58,7 @@ class Real(Value):
     value: float = Field(allow_inf_nan=False)
 
 
-Plain = Annotated[Pointer | Integer | Real, Field(discriminator="kind")]
+Plain = Annotated[PlanPointer | Integer | Real, Field(discriminator="kind")]
 
 
 class Struct(Value):
@@ -68,7 +68,7 @@ class Struct(Value):
     fields: tuple[Plain, ...] = Field(min_length=1, max_length=512)
 
 
-class TensorMap(Value):
+class PlanTensorMap(Value):
     """A descriptor for the tensor memory accelerator, encoded by the launcher. Innermost dimension first."""
 
     kind: Literal["tensor_map"]
@@ -85,14 +85,14 @@ class TensorMap(Value):
     fill: Literal["zero", "nan"] = "zero"
 
     @model_validator(mode="after")
-    def _ranks_agree(self) -> TensorMap:
+    def _ranks_agree(self) -> PlanTensorMap:
         rank = len(self.sizes)
         if (len(self.strides), len(self.box), len(self.steps)) != (rank - 1, rank, rank):
             raise ValueError(f"a tensor map of {rank} sizes has {rank - 1} strides, {rank} boxes and {rank} steps")
         return self
 
 
-Argument = Annotated[Pointer | Integer | Real | Struct | TensorMap, Field(discriminator="kind")]
+Argument = Annotated[PlanPointer | Integer | Real | Struct | PlanTensorMap, Field(discriminator="kind")]
 Triple = tuple[int, int, int]
 
 

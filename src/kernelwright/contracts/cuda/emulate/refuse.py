@@ -6,7 +6,7 @@ import re
 
 from kernelwright.contracts.cuda.emulate.headers import included
 from kernelwright.contracts.cuda.emulate.ptx import without_known_ptx
-from kernelwright.contracts.cuda.plan import Plan, TensorMap
+from kernelwright.contracts.cuda.plan import Plan, PlanTensorMap
 from kernelwright.contracts.model import NotEmulatedError
 
 KNOWN_HEADERS = frozenset(
@@ -70,7 +70,7 @@ def refuse_source(source: str) -> None:
 
 
 def refuse_plan(plan: Plan) -> None:
-    if any(isinstance(argument, TensorMap) for launch in plan.launches for argument in launch.arguments):
+    if any(isinstance(argument, PlanTensorMap) for launch in plan.launches for argument in launch.arguments):
         raise NotEmulatedError("plan.py: the emulator has no tensor maps: judge this kernel on a GPU")
     if sum(block.bytes for block in plan.scratch) > MOST_MEMORY:
         raise NotEmulatedError(f"plan.py: the emulator gives at most {MOST_MEMORY:,} bytes of scratch")

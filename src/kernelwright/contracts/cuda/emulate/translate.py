@@ -19,7 +19,7 @@ from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import KERNEL_NAME
 from kernelwright.contracts.cuda.toolchain.resolve import resolve
 from kernelwright.contracts.model import BuildFailure, BuildPlan
-from kernelwright.contracts.program import Argument, Block, Program, Step, Triple
+from kernelwright.contracts.program import Argument, Block, Program, ProgramStep, Triple
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import Signature, TensorSpec
 
@@ -119,7 +119,7 @@ def _own(block: Block, number: int) -> str:
     return f'kw::Memory own{number}("{block.name}", {block.extent}ul, kw::Fill::{_FILLS[block.fill]});'
 
 
-def _step(step: Step, program: Program, target: Target) -> str:
+def _step(step: ProgramStep, program: Program, target: Target) -> str:
     arguments = "".join(f"      {_argument(argument)},\n" for argument in step.arguments)
     geometry = ", ".join(
         (

@@ -79,8 +79,8 @@ class _Resolver:
         steps = tuple(self._step(launch) for launch in self._plan.launches)
         return made.Program(BASE, SPAN, blocks, steps, tuple(self._maps), 1)
 
-    def _step(self, launch: given.Launch) -> made.Step:
-        return made.Step(
+    def _step(self, launch: given.Launch) -> made.ProgramStep:
+        return made.ProgramStep(
             0,
             self._names[launch.kernel],
             launch.grid,
@@ -93,16 +93,16 @@ class _Resolver:
         )
 
     def _argument(self, argument: given.Argument) -> made.Argument:
-        if isinstance(argument, given.TensorMap):
+        if isinstance(argument, given.PlanTensorMap):
             self._maps.append(self._tensor_map(argument))
             return made.Argument(tensor_map=len(self._maps) - 1)
         if isinstance(argument, given.Struct):
             return self._struct(argument)
-        if isinstance(argument, given.Pointer):
+        if isinstance(argument, given.PlanPointer):
             return made.Argument(bytes(8).hex(), (self._pointer(0, argument),))
         return made.Argument(self._number(argument).hex())
 
-    def _pointer(self, at: int, argument: given.Pointer) -> made.Pointer:
+    def _pointer(self, at: int, argument: given.PlanPointer) -> made.Pointer:
         return made.Pointer(at, self._block(argument.name, argument.offset), argument.offset)
 
     def _number(self, argument: given.Integer | given.Real) -> bytes:
@@ -117,15 +117,15 @@ class _Resolver:
         packed, widest = bytearray(), 1
         pointers = []
         for field in argument.fields:
-            value = bytes(8) if isinstance(field, given.Pointer) else self._number(field)
+            value = bytes(8) if isinstance(field, given.PlanPointer) else self._number(field)
             widest = max(widest, len(value))
             packed += bytes(-len(packed) % len(value))
-            if isinstance(field, given.Pointer):
+            if isinstance(field, given.PlanPointer):
                 pointers.append(self._pointer(len(packed), field))
             packed += value
         return made.Argument((packed + bytes(-len(packed) % widest)).hex(), tuple(pointers))
 
-    def _tensor_map(self, argument: given.TensorMap) -> made.TensorMap:
+    def _tensor_map(self, argument: given.PlanTensorMap) -> made.TensorMap:
         return made.TensorMap(
             self._block(argument.name, argument.offset),
             argument.offset,
