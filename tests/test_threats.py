@@ -28,7 +28,7 @@ class Row:
 
     def pairs(self, test: str) -> list[Pair]:
         found = [pair for pair in PAIRS if pair.name == test or (test[-1] == "*" and pair.name.startswith(test[:-1]))]
-        assert found, f"class {self.number} names {test}, which is no pair"
+        assert found, f"class {self.number} names {test}, which is not a pair"
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class KernelwrightError(Exception):
-    """Something the user can put right. Shown as one line, without a traceback."""
+    """An error that the user can fix. Shown as one line, without a traceback."""
 
     exit_code = 2
 
@@ -16,4 +16,4 @@ class CannotDecide(KernelwrightError):  # noqa: N818 - it names an outcome, as t
 
 
 class DeadlineExceeded(CannotDecide):
-    """An evaluation that did not end in time. Whoever raises this has ended it, or made sure that it ends."""
+    """An evaluation that did not end in time. It has been ended, or will end."""

@@ -35,7 +35,7 @@ def printable(name: str) -> str:
 
 
 def _spelt(letter: str) -> str:
-    """Python has a byte that is no text as a surrogate, 0xdc00 above it."""
+    """Python has a byte that is not text as a surrogate, 0xdc00 above it."""
     byte = ord(letter) - 0xDC00
     return f"\\x{byte:02x}" if 0x80 <= byte <= 0xFF else letter.encode("unicode_escape").decode("ascii")
 

@@ -204,7 +204,7 @@ def test_a_prompt_about_a_source(tmp_path: Path) -> None:
     for stage in ("repair", "diagnose-error"):
         code, said = run("prompt", "softmax", "--stage", stage, "--source", str(source))
         assert code == 2 and said == (
-            f"{stage} is about a failure, and nobody has judged a --source: "
+            f"{stage} is about a failure, and a --source has not been judged: "
             "name a candidate that was rejected, with --run and --number"
         )
         code, said = run("prompt", "softmax", "--stage", stage)

@@ -106,7 +106,7 @@ def test_an_error_names_the_line_of_the_source(pool: BuilderPool) -> None:
         (SCALE, PLAN.replace('"scale"', '"other"'), "other"),
         (SCALE, PLAN.replace(", kw.i32(x.numel())", ""), "takes 3 arguments of 8, 8, 4 bytes"),
         (SCALE, PLAN.replace("kw.i32", "kw.i64"), "gives 3 arguments of 8, 8, 8 bytes"),
-        (SCALE, PLAN.replace("x, out,", "{'kind': 'pointer', 'name': 'y', 'offset': 0}, out,"), "y is no tensor"),
+        (SCALE, PLAN.replace("x, out,", "{'kind': 'pointer', 'name': 'y', 'offset': 0}, out,"), "y is not a tensor"),
         (SCALE, PLAN.replace("x, out,", "x.at(1000), out,"), "points 4,000 behind"),
         (SCALE, PLAN.replace("x, out,", "kw.scratch('x', 8), out,"), "x names an argument"),
         ('#include "/etc/passwd"\n' + SCALE, PLAN, "cannot open source file"),

@@ -133,7 +133,10 @@ HOSTILE = {
     "starts a thread": ("import threading; threading.Thread(target=print).start()", "can't start new thread"),
     "keeps files in memory": ("import os; os.memfd_create('more')", "PermissionError"),
     "takes all memory": ("x = 'x' * (1 << 40)", "MemoryError"),
-    "writes a plan that is no plan": ("import kw as k; k.Plan.to_json = lambda s: {'a': 1}; return k.plan()", "plan"),
+    "writes a plan that is not a plan": (
+        "import kw as k; k.Plan.to_json = lambda s: {'a': 1}; return k.plan()",
+        "plan",
+    ),
     "raises": ("raise ValueError('no')", "plan.py:5: in plan"),
 }
 

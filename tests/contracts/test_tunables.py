@@ -48,7 +48,7 @@ def test_a_source_without_tunables_stays_as_it_is() -> None:
         ("// tunable: A = 1, 1", "has the same value twice"),
         ("// tunable: A = 1; system(2)", "cannot read"),
         ("// tunable: A = 1 2", "cannot read '1 2'"),
-        ("// tunable: 9A = 1", "is no name"),
+        ("// tunable: 9A = 1", "is not a name"),
         ("#define B 1 // tunable: A = 1, 2", "defines B instead"),
         ("// tunable: A = 1\n// tunable: A = 2", "declared twice"),
         ("\n".join(f"// tunable: A{i} = 1" for i in range(9)), "at most 8"),

@@ -1,4 +1,4 @@
-"""A caller can leave a judging that takes too long, and then ask for the next. Waiting for others is no judging."""
+"""A caller can leave a judging that takes too long, and then ask for the next. Waiting for others is not a judging."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_one_line_for_what_is_no_journal(tmp_path: Path, folder: Path) -> None:
         look(tmp_path / "nowhere")
     other = tmp_path / "other"
     other.mkdir()
-    (other / NAME).write_text("this is no database, however long it is\n" * 100)
+    (other / NAME).write_text("this is not a database, however long it is\n" * 100)
     with pytest.raises(JournalError, match=r"journal\.db: cannot be read"):
         look(other)
     with pytest.raises(JournalError, match="is not a journal"):

@@ -73,7 +73,7 @@ def verifiers(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses candidates and plants bugs.")] = 0,
     record: Annotated[Path | None, typer.Option(help="Keep every call of a model in this directory.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Answer from such a directory; nobody is asked.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Answer from such a recording; no model is asked.")] = None,
     keep: Annotated[bool, typer.Option("--save/--no-save", help="Let the proposer `llm` go by what was found.")] = True,
     runs: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
@@ -95,7 +95,7 @@ def verifiers(
         asked.on_called = calls.append
         found = measure_verifiers(asked, names, questions, _grounds(), seed)
     if not any(one.count for one in found):
-        raise CannotDecide(f"nobody answered, so that nothing was measured and nothing is kept: {_silence(calls)}")
+        raise CannotDecide(f"no model answered, so nothing was measured and nothing is kept: {_silence(calls)}")
     terms = CalibrationTerms(
         evaluation_seconds if evaluation_seconds is not None else past.seconds or EVALUATION_SECONDS,
         config.evaluation_usd,
@@ -167,7 +167,7 @@ def _show(out: Console, found: Calibration, labelled: list[Labelled], place: Pat
 def _silence(calls: list[CallRecord]) -> str:
     """Why, as far as the first of them tells."""
     return (
-        f"{calls[0].member}: {calls[0].outcome.replace('_', ' ')}: {calls[0].detail}" if calls else "nobody was asked"
+        f"{calls[0].member}: {calls[0].outcome.replace('_', ' ')}: {calls[0].detail}" if calls else "no model was asked"
     )
 
 

@@ -99,7 +99,7 @@ def _view(
 ) -> PromptView:
     if source is not None:
         if stage in ABOUT_A_FAILURE:
-            raise KernelwrightError(f"{stage} is about a failure, and nobody has judged a --source: {NAME_A_FAILURE}")
+            raise KernelwrightError(f"{stage} is about a failure, and a --source has not been judged: {NAME_A_FAILURE}")
         shown = shown_source(read_source(source, ground.contract))
         view = ground.about(stage, shown)
         return view.model_copy(update={"parents": (shown,), "variety": seed})

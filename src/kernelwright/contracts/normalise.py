@@ -60,7 +60,7 @@ def normalised_cpp(source: str) -> str:
     directive, fresh = False, True  # `fresh`: nothing but space on this line so far
     for kind, token in _tokens(joined):
         if kind in ("comment", "space"):
-            # what stands apart after '#define f' is no parameter list, so that here a space has a meaning
+            # what stands apart after '#define f' is not a parameter list, so that here a space has a meaning
             if directive and out and out[-1] != " ":
                 out.append(" ")
             continue

@@ -93,7 +93,7 @@ def _tunable(match: re.Match[str]) -> Tunable:
     name, written = match["name"], match["values"]
     values = tuple(value.strip() for value in written.split(","))
     if not name.isidentifier():
-        raise TunableError(f"tunable {name!r} is no name; write a word such as BLOCK")
+        raise TunableError(f"tunable {name!r} is not a name; write a word such as BLOCK")
     for value in values:
         if not re.fullmatch(_VALUE, value):
             raise TunableError(f"tunable {name}: cannot read {value[:40]!r}; write numbers or words between commas")

@@ -59,7 +59,7 @@ def _parse(line: str) -> Reply:
         raise CannotDecide(f"the warden could not start or time a process: {line.strip()}")
     if word == "taken":
         raise CannotDecide(
-            "the machine's memory ended, or somebody else killed a confined process "
+            "the machine's memory ended, or another process killed a confined one "
             f"(which had {int(numbers[0]) / 2**20:.0f} MiB at most)"
         )
     return Reply(Ending(word), *map(int, numbers))

@@ -54,7 +54,7 @@ def _round_up(value: int, step: int) -> int:
 
 
 class Segment:
-    """One memory file, mapped writable by the oracle and by nobody else unless it is an output."""
+    """One memory file, mapped writable by the oracle alone unless it is an output."""
 
     def __init__(self, region: Region) -> None:
         self.region = region

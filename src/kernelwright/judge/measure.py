@@ -283,7 +283,7 @@ class Measurement:
         return SpeedStatus.wide if self._wide(times) else SpeedStatus.measured
 
     def _net(self, values: list[float]) -> list[float]:
-        """Less the least that an empty call costs, as our own null runner showed; a candidate has no say in it."""
+        """Less the least that an empty call costs, as our own null runner showed; a candidate cannot influence it."""
         least = self._overhead.least
         return [max(value - least, least, 1e-9) for value in values]
 

@@ -131,11 +131,11 @@ class OracleClient:
         return bool(self._ask("repeated")[0]["same"])
 
     def cost(self, task: OpenTask, workload: Workload) -> Cost:
-        """What a workload takes at least, whoever computes it."""
+        """What a workload takes at least, whatever computes it."""
         return Cost(**self._ask("cost", task=task.reference, workload=_json(workload))[0])
 
     def peaks(self) -> Message:
-        """What the oracle's GPU reaches. Measured the first time, under the device's lock, which nobody may hold."""
+        """What the oracle's GPU reaches. Measured the first time, under the device's lock, which must be free."""
         return self._ask("peaks")[0]
 
     def precision(self) -> str:

@@ -116,10 +116,10 @@ class Workshop(Protocol):
         """To be asked while no lock is held: what it tells is measured once, while no candidate is loaded."""
 
     def working(self) -> AbstractContextManager[None]:
-        """Held by whoever would disturb a measurement on this device."""
+        """Held by work that would disturb a measurement on this device."""
 
     def measuring(self) -> AbstractContextManager[None]:
-        """Held by whoever measures on this device."""
+        """Held during a measurement on this device."""
 
     def recover(self) -> None:
         """Returns when the device is well again after a candidate was rejected."""

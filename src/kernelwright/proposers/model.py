@@ -19,7 +19,7 @@ SWEPT = "tunables"  # the first word of the origin of a candidate that a sweep o
 
 
 class Refusal(KernelwrightError):  # noqa: N818 - it names an outcome
-    """An answer that is no candidate, in one line. A proposer raises it; a run records it and goes on.
+    """An answer that is not a candidate, in one line. A proposer raises it; a run records it and goes on.
 
     `final`: there is no use in asking again, because no money is left to ask with.
     """

@@ -57,4 +57,4 @@ def test_what_a_host_compiler_does_not_take_is_rewritten(text: str, made: str) -
 )
 def test_what_is_not_emulated_is_named_with_its_line(text: str, what: str) -> None:
     with pytest.raises(NotEmulatedError, match=what):
-        host_source(f"// asm in a comment is no asm\n{text}\n")
+        host_source(f"// asm in a comment is not an asm\n{text}\n")

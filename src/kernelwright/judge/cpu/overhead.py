@@ -22,7 +22,7 @@ EMPTY_KERNEL = Candidate("cpp", "void kernel() {}\n", "nothing.cpp")
 class Overhead:
     """Seconds of an empty trial: as a rule, and at the least.
 
-    Only the least may be taken off anybody's time. What a trial costs beyond it depends on which cores the warden and
+    Only the least may be subtracted from a time. What a trial costs beyond it depends on which cores the warden and
     the process happen to run on (several times as much where they differ), and there a candidate that says done early
     goes on working until the stop reaches it: a candidate can choose the one and use the other.
     """

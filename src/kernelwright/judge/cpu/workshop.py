@@ -34,7 +34,7 @@ NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
 class CpuWorkshop:
     def __init__(self, key: bytes, threads: int, session: str | None) -> None:
         self.threads = threads or len(probe().cores)
-        self.cpus = probe().cores[: self.threads]  # no core more than there are threads, for anybody
+        self.cpus = probe().cores[: self.threads]  # no core more than there are threads
         self.oracle = OracleClient(key, self.threads, session)
         self.baselines = Baselines(partial(CpuBaselineProcess, threads=self.threads, cpus=self.cpus))
         self._clock: Clock | None = None

@@ -38,7 +38,7 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.tasks.loading import digest
 
-# What a check on the emulator says. It has no field for a time or a speed, and it is no verdict.
+# What a check on the emulator says. It has no field for a time or a speed, and it is not a verdict.
 
 SCHEMA_VERSION = 1
 

@@ -111,7 +111,7 @@ def _rows(text: str) -> Iterator[dict[str, float]]:
 def _number(text: str, unit: str) -> float | None:
     plain = text.replace(",", "").strip()
     if not _NUMBER.fullmatch(plain):
-        return None  # "n/a", "nan", and whatever else is no measurement
+        return None  # "n/a", "nan", and whatever else is not a measurement
     value = float(plain) * _SCALES.get(unit.strip(), 1.0)
     return value if math.isfinite(value) and value <= _LARGEST else None
 

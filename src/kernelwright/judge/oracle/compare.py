@@ -206,7 +206,7 @@ def _poisoned(got: torch.Tensor, sentinel: int) -> torch.Tensor:
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as whole numbers: NaNs compare, and a byte that is no boolean stays what it is."""
+    """The same memory as whole numbers: NaNs compare, and a byte that is not a boolean stays what it is."""
     word = WORDS[tensor.element_size()]
     return tensor if tensor.dtype == word else tensor.view(word)
 

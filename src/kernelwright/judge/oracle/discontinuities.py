@@ -5,7 +5,7 @@ An honest kernel whose z is a rounding error away from the reference's takes the
 z is that close to zero, and a gradient then differs by a whole term. Such sites are found while the
 reference runs: `DISCONTINUITIES` says which operations have one, and where. Each is given the width that rounding has
 there, and the reference is evaluated again with the values inside that width moved to one side. Values that
-are inputs, or that come out of the same discontinuity, are compared exactly by everybody and are left alone.
+are inputs, or that come out of the same discontinuity, are compared exactly by every kernel and are left alone.
 
 A new kind of discontinuity is a new entry of `DISCONTINUITIES`. Near-ties between computed values (max pooling behind a
 convolution) are not there yet; pooling over raw inputs needs nothing.
@@ -74,7 +74,7 @@ DISCONTINUITIES: dict[Any, Discontinuity] = {
 class Site:
     """A comparison that the reference makes: how far the value lies from one place, and how far that strays.
 
-    `exact` sites compare what everybody has exactly: inputs, or what came out of the same discontinuity before.
+    `exact` sites compare what every kernel has exactly: inputs, or what came out of the same discontinuity before.
     """
 
     gap: torch.Tensor

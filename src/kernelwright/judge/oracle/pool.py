@@ -69,7 +69,7 @@ class ValuePool:
         return sum(item.bytes for item in self.items)
 
     def draw(self, family: Family) -> PoolEntry:
-        """A pair that nobody has seen."""
+        """A pair that no runner has seen."""
         return self._drawn(SeededDraw(str(family), seed(self.key, "draw", self.workload.label, self.drawn)))
 
     def _drawn(self, draw: SeededDraw) -> PoolEntry:

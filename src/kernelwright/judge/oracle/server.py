@@ -88,7 +88,7 @@ class Oracle:
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
 
     def small(self, task: str, count: int) -> Message:
-        """Workloads of little work, which are no secret."""
+        """Workloads of little work, which are not secret."""
         chosen = small_workloads(self._tasks[task], count)
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
 

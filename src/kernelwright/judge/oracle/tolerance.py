@@ -16,7 +16,7 @@ For each element, with u the unit roundoff of the precision in which an honest k
 The row (the last axis) is the scale because a kernel rounds an element at the size of what went into it, not of
 what was left of it; longer stretches would let a row of small values hide behind its neighbours.
 
-The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: whoever is within the tolerance
+The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: a value within the tolerance
 before rounding is within the bounds after it, so the output's own format needs no allowance. C_ROUND gives one
 step all the same, to kernels that truncate or round one intermediate value to a half-precision format.
 

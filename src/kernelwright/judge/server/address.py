@@ -58,7 +58,7 @@ def address(device: Device = CPU) -> Address:
 
 
 def private_address(device: Device = CPU) -> Address:
-    """One that nobody else looks for."""
+    """An address that only this process uses."""
     return Address(folder(), f"own-{os.getpid()}-{device.kind}{device.index}", device)
 
 
@@ -77,7 +77,7 @@ def _reachable(path: Path) -> Iterator[str]:
 
 
 def listen(path: Path) -> socket.socket:
-    """Takes the place of a socket that nobody listens on any more. The caller holds `starting`."""
+    """Takes the place of a socket that is no longer listened on. The caller holds `starting`."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     path.unlink(missing_ok=True)
     with _reachable(path) as name:
@@ -88,7 +88,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def connect(path: Path) -> socket.socket | None:
-    """A connection, or None where nobody listens."""
+    """A connection, or None where nothing listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         with _reachable(path) as name:

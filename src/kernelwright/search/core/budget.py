@@ -19,7 +19,7 @@ _EVALUATIONS = re.compile(r"([0-9]+)evals?")
 _MONEY = re.compile(r"([0-9]+(?:\.[0-9]+)?)usd")
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smh])(-device)?")
 EXAMPLE = "200evals,30m,10m-device,5usd"
-MOST = 1e15  # of anything, evaluations or seconds: what is more is no limit
+MOST = 1e15  # of anything, evaluations or seconds: what is more is not a limit
 UNTOUCHED = 0.25  # a part that is less used than this need not grow with the others
 SHOWN = 60  # characters of a budget, in what is said of it
 

@@ -168,7 +168,7 @@ class Proposed(Happened):
 
 
 class Refused(Happened):
-    """A proposal that cost no evaluation: a duplicate, or an answer that is no source."""
+    """A proposal that cost no evaluation: a duplicate, or an answer that is not a source."""
 
     kind: Literal["refused"] = "refused"
     request: int

@@ -53,7 +53,7 @@ def taken_back() -> str:
 
 
 def needed_headers(lines: Iterable[str]) -> tuple[str, ...]:
-    """For whoever reads why it does not build: the header of each constant that the compiler does not know."""
+    """For the author of what does not build: the header of each constant that the compiler does not know."""
     unknown = dict.fromkeys(name for line in lines for name in _UNKNOWN.findall(line))
     homes = {name: file for file in _FILES for name in _DEFINITION.findall(_definitions(file))}
     return tuple(f"{name} needs #include <{homes[name]}>" for name in unknown if name in homes)

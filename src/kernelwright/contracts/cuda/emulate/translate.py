@@ -35,7 +35,7 @@ SANITIZED = (
     *("-O1", "-fno-omit-frame-pointer", f"-fsanitize-sections={SHARED_SECTION}"),
     *("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=undefined"),
 )
-# A kernel is not written for this compiler: what it warns of is no fault.
+# A kernel is not written for this compiler: what it warns of is not a fault.
 QUIET = ("-Wno-attributes", "-Wno-unused", "-Wno-maybe-uninitialized", "-Wno-uninitialized", "-Wno-sign-compare")
 # Every part is bounded: a source may repeat the beginning of a declaration without end.
 _ALIGNED = r"(?:__align__|alignas)\s{0,99}\([^()]{0,99}(?:\([^()]{0,99}\))?[^()]{0,99}\)\s{1,99}"

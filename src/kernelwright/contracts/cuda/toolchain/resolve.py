@@ -147,7 +147,7 @@ class _Resolver:
                 if offset > place.extent:
                     raise _Unresolved(f"{name} has {place.extent:,} bytes and an argument points {offset:,} behind it")
                 return number
-        raise _Unresolved(f"{name} is no tensor of the task and no memory of the plan")
+        raise _Unresolved(f"{name} is not a tensor of the task and no memory of the plan")
 
 
 def _block(place: Place, fill: str) -> made.Block:
