@@ -43,7 +43,7 @@ def derive(key: bytes, *parts: str | int) -> bytes:
 
 
 def candidate_key(key: bytes, task_digest: str, task: str, candidate: str) -> bytes:
-    """What an evaluation of one candidate is drawn from; its certificate may hold it, since it gives nothing else away."""
+    """What an evaluation of one candidate is drawn from. A certificate may hold it: it gives nothing else away."""
     return derive(key, "candidate", task_digest, task, candidate)
 
 
