@@ -38,8 +38,8 @@ from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
+from kernelwright.judge.timing.measure import Sampling  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 
 LOOK = Settings((), effort=Sampling(6, 6), safety=False, public_only=True, device=CUDA)

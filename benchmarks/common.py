@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.registry import read_source
-from kernelwright.judge.measure import Sampling
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.paths import cache_dir
 
 RANK = Sampling(least=12, most=12)  # just long enough to rank

@@ -30,7 +30,7 @@ from kernelwright.devices.nvidia import probe, state
 from kernelwright.devices.peaks_nvidia import gpu_peaks
 from kernelwright.judge.gpu.client import Timing
 from kernelwright.judge.gpu.clocks import disagreement
-from kernelwright.judge.statistics import against_itself, median
+from kernelwright.judge.timing.statistics import against_itself, median
 
 SPINS = (2, 5, 10, 20, 50, 200, 1000)
 SPIN = """

@@ -13,11 +13,11 @@ from benchmarks.gpu_run import CUDA, Run, baselines_of
 from benchmarks.record import command, revision
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge import statistics
 from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.keys import judge_key
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec, close_descriptors
-from kernelwright.judge.statistics import median
+from kernelwright.judge.timing import statistics
+from kernelwright.judge.timing.statistics import median
 from kernelwright.tasks.catalogue import suite
 
 

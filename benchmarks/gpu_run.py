@@ -13,8 +13,8 @@ from benchmarks.common import RANK, write_task
 
 from kernelwright.devices.names import Device
 from kernelwright.judge.baseline_names import TRAINING
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, WorkloadResult
 from kernelwright.tasks.resolve import resolve
 

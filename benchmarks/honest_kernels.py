@@ -29,8 +29,8 @@ from benchmarks.streams import side_by_side  # noqa: E402
 
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
+from kernelwright.judge.timing.measure import Sampling  # noqa: E402
 from kernelwright.judge.verdict import Outcome  # noqa: E402
 
 THIN = """

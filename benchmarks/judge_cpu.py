@@ -28,8 +28,8 @@ from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
+from kernelwright.judge.timing.measure import Sampling  # noqa: E402
 
 
 def variant() -> Candidate:

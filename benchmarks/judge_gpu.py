@@ -38,11 +38,11 @@ from kernelwright.contracts.registry import read_source  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
-from kernelwright.judge import statistics  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
-from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.server.client import stop_all  # noqa: E402
-from kernelwright.judge.statistics import median  # noqa: E402
+from kernelwright.judge.timing import statistics  # noqa: E402
+from kernelwright.judge.timing.measure import Sampling  # noqa: E402
+from kernelwright.judge.timing.statistics import median  # noqa: E402
 from kernelwright.judge.verdict import Outcome, Verdict  # noqa: E402
 
 SIZES = ((1024, 4096), (64, 128))
@@ -88,7 +88,7 @@ import sys
 from pathlib import Path
 from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import Device
-from kernelwright.judge.measure import Effort
+from kernelwright.judge.timing.measure import Effort
 from kernelwright.judge.server.client import WarmJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.verdict import Report

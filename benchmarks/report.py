@@ -17,7 +17,7 @@ from benchmarks.record import RESULTS, load  # noqa: E402
 from benchmarks.report_gpu import gpu, launcher  # noqa: E402
 from benchmarks.tables import machines, source, sources, table  # noqa: E402
 
-from kernelwright.judge import statistics  # noqa: E402
+from kernelwright.judge.timing import statistics  # noqa: E402
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 

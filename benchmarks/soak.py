@@ -28,10 +28,10 @@ from benchmarks.record import RESULTS, provenance, save  # noqa: E402
 from tests.pairs import EXPLOITS, NEEDS_FULL_SIZE, Pair, pairs  # noqa: E402
 
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
-from kernelwright.judge.measure import Sampling  # noqa: E402
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all  # noqa: E402
 from kernelwright.judge.server.server import memory_of_tree  # noqa: E402
 from kernelwright.judge.settings import Settings  # noqa: E402
+from kernelwright.judge.timing.measure import Sampling  # noqa: E402
 from kernelwright.judge.verdict import Outcome  # noqa: E402
 
 SAMPLES = 25

@@ -36,8 +36,8 @@ def pytest_report_header() -> str:
 def judge() -> Iterator[Judge]:
     """One for all that do nothing to the judge itself, because oracles and baselines take seconds to start."""
     from kernelwright.judge.controller import Judge
-    from kernelwright.judge.measure import Sampling
     from kernelwright.judge.settings import Settings
+    from kernelwright.judge.timing.measure import Sampling
 
     with Judge(Settings(baselines=("eager",), effort=Sampling(least=6, most=6))) as one:
         yield one

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate, read_candidate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 
 EXPLOITS = Path(__file__).parent / "exploits"

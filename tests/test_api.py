@@ -19,7 +19,7 @@ import kernelwright
 from kernelwright.api import written_task
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.proposer import ProposerTools
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once
 from kernelwright.search import models, proposing, session
 from kernelwright.search.progress import SearchProgress
 from kernelwright.search.run import look

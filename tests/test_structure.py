@@ -19,36 +19,9 @@ FEWEST_LINES = 25
 
 # `contracts/cuda/confined/kw.py` is what authors of plans import; `contracts/cuda/plan.py` mirrors it on our side.
 MIRRORED = {"contracts/cuda/confined/kw.py"}
-DUPLICATE_CLASSES = {
-    "Ask",
-    "Baseline",
-    "Fault",
-    "Finding",
-    "Judge",
-    "Place",
-    "Pointer",
-    "Reply",
-    "Stage",
-    "Step",
-    "Subject",
-    "TensorMap",
-    "Terms",
-    "Value",
-    "View",
-}
-CROWDED_FOLDERS = {"cli", "judge/oracle", "search"}
-SHORT_MODULES = {
-    "cli/finding.py",
-    "contracts/cuda/toolchain/failure.py",
-    "errors.py",
-    "isolation/said.py",
-    "judge/gpu/tools.py",
-    "proposers/once.py",
-    "search/policies.py",
-    "search/uniform.py",
-    "selftest/rmsnorm.py",
-    "version.py",
-}
+DUPLICATE_CLASSES: set[str] = set()
+CROWDED_FOLDERS = {"tasks"}
+SHORT_MODULES = {"errors.py", "selftest/rmsnorm.py", "tasks/casting.py", "version.py"}
 
 
 def modules() -> Iterator[tuple[str, Path]]:

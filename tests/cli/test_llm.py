@@ -17,7 +17,7 @@ from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.llm import calling
 from kernelwright.llm.model import Match
 from kernelwright.proposers.llm.proposer import ProposerTools
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once
 from kernelwright.search import models, session
 from kernelwright.search.core.events import ModelCalled, Refused
 from kernelwright.search.journal import read

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.cli.output import harmless, print_text
+from kernelwright.cli.views.output import harmless, print_text
 
 
 @given(text=st.text())

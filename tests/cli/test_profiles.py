@@ -10,7 +10,7 @@ from tests.gpu.played import GPU
 from tests.search import toy
 
 from kernelwright.cli import doctor_gpu
-from kernelwright.cli.verdicts import show
+from kernelwright.cli.views.verdicts import show
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED
 from kernelwright.judge.verdict import LaunchProfile, Profile, author_view

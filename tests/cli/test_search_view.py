@@ -11,7 +11,7 @@ from tests.search import toy
 from tests.search.test_policy import final, genes, state_with
 from tests.search.test_state import evaluated
 
-from kernelwright.cli.search_view import Lines, Screen, status, view_for
+from kernelwright.cli.views.search_view import Lines, Screen, status, view_for
 from kernelwright.judge.verdict import (
     BuildEvidence,
     Evidence,

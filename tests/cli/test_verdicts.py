@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 from tests.search import toy
 
-from kernelwright.cli.verdicts import show
+from kernelwright.cli.views.verdicts import show
 from kernelwright.judge.verdict import Outcome, Reason, SpeedStatus, Stage, Verdict
 
 

@@ -13,7 +13,7 @@ from kernelwright.contracts.model import Contract
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.contracts.tunables import declared, render, variants
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.normalise import fingerprint
+from kernelwright.search.take import fingerprint
 from kernelwright.tasks.resolve import resolve
 from tests.contracts.toy import TOY
 

@@ -66,9 +66,9 @@ def test_all_say_how_to_judge_again(issued: dict[str, Certificate]) -> None:
         settings = settings_of(one)
         assert settings.baselines == chosen(settings.baselines, settings.device.kind), name
         assert settings.effort == one.terms.effort and settings.threads == one.terms.threads, name
-        assert settings.retrial is not None, name
+        assert settings.replaying is not None, name
         hidden = {(result.label, result.dtype) for result in one.verdict.workloads if result.hidden}
-        assert hidden <= {(workload.label, workload.dtype) for workload in settings.retrial.hidden}, name
+        assert hidden <= {(workload.label, workload.dtype) for workload in settings.replaying.hidden}, name
 
 
 def _within(stored: object, again: object, place: str = "") -> str | None:

@@ -26,8 +26,7 @@ from kernelwright.contracts.target import target_of
 from kernelwright.devices.nvidia import probe
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess, Timing
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher, disagreement
-from kernelwright.judge.gpu.health import launcher_isolation
-from kernelwright.judge.gpu.helpers import helper_kernels
+from kernelwright.judge.gpu.health import helper_kernels, launcher_isolation
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.sanitize import Inspection, Tool

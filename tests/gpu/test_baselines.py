@@ -10,9 +10,9 @@ from kernelwright.devices.names import Device
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.clocks import disagreement
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.proposers.templates import make

@@ -15,8 +15,8 @@ from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import Device
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu.sanitize import sanitizer
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Reason, SanitizerEvidence, SpeedStatus, Stage, Verdict
 from tests.gpu.harness import HERE, KERNELS
 from tests.gpu.test_exploits import EXPLOITS, FASTER, NO_FASTER, ONLY_RIGHT, REJECTED

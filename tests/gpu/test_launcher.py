@@ -16,7 +16,7 @@ from kernelwright.judge.gpu.clocks import disagreement, null_call
 from kernelwright.judge.gpu.health import device_is_well
 from kernelwright.judge.gpu.runner import GpuRunner
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
-from kernelwright.judge.statistics import band, median
+from kernelwright.judge.timing.statistics import band, median
 from tests.gpu.harness import HERE, KERNELS, Bench, signature, with_descriptors
 
 HONEST = sorted(path.name for path in KERNELS.iterdir() if path.is_dir())

@@ -13,9 +13,9 @@ from kernelwright.judge import certificate
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Tool
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.replay import replay
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import (
     Outcome,
     ProcessEvidence,

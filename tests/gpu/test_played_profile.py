@@ -14,9 +14,9 @@ from kernelwright.isolation.gpu_access import GpuAccess
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.gpu import client, ncu, profiler
-from kernelwright.judge.gpu.helpers import helper_kernels
-from kernelwright.judge.measure import Sampling
+from kernelwright.judge.gpu.health import helper_kernels
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Profile, Verdict, author_view
 from tests.gpu.ncu_played import DENIED, PlayedNcu, table
 from tests.gpu.played import CUDA, PlayedLauncher, play

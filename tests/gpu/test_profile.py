@@ -15,10 +15,10 @@ from kernelwright.contracts.target import architecture
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import Device
 from kernelwright.judge.gpu import profiler
-from kernelwright.judge.gpu.helpers import helper_kernels
+from kernelwright.judge.gpu.health import helper_kernels
 from kernelwright.judge.gpu.profiler import why_not
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome
 
 if TYPE_CHECKING:

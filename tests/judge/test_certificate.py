@@ -20,10 +20,10 @@ from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import candidate_key
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import OpenTask
 from kernelwright.judge.replay import compare, replay
 from kernelwright.judge.settings import ReplaySettings, Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
 from kernelwright.judge.workshop import InspectionPlan, Workshop
 

@@ -12,7 +12,7 @@ import pytest
 
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.cpu.overhead import Overhead
-from kernelwright.judge.measure import REPEATS, Clock, Measurement, Sampling, Times
+from kernelwright.judge.timing.measure import REPEATS, Clock, Measurement, Sampling, Times
 from kernelwright.judge.verdict import SpeedStanding, SpeedStatus, WorkloadResult
 from kernelwright.tasks.model import Workload
 

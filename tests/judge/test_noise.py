@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from kernelwright.judge import noise
-from kernelwright.judge.noise import TICKS, MachineUsage, _Process, advice, interference, usage, why_noisy
+from kernelwright.judge.timing import noise
+from kernelwright.judge.timing.noise import TICKS, MachineUsage, _Process, advice, interference, usage, why_noisy
 from kernelwright.judge.verdict import BaselineTime, Interference, IntervalValue, SpeedStatus, WorkloadResult
 
 SELF = os.getpid()

@@ -17,12 +17,12 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
 from kernelwright.judge.server.protocol import RemoteSettings
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Reason, Verdict
 
 TASK = '''

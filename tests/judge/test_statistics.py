@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.statistics import Band, Interval, against_itself, band, inside, median, speedup
+from kernelwright.judge.timing.statistics import Band, Interval, against_itself, band, inside, median, speedup
 
 seconds = st.floats(min_value=1e-7, max_value=1e2)
 pairs = st.lists(st.tuples(seconds, seconds), min_size=1, max_size=40)

@@ -13,8 +13,7 @@ import pytest
 from kernelwright.judge.verdict import author_view
 from kernelwright.proposers.files import LOOK_SECONDS, SETTLED_SECONDS, Files, read_file
 from kernelwright.proposers.llm.prompts import page, render
-from kernelwright.proposers.model import Operator, Parent, Proposal, Refusal
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once, Operator, Parent, Proposal, Refusal
 from kernelwright.search.core.events import Ask
 from kernelwright.search.core.policies import policy_named
 from kernelwright.search.driver import Driver

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kernelwright.cli.search_report import report
+from kernelwright.cli.views.search_report import report
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.core.events import Continued
 from kernelwright.search.journal import LOCK_NAME, NAME, Journal, JournalError, being_written, read

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.cli.search_report import report
+from kernelwright.cli.views.search_report import report
 from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge.settings import ProgressCallback, Settings

@@ -28,7 +28,7 @@ from kernelwright.search.core.score import estimate
 from kernelwright.search.core.state import Standing, State, fold
 from kernelwright.search.driver import for_journal
 from kernelwright.search.journal import Journal, read
-from kernelwright.search.normalise import fingerprint
+from kernelwright.search.take import fingerprint
 from tests.search import toy
 
 

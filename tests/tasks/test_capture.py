@@ -12,8 +12,8 @@ from torch import nn
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome
 from kernelwright.tasks import TaskError
 from kernelwright.tasks.capture import task_text

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.optimize import Root
-from kernelwright.cli.output import console, print_json
+from kernelwright.cli.views.output import console, print_json
 from kernelwright.contracts.registry import contract_named
 from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError

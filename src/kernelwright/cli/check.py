@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kernelwright.cli.output import Progress, console, print_json
-from kernelwright.cli.verdicts import MAX_LINES
+from kernelwright.cli.views.output import Progress, console, print_json
+from kernelwright.cli.views.verdicts import MAX_LINES
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named, contracts, read_source
 from kernelwright.contracts.tunables import render

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel
 
-from kernelwright.cli.output import print_json, print_text
+from kernelwright.cli.views.output import print_json, print_text
 from kernelwright.contracts.brief import Brief, brief
 from kernelwright.contracts.registry import contract_named
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from kernelwright.cli.output import Progress, complain, console
-from kernelwright.cli.search_report import show as show_search
-from kernelwright.cli.search_view import view_for
-from kernelwright.cli.verdicts import show
+from kernelwright.cli.views.output import Progress, complain, console
+from kernelwright.cli.views.search_report import show as show_search
+from kernelwright.cli.views.search_view import view_for
+from kernelwright.cli.views.verdicts import show
 from kernelwright.contracts.registry import read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, author_view
 from kernelwright.search.config import SearchConfig
 from kernelwright.search.judging import JudgeSettings

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from kernelwright import selftest
 from kernelwright.cli.doctor_gpu import DoctorFinding, examine_gpus
-from kernelwright.cli.output import Progress, console, print_json
+from kernelwright.cli.views.output import Progress, console, print_json
 from kernelwright.devices.compiler import compiler, compiler_version
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import CannotDecide

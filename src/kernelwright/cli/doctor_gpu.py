@@ -13,8 +13,7 @@ from kernelwright.devices.peaks_nvidia import cached_peaks
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.gpu.client import Faulted
-from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation
-from kernelwright.judge.gpu.helpers import helper_kernels
+from kernelwright.judge.gpu.health import helper_kernels, launcher_isolation, tool_isolation
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, ncu
 from kernelwright.judge.gpu.profiler import why_not
 from kernelwright.judge.gpu.sanitize import SUMMARY, Tool, sanitizer, sanitizing

@@ -9,8 +9,8 @@ from typing import Annotated, Protocol
 
 import typer
 
-from kernelwright.cli.output import Progress, console, print_json
-from kernelwright.cli.verdicts import show
+from kernelwright.cli.views.output import Progress, console, print_json
+from kernelwright.cli.views.verdicts import show
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.contracts.tunables import render
@@ -18,9 +18,9 @@ from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 
 

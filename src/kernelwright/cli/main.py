@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kernelwright import stopping
-from kernelwright.cli.output import complain
+from kernelwright.cli.views.output import complain
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 

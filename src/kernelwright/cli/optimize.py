@@ -14,9 +14,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.markup import escape
 
-from kernelwright.cli.output import complain, console, print_json
-from kernelwright.cli.search_report import how_to_resume, report, show
-from kernelwright.cli.search_view import view_for
+from kernelwright.cli.views.output import complain, console, print_json
+from kernelwright.cli.views.search_report import how_to_resume, report, show
+from kernelwright.cli.views.search_view import view_for
 from kernelwright.errors import KernelwrightError
 from kernelwright.search.config import (
     FIELDS,

@@ -10,7 +10,7 @@ import typer
 from pydantic import BaseModel
 
 from kernelwright.cli.optimize import Root
-from kernelwright.cli.output import print_json, print_text
+from kernelwright.cli.views.output import print_json, print_text
 from kernelwright.contracts.registry import read_source
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError

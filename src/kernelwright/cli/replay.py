@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.archives import SEPARATOR, split_name
-from kernelwright.cli.output import Progress, console, print_json
+from kernelwright.cli.views.output import Progress, console, print_json
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels

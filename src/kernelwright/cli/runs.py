@@ -12,8 +12,8 @@ from rich.table import Table
 
 from kernelwright.archives import cached_folder, split_name
 from kernelwright.cli.optimize import Root
-from kernelwright.cli.output import console, print_json
-from kernelwright.cli.search_report import report, show
+from kernelwright.cli.views.output import console, print_json
+from kernelwright.cli.views.search_report import report, show
 from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.core.state import State
 from kernelwright.search.journal import JournalError, being_written

@@ -8,7 +8,7 @@ import typer
 from pydantic import BaseModel
 from rich.markup import escape
 
-from kernelwright.cli.output import console, print_json
+from kernelwright.cli.views.output import console, print_json
 from kernelwright.judge.server.client import statuses, stop_all
 from kernelwright.judge.server.protocol import ServerStatus
 from kernelwright.judge.server.server import IDLE_VARIABLE

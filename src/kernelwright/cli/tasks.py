@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.output import complain, console, harmless, print_json
+from kernelwright.cli.views.output import complain, console, harmless, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
 from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, of_suite
 from kernelwright.tasks.model import TaskError

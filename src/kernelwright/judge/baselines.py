@@ -14,8 +14,8 @@ from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, pair
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import Ending, Reply
-from kernelwright.judge import statistics
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.judge.timing import statistics
 
 START_SECONDS = 120.0
 OPEN_SECONDS = 600.0

@@ -23,8 +23,8 @@ from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import derive, fingerprint, version_of
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import WorkloadSpec
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, VerdictPart
 from kernelwright.paths import state_dir, write_whole
 from kernelwright.tasks.loading import digest

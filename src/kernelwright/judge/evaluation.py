@@ -19,9 +19,9 @@ from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.oracle_client import FailingDraw, OpenTask, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, ProgressCallback, Settings
+from kernelwright.judge.timing.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import (
     NO_SAFETY,
     JudgeEvidence,

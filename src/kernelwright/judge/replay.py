@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.levels import Level, accepted
-from kernelwright.judge import statistics
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import derive
 from kernelwright.judge.oracle_client import FailingDraw
 from kernelwright.judge.settings import ProgressCallback, ReplaySettings, Settings, ignore_progress
+from kernelwright.judge.timing import statistics
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
 from kernelwright.tasks.loading import digest
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import usual
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.oracle_client import FailingDraw
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.tasks.model import Workload
 
 ProgressCallback = Callable[[str], None]

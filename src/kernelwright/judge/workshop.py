@@ -9,8 +9,8 @@ from typing import Protocol
 from kernelwright.contracts import Candidate
 from kernelwright.isolation.levels import Isolation
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.measure import Clock, Rejection, Runner
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.judge.timing.measure import Clock, Rejection, Runner
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
 

@@ -23,8 +23,7 @@ from kernelwright.paths import write_whole
 from kernelwright.proposers.llm.answers import Answer, as_candidate, checked_source, note_of, read_answer
 from kernelwright.proposers.llm.context import PromptContext, edited_parent, stage_of
 from kernelwright.proposers.llm.prompts import page, render
-from kernelwright.proposers.model import Proposal, Refusal, Request, Unanswered
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once, Proposal, Refusal, Request, Unanswered
 
 LOOK_SECONDS = 0.5
 SETTLED_SECONDS = 0.3  # a file that has not changed for so long is finished

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import threading
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
@@ -124,3 +125,21 @@ class Proposer(Protocol):
 
         A function of the request and of what the proposer was made with: the seed is all the chance there is.
         """
+
+
+# Something that takes a while to make: made when it is first needed, once, whichever thread needs it.
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: list[T] = []
+        self._lock = threading.Lock()
+
+    def __call__(self) -> T:
+        with self._lock:
+            if not self._made:
+                self._made.append(self._make())
+            return self._made[0]

@@ -10,9 +10,9 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import DeadlineExceeded
 from kernelwright.isolation.levels import Level
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import ProgressCallback, Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.search.core.best import Decision, decide_final, decide_without_best
 from kernelwright.search.core.score import pooled, score

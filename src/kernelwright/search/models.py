@@ -23,8 +23,7 @@ from kernelwright.proposers.llm.labelled import Labelled, from_verdict
 from kernelwright.proposers.llm.machine import shown_device
 from kernelwright.proposers.llm.proposer import LlmProposer, ProposerTools
 from kernelwright.proposers.llm.shown import shown_task
-from kernelwright.proposers.model import Operator, Request
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once, Operator, Request
 from kernelwright.search.core import lessons
 from kernelwright.search.core.budget import Budget
 from kernelwright.search.core.events import Abandoned, Evaluated, Event, ModelCalled, Refused, Started

@@ -14,8 +14,7 @@ from kernelwright.judge.settings import ProgressCallback, ignore_progress
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.llm.model import Estimate
 from kernelwright.proposers.files import Files
-from kernelwright.proposers.model import Proposal, Proposer, Request, Reviewer
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once, Proposal, Proposer, Request, Reviewer
 from kernelwright.search.core.events import Started
 from kernelwright.search.models import ground, llm_proposer
 from kernelwright.tasks.model import Task

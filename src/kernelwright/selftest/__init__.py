@@ -13,8 +13,8 @@ from pathlib import Path
 from kernelwright.contracts.registry import read_source
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Reason, VerdictPart
 
 HERE = Path(__file__).parent

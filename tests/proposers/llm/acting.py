@@ -25,7 +25,7 @@ from kernelwright.proposers.llm.checks import CheckFault
 from kernelwright.proposers.llm.proposer import LlmProposer, ProposerTools
 from kernelwright.proposers.llm.verifiers import Models
 from kernelwright.proposers.llm.view import PromptStage
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Once
 from tests.proposers.llm import samples
 from tests.search import toy
 

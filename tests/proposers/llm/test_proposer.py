@@ -19,8 +19,7 @@ from kernelwright.proposers.llm.checks import CheckFault
 from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.llm.verifiers import Review, majority, ranked
 from kernelwright.proposers.llm.view import PromptStage
-from kernelwright.proposers.model import MEMBER, USD, Operator, Parent, Refusal, Request
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import MEMBER, USD, Once, Operator, Parent, Refusal, Request
 from kernelwright.search.core import lessons
 from tests.proposers.llm import acting, samples
 from tests.search import toy

@@ -10,7 +10,7 @@ from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.cpu.runner import start_runner
-from kernelwright.judge.statistics import median
+from kernelwright.judge.timing.statistics import median
 from kernelwright.tasks.model import Signature
 
 TRIALS = 40

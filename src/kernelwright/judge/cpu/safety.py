@@ -12,8 +12,8 @@ from kernelwright.isolation.native import program
 from kernelwright.isolation.warden import Ending, Reply, WardedProcess
 from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
-from kernelwright.judge.measure import DEADLINE, Clock, Measurement, Rejected, Rejection
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
+from kernelwright.judge.timing.measure import DEADLINE, Clock, Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
 
 LINES = 24

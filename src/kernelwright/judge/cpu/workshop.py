@@ -20,8 +20,8 @@ from kernelwright.judge.baselines import Baselines, CpuBaselineProcess
 from kernelwright.judge.cpu.overhead import measure_overhead
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
-from kernelwright.judge.measure import Clock, Rejection, build_rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.judge.timing.measure import Clock, Rejection, build_rejection
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
 from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline, SanitizerTimeoutError
 from kernelwright.version import __version__

@@ -24,9 +24,9 @@ from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
-from kernelwright.judge.measure import Rejection
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import ProgressCallback, ignore_progress
+from kernelwright.judge.timing.measure import Rejection
 from kernelwright.judge.verdict import (
     BuildEvidence,
     Evidence,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.judge.gpu.client import LauncherProcess, Timing
-from kernelwright.judge.statistics import median
+from kernelwright.judge.timing.statistics import median
 
 BLOCK_SECONDS = 2e-3
 AGREEMENT = 0.05

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from functools import cache
+from pathlib import Path
 
+from kernelwright.contracts.nvrtc import CompileError, compile_cuda, version
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start
 from kernelwright.isolation.levels import Isolation, Level
 from kernelwright.isolation.roles import Role
 from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess, Tooling, reports_on_stdout
+from kernelwright.paths import cache_dir, write_whole
+
+# The judge's own kernels, compiled once for each kind of GPU and kept in the cache.
+
+SOURCE = Path(__file__).parent / "helper_kernels.cu"
+
+
+@cache
+def helper_kernels(architecture: str) -> bytes:
+    """The cubin of helper_kernels.cu for an architecture such as `sm_90`."""
+    source = SOURCE.read_text(encoding="utf-8")
+    digest = hashlib.sha256(f"{version()} {architecture} {source}".encode()).hexdigest()
+    path = cache_dir("native") / f"{digest[:24]}-helper_kernels.cubin"
+    if path.exists():
+        return path.read_bytes()
+    try:
+        cubin = compile_cuda(source, SOURCE.name, [f"--gpu-architecture={architecture}"], []).cubin
+    except CompileError as error:
+        raise CannotDecide(f"cannot compile the judge's own {SOURCE.name}: {error.log.splitlines()[0]}") from error
+    write_whole(path, cubin)
+    return cubin
+
 
 PATIENCE = 30.0  # the driver may need seconds to take down a kernel that does not end
 WELL_SECONDS = 60.0

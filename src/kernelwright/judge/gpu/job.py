@@ -18,9 +18,9 @@ from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.runner import REASONS, GpuRunner, fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
-from kernelwright.judge.measure import Rejection, build_rejection, result_rejection
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
-from kernelwright.judge.statistics import median
+from kernelwright.judge.timing.measure import Rejection, build_rejection, result_rejection
+from kernelwright.judge.timing.statistics import median
 from kernelwright.judge.verdict import (
     KernelUse,
     ProcessEvidence,

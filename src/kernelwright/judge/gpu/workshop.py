@@ -22,16 +22,15 @@ from kernelwright.judge.cpu import overhead
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
-from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation, wait_until_well
-from kernelwright.judge.gpu.helpers import helper_kernels
+from kernelwright.judge.gpu.health import helper_kernels, launcher_isolation, tool_isolation, wait_until_well
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.runner import fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, SUMMARY, Tool, sanitizer, sanitizing
-from kernelwright.judge.measure import Clock
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.judge.timing.measure import Clock
 from kernelwright.judge.verdict import Conditions
 from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline
 from kernelwright.version import __version__

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level
-from kernelwright.judge.measure import Sampling
 from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict
 
 

@@ -28,8 +28,7 @@ from kernelwright.proposers.llm.verifiers import (
     ranked,
 )
 from kernelwright.proposers.llm.view import PromptStage, PromptView, ShownKernel
-from kernelwright.proposers.model import Honesty, Operator, Proposal, Refusal, Request
-from kernelwright.proposers.once import Once
+from kernelwright.proposers.model import Honesty, Once, Operator, Proposal, Refusal, Request
 
 GENERATION, MEASURED = 8, 4
 REPAIR_ANSWERS = 2  # answers that are asked for to repair one candidate

@@ -13,10 +13,10 @@ from kernelwright.devices.names import Kind
 from kernelwright.isolation.channel import Message
 from kernelwright.isolation.log import Log
 from kernelwright.isolation.warden import Ending, Reply
-from kernelwright.judge import noise, statistics
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
+from kernelwright.judge.timing import noise, statistics
 from kernelwright.judge.verdict import (
     BaselineTime,
     BuildEvidence,

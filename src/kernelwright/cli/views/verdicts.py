@@ -8,8 +8,8 @@ from rich.table import Table
 
 from kernelwright.devices.names import Kind
 from kernelwright.insight.bottleneck import profile_table, profiled
-from kernelwright.judge.noise import advice, busiest, why_noisy
-from kernelwright.judge.statistics import WIDEST
+from kernelwright.judge.timing.noise import advice, busiest, why_noisy
+from kernelwright.judge.timing.statistics import WIDEST
 from kernelwright.judge.verdict import (
     AuthorVerdict,
     IntervalValue,

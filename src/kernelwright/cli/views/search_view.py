@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.output import Progress
+from kernelwright.cli.views.output import Progress
 from kernelwright.search.core.events import Event
 from kernelwright.search.core.state import State
 from kernelwright.search.progress import ANSWERS, WIDTH, line_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.devices.names import Kind
-from kernelwright.judge import statistics
+from kernelwright.judge.timing import statistics
 from kernelwright.judge.verdict import Interference, SpeedStatus, WorkloadResult
 
 TICKS = os.sysconf("SC_CLK_TCK")

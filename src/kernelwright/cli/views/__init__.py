@@ -1,0 +1,1 @@
+"""How answers are shown: verdicts, searches, progress, JSON and one-line errors."""
