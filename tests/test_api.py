@@ -229,7 +229,7 @@ EXAMPLE = (torch.randn(128, 64), torch.randn(64), 1e-6)
 @pytest.fixture
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A judge and a proposer that take no time; where runs are kept."""
-    monkeypatch.setattr(session, "WarmJudge", Judge)
+    monkeypatch.setattr(session, "ServerJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {})
     monkeypatch.setitem(proposing.PROPOSERS, "templates", toy.KIND)
     monkeypatch.setattr(Judge, "stop_after", 10**9)

@@ -29,7 +29,7 @@ app = assembled(COMMANDS)
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy's judge and the toy's ground; everything between them and the command line is real."""
-    monkeypatch.setattr(session, "WarmJudge", Judge)
+    monkeypatch.setattr(session, "ServerJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {})
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     monkeypatch.setattr(models, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))

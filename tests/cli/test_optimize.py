@@ -54,7 +54,7 @@ class Judge(toy.ToyJudge):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(session, "WarmJudge", Judge)
+    monkeypatch.setattr(session, "ServerJudge", Judge)
     monkeypatch.setattr(session, "_bounds", lambda task: {"a": 1e-9})
     monkeypatch.setitem(proposing.PROPOSERS, "templates", toy.KIND)
     monkeypatch.setattr(Judge, "stop_after", 10**9)
@@ -127,10 +127,10 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
 
 
 def test_a_spent_budget_is_said_before_anything_is_opened(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "WarmJudge", None)  # which cannot be opened
+    monkeypatch.setattr(session, "ServerJudge", None)  # which cannot be opened
     for evaluations in (2, 3, 4, 20):
         with monkeypatch.context() as opened:
-            opened.setattr(session, "WarmJudge", Judge)
+            opened.setattr(session, "ServerJudge", Judge)
             assert run("optimize", "rmsnorm", "--budget", f"{evaluations}evals,10m", "--seed", "2")[0] in (0, 1)
         name = f"rmsnorm-{len(list(place.iterdir()))}"
         before = look(place / name)
@@ -140,7 +140,7 @@ def test_a_spent_budget_is_said_before_anything_is_opened(place: Path, monkeypat
             assert "counts from the run's beginning" in said and f"{before.spent.evaluations} evaluations" in said
         assert look(place / name) == before
         with monkeypatch.context() as opened:
-            opened.setattr(session, "WarmJudge", Judge)
+            opened.setattr(session, "ServerJudge", Judge)
             assert run("optimize", "--resume", name, "--budget", said.split("--budget ")[1])[0] in (0, 1)
         assert look(place / name).spent.evaluations > before.spent.evaluations
 
@@ -178,7 +178,7 @@ def test_a_task_that_changes_while_a_run_goes_on_ends_it(
                 task.write_text(GOOD_FILE.replace("2 * x", "3 * x"))
             return super().judge(*arguments)
 
-    monkeypatch.setattr(session, "WarmJudge", Editing)
+    monkeypatch.setattr(session, "ServerJudge", Editing)
     code, said = run("optimize", str(task), "--budget", "10evals")
     assert code == 2 and "the task has changed since the run began" in said
     assert look(place / "double-1").evaluated == 3  # what was judged meanwhile does not count

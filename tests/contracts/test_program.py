@@ -109,7 +109,7 @@ def test_a_recorded_softmax_is_a_program() -> None:
 
 def test_a_recording_of_several_modules_memsets_and_scratch_is_a_program() -> None:
     program = recorded(LAYERNORM, SIGNATURE)
-    assert [type(step).__name__ for step in program.steps] == ["Memset", "Step", "Memset", "Step"]
+    assert [type(step).__name__ for step in program.steps] == ["Memset", "ProgramStep", "Memset", "ProgramStep"]
     assert [step.module for step in program.launches] == [0, 1] and program.modules == 2
     assert program.steps[0] == Memset(2, 0, 256, 0) and program.steps[2] == Memset(1, 0, 25600, 0)
     first, second = program.launches

@@ -23,6 +23,8 @@ from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason
 from kernelwright.proposers.templates.backends import renderer_for
 from tests.contracts.toy import ToyContract
 
+pytestmark = pytest.mark.timed
+
 ROOT = Path(__file__).parents[2]
 TASK = '''"""Twice the input."""
 from kernelwright.tasks import Task, tensor

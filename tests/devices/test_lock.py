@@ -13,6 +13,8 @@ import pytest
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide, KernelwrightError
 
+pytestmark = pytest.mark.timed
+
 HOLD = """
 from kernelwright.devices import lock
 import sys

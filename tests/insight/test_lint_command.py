@@ -12,6 +12,8 @@ from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.devices import cpu
 from kernelwright.devices.cpu import CpuPeaks
 
+pytestmark = pytest.mark.timed
+
 app = assembled(COMMANDS)
 
 BAD = Path(__file__).parents[1] / "tasks" / "bad"

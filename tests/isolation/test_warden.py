@@ -23,6 +23,8 @@ from kernelwright.judge.cpu.overhead import measure_overhead
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
 
+pytestmark = pytest.mark.timed
+
 EMPTY = Signature(())
 CPUS = tuple(sorted(os.sched_getaffinity(0)))
 

@@ -27,6 +27,8 @@ from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
 from kernelwright.judge.workshop import InspectionPlan, Workshop
 
+pytestmark = pytest.mark.timed
+
 TASK = '''
 """Twice the input."""
 from kernelwright.tasks import Task, tensor

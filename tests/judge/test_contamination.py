@@ -14,6 +14,8 @@ from kernelwright.isolation.warden import Ending, WardedProcess
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.tasks.model import Signature
 
+pytestmark = pytest.mark.timed
+
 NOTHING = Signature(())
 
 CROWD = """

@@ -29,6 +29,8 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.judge.workshop import SanitizerDeadline
 
+pytestmark = pytest.mark.timed
+
 DOUBLE_TASK = '''
 """Twice the input."""
 from kernelwright.tasks import Task, tensor

@@ -18,6 +18,8 @@ from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.search.judging import Remote
 
+pytestmark = pytest.mark.timed
+
 CANDIDATE = toy.candidate_of((5,) * 8)
 
 

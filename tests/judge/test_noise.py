@@ -10,6 +10,8 @@ from kernelwright.judge.timing import noise
 from kernelwright.judge.timing.noise import TICKS, MachineUsage, _Process, advice, interference, usage, why_noisy
 from kernelwright.judge.verdict import BaselineTime, Interference, IntervalValue, SpeedStatus, WorkloadResult
 
+pytestmark = pytest.mark.timed
+
 SELF = os.getpid()
 
 

@@ -25,6 +25,8 @@ from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Reason, Verdict
 
+pytestmark = pytest.mark.timed
+
 TASK = '''
 """Some multiple of the input."""
 from kernelwright.tasks import Task, tensor

@@ -55,7 +55,7 @@ def test_honest_kernels_pass_with_room_to_spare(rows: list[Row]) -> None:
 def test_downcasts_are_rejected_within_a_few_trials(rows: list[Row]) -> None:
     for row in rows:
         if row.kind is Kind.DOWNCAST:
-            assert row.deadline is not None and row.deadline <= FEW, row
+            assert row.patience is not None and row.patience <= FEW, row
 
 
 def test_the_written_results_are_of_these_constants() -> None:

@@ -22,6 +22,8 @@ from kernelwright.tasks.model import Task
 from kernelwright.tasks.reference import run_reference
 from kernelwright.tasks.resolve import resolve
 
+pytestmark = pytest.mark.timed
+
 ROWS, COLS = 96, 256
 RIGHT = Settings(baselines=(), effort=Sampling(least=6, most=6))
 KERNEL = """

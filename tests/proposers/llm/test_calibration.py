@@ -228,7 +228,7 @@ def test_a_calibration_that_nobody_answered_replaces_none(
         command = ["calibrate", "verifiers", "--ensemble", str(config), "--pairs", str(PAIRS), "--most", "2"]
         result = CliRunner().invoke(app, [*command, *options])
     assert isinstance(result.exception, CannotDecide) and result.exception.exit_code == 3
-    assert "nobody answered" in str(result.exception) and why in str(result.exception)
+    assert "no model answered" in str(result.exception) and why in str(result.exception)
     assert default_path().read_bytes() == before
 
 
