@@ -128,7 +128,7 @@ class PlayedLauncher:
         if self._does == "instant":
             return Timing(1e-9, EMPTY.outside - EMPTY.device, EMPTY.answer - EMPTY.device)
         outside = 3 * KERNEL_SECONDS if self._does == "liar" else KERNEL_SECONDS
-        answer = 3 * KERNEL_SECONDS if self._does in ("liar", "early") else KERNEL_SECONDS
+        answer = {"liar": 3, "early": 200}.get(self._does, 1) * KERNEL_SECONDS
         return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside, EMPTY.answer + answer)
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
@@ -155,6 +155,8 @@ class PlayedNullLauncher:
 
     def __init__(self, launcher: PlayedLauncher, word: int) -> None:
         launcher.close()
+
+    def between(self) -> None: ...
 
     def again(self) -> None:
         pass

@@ -114,7 +114,7 @@ def test_one_that_was_killed_while_it_was_stopped_is_not_to_blame() -> None:
         assert subject.ready().ending is Ending.ok
         assert subject.trial("r", 5).ending is Ending.ok
         os.kill(_child_of(subject), signal.SIGKILL)
-        with pytest.raises(CannotDecide, match=r"memory ended, or somebody else killed .* \d+ MiB"):
+        with pytest.raises(CannotDecide, match=r"memory ended, or another process killed .* \d+ MiB"):
             subject.trial("r", 5)
         assert not subject.alive
 

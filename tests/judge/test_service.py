@@ -107,7 +107,7 @@ def test_a_certificate_comes_with_the_verdict(task: Path) -> None:
 
 
 def test_a_bad_task_is_told_and_costs_nobody_anything(task: Path) -> None:
-    with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="no built-in task"):
+    with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="not a built-in task"):
         judge.open("no_such_task")
     bad = task.with_name("bad.py")
     bad.write_text("task = 3")

@@ -75,7 +75,7 @@ def test_the_runtime_loads_neither_torch_nor_the_judge() -> None:
 
 @pytest.fixture(scope="module")
 def gpu() -> Iterator[None]:
-    from kernelwright.contracts.cuda.toolchain import nvrtc
+    from kernelwright.contracts import nvrtc
     from kernelwright.devices import nvidia
 
     if missing := nvidia.absence() or nvrtc.available():
@@ -87,11 +87,11 @@ def gpu() -> Iterator[None]:
 @pytest.mark.parametrize("name", ["rmsnorm_vector", "rmsnorm_split", "rmsnorm_workspace"])
 def test_a_candidate_runs_on_torch_tensors_without_the_judge(name: str, gpu: None) -> None:
     import torch
-    from kernelwright.contracts.cuda.target import target_of
 
-    from kernelwright.contracts.cuda.source import read_cuda_candidate
     from kernelwright.contracts.cuda.toolchain.build import GpuBuild, build_cuda
     from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
+    from kernelwright.contracts.registry import read_source
+    from kernelwright.contracts.target import target_of
     from kernelwright.devices.nvidia import probe
     from kernelwright.runtime.launch import LoadedProgram
     from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -108,7 +108,7 @@ def test_a_candidate_runs_on_torch_tensors_without_the_judge(name: str, gpu: Non
     target = target_of(probe())
     pool = BuilderPool(target.architecture)
     try:
-        made = build_cuda(read_cuda_candidate(KERNELS / name), (signature,), target, pool)
+        made = build_cuda(read_source(KERNELS / name), (signature,), target, pool)
     finally:
         pool.close()
     assert isinstance(made, GpuBuild), made
@@ -120,7 +120,7 @@ def test_a_candidate_runs_on_torch_tensors_without_the_judge(name: str, gpu: Non
         kept.append(torch.zeros(size, dtype=torch.uint8, device="cuda"))
         return kept[-1]
 
-    loaded = LoadedProgram(built.program, [built.cubin])
+    loaded = LoadedProgram(built.program, built.modules)
     loaded.check_arguments()
     stream = torch.cuda.Stream()
     outputs = [torch.full((rows, cols), float("nan"), device="cuda") for _ in range(2)]

@@ -242,7 +242,8 @@ class WorkloadResult(VerdictPart):
     """`outside_seconds` is the median by the clock outside of the device, less what an empty call takes on it.
     `aa` is the fastest baseline, which `aa_baseline` names, against itself.
 
-    `profile` is taken if asked for, of one public workload.
+    `profile` is taken if asked for, of one public workload. `clock_disagreement` says what the clocks read where they
+    disagree.
     """
 
     label: str
@@ -263,6 +264,7 @@ class WorkloadResult(VerdictPart):
     deterministic: bool | None = None
     precision: str | None = None
     interference: Interference | None = None
+    clock_disagreement: str | None = None
     raw_seconds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
 
     @model_validator(mode="before")

@@ -112,6 +112,7 @@ def _noise(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     """Why speeds are undecided, and what to do about it."""
     kind: Kind = "cuda" if verdict.conditions.device.startswith("cuda") else "cpu"
     lines = why_noisy(verdict.workloads, kind)
+    lines += [f"clocks: {one.clock_disagreement}" for one in verdict.workloads if one.clock_disagreement]
     wide = [result for result in verdict.workloads if result.speed is SpeedStatus.wide]
     if wide:
         lines.append(

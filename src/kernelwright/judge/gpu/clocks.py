@@ -20,9 +20,11 @@ AGREEMENT = 0.05
 RESOLUTION = 2e-6  # between processes the way through the gate differs by about a microsecond
 ANSWER_RESOLUTION = 20e-6  # a call, of the way over the channel
 ANSWER_CALLS = 8  # at least, in a block of answers: an interrupt is told from a lie by the other calls
+FEW_CALLS = 10  # times as much work as a block has makes up for fewer calls: an interrupt is short beside it
 INTERRUPTED = 0.25  # of the calls of a block may be, and are left out; a median over calls gains nothing by so few
 EMPTY_TRIALS = 40
 EMPTY_AGAIN = 10
+LEAST_BETWEEN = 8  # empty calls between trials from which on they tell what an answer costs
 WARM_UP = 5
 MOST_EMPTY = 200
 
@@ -54,8 +56,10 @@ class NullCall:
     delay: float = 0.0
 
 
-def null_call(empty: Sequence[Timing]) -> NullCall:
-    answers = [timing.answer for timing in empty]
+def null_call(empty: Sequence[Timing], between: Sequence[Timing] = ()) -> NullCall:
+    """`between` are empty calls between trials. An answer takes longer there than back to back, because the processes
+    of both ends have slept meanwhile; so they tell what an answer costs, once there are enough of them."""
+    answers = [timing.answer for timing in (between if len(between) >= LEAST_BETWEEN else empty)]
     usual = median(answers)
     return NullCall(
         median([timing.device for timing in empty]),
@@ -71,6 +75,7 @@ class NullLauncher:
     def __init__(self, launcher: LauncherProcess, word: int) -> None:
         self._launcher, self._word = launcher, word
         self._timings: deque[Timing] = deque(maxlen=MOST_EMPTY)
+        self._between: deque[Timing] = deque(maxlen=MOST_EMPTY)
         self._measure(WARM_UP)
         self._timings.clear()
         self._measure(EMPTY_TRIALS)
@@ -79,12 +84,19 @@ class NullLauncher:
         """Some more; the caller holds the device's lock."""
         self._measure(EMPTY_AGAIN)
 
+    def between(self) -> None:
+        """One more, just before a trial of a candidate."""
+        self._between.append(self._trial())
+
     def _measure(self, trials: int) -> None:
-        self._timings.extend(self._launcher.trial(self._word, 5.0, empty=True) for _ in range(trials))
+        self._timings.extend(self._trial() for _ in range(trials))
+
+    def _trial(self) -> Timing:
+        return self._launcher.trial(self._word, 5.0, empty=True)
 
     @property
     def call(self) -> NullCall:
-        return null_call(self._timings)
+        return null_call(self._timings, self._between)
 
     def close(self) -> None:
         self._launcher.close()
@@ -111,20 +123,22 @@ def _by_gate(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
 
 
 def _by_answers(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
-    """By more than 5% and 20 us a call, summed over a block of at least 2 ms and at least eight calls.
+    """Longer by more than 5% and 20 us a call, summed over a block of at least 2 ms and at least eight calls. An answer
+    that comes earlier than the device says gains nothing.
 
     The quarter of a block's calls whose answers were latest is left out. A candidate that works on behind the word
     done in fewer calls than that gains nothing, since a speed is a median over calls.
     """
     for block in _blocks(timings, empty, ANSWER_CALLS):
-        if len(block) < ANSWER_CALLS or sum(_seconds(timing, empty) for timing in block) < BLOCK_SECONDS:
+        seconds = sum(_seconds(timing, empty) for timing in block)
+        if seconds < BLOCK_SECONDS * (1 if len(block) >= ANSWER_CALLS else FEW_CALLS):
             continue  # too little work for so coarse a clock; the gate has looked at it
         late = sorted(block, key=lambda t: t.answer - t.device)
         kept = late[: len(late) - int(INTERRUPTED * len(late))]
         device = sum(t.device - empty.device for t in kept)
         answer = sum(t.answer - empty.answer for t in kept)
         allowed = AGREEMENT * max(device, answer) + (ANSWER_RESOLUTION + empty.delay) * len(kept)
-        if abs(answer - device) > allowed:
+        if answer - device > allowed:
             return Disagreement(len(kept), device / len(kept), answer / len(kept), "the launcher's answers")
     return None
 

@@ -14,7 +14,6 @@ from kernelwright.contracts.program import FunctionUse
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
-from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.runner import REASONS, GpuRunner, fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
@@ -91,7 +90,7 @@ class GpuJob:
         allowed = shop.limits(self._task, spec)
         assert self._launcher is not None, "build comes first"
         with shop.working():
-            runner = GpuRunner(self._launcher, built, descriptors, keep=True)
+            runner = GpuRunner(self._launcher, built, descriptors, keep=True, before_trial=shop.empty_between)
         self._running = runner, built, allowed
         return runner
 
@@ -105,18 +104,13 @@ class GpuJob:
             "outside_seconds": max(outside, 0.0),
             "kernels": kernel_uses(built, runner.uses),
         }
-        speed = self._speed(runner, result, allowed, empty)
+        different = runner.disagreement(empty)
+        told["clock_disagreement"] = different.describe() if different else None
+        speed = SpeedStatus.clocks_disagree if different else _believed(result, allowed)
         if result.seconds is not None:
             fastest = result.fastest_baseline if speed not in UNTRUSTED_SPEEDS else None
             told["bound"] = allowed.value(result.seconds, fastest.seconds if fastest else None)
         return result.model_copy(update={**told, "speed": speed})
-
-    def _speed(self, runner: GpuRunner, result: WorkloadResult, allowed: Limits, empty: NullCall) -> SpeedStatus:
-        if runner.disagreement(empty) is not None:
-            return SpeedStatus.clocks_disagree
-        if result.seconds is not None and result.seconds < allowed.impossible_below:
-            return SpeedStatus.investigate
-        return result.speed
 
     def known_profile(self, spec: WorkloadSpec) -> Profile | None:
         return self._shop.profiler.known(self._built[spec])
@@ -139,6 +133,12 @@ class GpuJob:
             self._launcher = None
         if self._inspected:
             self._shop.inspectors.refill()
+
+
+def _believed(result: WorkloadResult, allowed: Limits) -> SpeedStatus:
+    """Whether the device could be as fast as that."""
+    impossible = result.seconds is not None and result.seconds < allowed.impossible_below
+    return SpeedStatus.investigate if impossible else result.speed
 
 
 def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelUse, ...]:

@@ -7,7 +7,7 @@ time of a trial.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -20,6 +20,7 @@ from kernelwright.judge.gpu.clocks import Disagreement, NullCall, disagreement
 from kernelwright.judge.verdict import Reason
 
 PREPARE = "p"
+NULL_EVERY = 3  # trials, of which one has an empty call before it
 _ENDINGS = {FaultKind.timed_out: Ending.timeout, FaultKind.gone: Ending.exited}
 REASONS = {
     FaultKind.does_not_load: Reason.does_not_load,
@@ -47,13 +48,20 @@ class GpuReply(Reply):
 class GpuRunner:
     """One workload of a candidate in a launcher. Launchers may be started ahead: they have met no candidate yet.
 
-    With `keep` the launcher stays up, for other workloads of the same candidate.
+    With `keep` the launcher stays up, for other workloads of the same candidate. `before_trial` has an empty call made
+    by a launcher of our own, now and then: what a call costs beside its kernels is known under the same conditions.
     """
 
     def __init__(
-        self, launcher: LauncherProcess, built: GpuBuilt, descriptors: Sequence[int], *, keep: bool = False
+        self,
+        launcher: LauncherProcess,
+        built: GpuBuilt,
+        descriptors: Sequence[int],
+        *,
+        keep: bool = False,
+        before_trial: Callable[[], None] | None = None,
     ) -> None:
-        self._launcher, self._keep = launcher, keep
+        self._launcher, self._keep, self._before_trial = launcher, keep, before_trial
         self.timings: list[Timing] = []
         self.uses: tuple[FunctionUse, ...] = ()
         self.fault: Faulted | None = None
@@ -78,6 +86,8 @@ class GpuRunner:
         """One call; its time is the device's. Preparing constant tensors is another `op`, and nothing to do here."""
         if op == PREPARE:
             return GpuReply(Ending.ok)
+        if self._before_trial is not None and len(self.timings) % NULL_EVERY == 0:
+            self._before_trial()
         try:
             timing = self._launcher.trial(fresh_word(), deadline)
         except Faulted as fault:

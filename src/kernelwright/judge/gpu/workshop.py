@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from kernelwright.contracts import Candidate, nvrtc
@@ -147,14 +148,24 @@ class GpuWorkshop:
 
     def empty_again(self) -> NullCall:
         """What a call that does nothing takes on every clock, by calls of just now too. The caller measures."""
+        with self._null_launcher() as null:
+            null.again()
+            return null.call
+
+    def empty_between(self) -> None:
+        """One call that does nothing, just before a trial. The caller measures."""
+        with self._null_launcher() as null:
+            null.between()
+
+    @contextmanager
+    def _null_launcher(self) -> Iterator[NullLauncher]:
         assert self._null is not None, "the clock comes first"
         try:
-            self._null.again()
+            yield self._null
         except Faulted as fault:
             self._null.close()
             self._null = None  # the next workload gets another
             raise CannotDecide(f"the null launcher ended, so that no time can be trusted: {fault.message}") from fault
-        return self._null.call
 
     def peaks(self) -> GpuPeaks:
         """Once for a workshop, while no lock is held: the oracle takes the device's lock to measure them."""
