@@ -19,6 +19,7 @@ BLOCK_SECONDS = 2e-3
 AGREEMENT = 0.05
 RESOLUTION = 2e-6  # between processes the way through the gate differs by about a microsecond
 ANSWER_RESOLUTION = 20e-6  # a call, of the way over the channel
+GATE_CALLS = 3  # at least, in a block of the gate, so that one interrupt does not move the median
 ANSWER_CALLS = 8  # at least, in a block of answers: an interrupt is told from a lie by the other calls
 FEW_CALLS = 10  # times as much work as a block has makes up for fewer calls: an interrupt is short beside it
 INTERRUPTED = 0.25  # of the calls of a block may be, and are left out; a median over calls gains nothing by so few
@@ -111,10 +112,10 @@ def disagreement(timings: Sequence[Timing], empty: NullCall) -> Disagreement | N
 def _by_gate(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
     """By more than 5% and more than what the gate resolves.
 
-    A block has at least 2 ms of work or, of short calls, all there are. Within one, medians are compared, so that an
+    A block has at least 2 ms of work and three calls or, of short calls, all there are. Within one, medians are compared, so that an
     interrupt of the host does not reject an honest kernel. Calls below 40 us are held to 2 us instead of 5%.
     """
-    for block in _blocks(timings, empty, 1):
+    for block in _blocks(timings, empty, GATE_CALLS):
         device = median([t.device for t in block]) - empty.device
         outside = median([t.outside for t in block]) - empty.outside
         if abs(outside - device) > max(AGREEMENT * max(device, outside), RESOLUTION):
