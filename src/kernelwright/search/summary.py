@@ -257,7 +257,7 @@ def _best(state: State) -> list[str]:
     if review:
         lines.append(f"- review: {review}")
     lines.append(f"- certificates: {', '.join(entry.final.proof) or 'none'}")
-    if entry.chosen:
+    if entry.chosen and entry.proposal.parents:
         lines.append(f"- its parents were chosen because: {entry.chosen}")
     lines.append("- lineage: " + " → ".join(f"{one.number:04d}" for one in lineage(state, entry)))
     return lines

@@ -187,9 +187,10 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
     if best.review:
         out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
     out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
-    if best.chosen:
-        out.print(f"  [dim]parents[/]  {escape(best.chosen)}", soft_wrap=True)
-    out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
+    if len(best.lineage) > 1:
+        if best.chosen:
+            out.print(f"  [dim]parents[/]  {escape(best.chosen)}", soft_wrap=True)
+        out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
     out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
     for name in best.certificates:
         out.print(f"  [dim]replay[/]   kernelwright replay {escape(name)}", soft_wrap=True)
