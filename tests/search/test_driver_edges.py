@@ -384,7 +384,7 @@ def test_a_reigning_best_that_is_found_wrong_is_best_no_more_whoever_comes_next(
         run.close()
     entry = state.entries[state.by_id[SLOW.id]]
     assert state.best is None and entry.standing is Standing.rejected and entry.score is None
-    assert not (folder / "best").exists() and entry.number not in [number for _, number in state.ranking]
+    assert not (folder / "best").exists() and entry.number not in [number for _, number in state.fastest]
 
 
 def test_a_challenger_does_not_pay_for_a_reigning_best_that_is_late(tmp_path: Path) -> None:

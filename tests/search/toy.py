@@ -26,7 +26,7 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.search.core.events import Started
-from kernelwright.search.core.policies import policy_of
+from kernelwright.search.core.policies import policy_named, policy_of
 from kernelwright.search.core.state import State
 from kernelwright.search.driver import Driver
 from kernelwright.search.pool import JudgePool
@@ -165,9 +165,11 @@ def _mutated(genes: Genes, draw: random.Random) -> Genes:
 
 
 def started(policy: str = "greedy", seed: int = 1, **others: object) -> Started:
+    """`policy` may have parameters, as on the command line: `islands:islands=2`."""
+    chosen = policy_named(policy)
     values = {
         "at": 1000.0, "task": "toy", "task_name": "toy", "contract": "cpp", "device": "cpu", "proposer": "toy",
-        "policy": policy, "seed": seed, "plateau": 10_000, "lockstep": True,
+        "policy": chosen.name, "policy_parameters": chosen.parameters, "seed": seed, "plateau": 10_000, "lockstep": True,
     }  # fmt: skip
     return Started.model_validate(values | others)
 
@@ -204,7 +206,7 @@ def essence(state: State) -> object:
     return (
         entries,
         state.best,
-        state.ranking,
+        state.fastest,
         state.archive,
         state.queue,
         state.requests,

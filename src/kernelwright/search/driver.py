@@ -1,4 +1,4 @@
-"""The driver: does what was decided and writes down what came of it. It decides nothing but when the budget is spent.
+"""The driver: does what the scheduler decided and journals what came of it. It only decides when the budget is spent.
 
 What was planned and not done, whether just now or before a crash, is pending in the state and is done first. So a
 fresh start, normal operation and recovery are the same loop: plan, submit what is pending, wait for the first that is
@@ -138,7 +138,9 @@ class Driver:
             self._stop(stop.reason, stop.detail)
             return False
         if not actions and not self.state.pending:
-            raise RuntimeError(f"the policy {self._policy.name} decided nothing, and nothing is pending")
+            raise RuntimeError(
+                f"the scheduler planned nothing with the policy {self._policy.name}, and nothing is pending"
+            )
         if actions:
             self._run.append(Planned(at=self._clock(), actions=actions))
         self._plan_ahead()

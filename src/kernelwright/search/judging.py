@@ -22,7 +22,7 @@ class JudgeClient(Protocol):
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
-        """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
+        """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted."""
 
 
 QUICK = Sampling(least=6, most=18, step=6, seconds=2.0)

@@ -215,7 +215,7 @@ def summary(state: State) -> str:
         "| candidate | quick | final | score | origin | what it does |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for _, number in state.ranking[:SHOWN]:
+    for _, number in state.fastest[:SHOWN]:
         entry = state.entries[number]
         final = entry.estimate if entry.final.finals or entry.final.last_at else None
         values = " | ".join("" if value is None else f"{value:.3f}" for value in (entry.quick, final, entry.score))

@@ -112,8 +112,9 @@ def disagreement(timings: Sequence[Timing], empty: NullCall) -> Disagreement | N
 def _by_gate(timings: Sequence[Timing], empty: NullCall) -> Disagreement | None:
     """By more than 5% and more than what the gate resolves.
 
-    A block has at least 2 ms of work and three calls or, of short calls, all there are. Within one, medians are compared, so that an
-    interrupt of the host does not reject an honest kernel. Calls below 40 us are held to 2 us instead of 5%.
+    A block has at least 2 ms of work and three calls or, of short calls, all there are. Within one, medians are
+    compared, so that an interrupt of the host does not reject an honest kernel. Calls below 40 us are held to 2 us
+    instead of 5%.
     """
     for block in _blocks(timings, empty, GATE_CALLS):
         device = median([t.device for t in block]) - empty.device

@@ -65,7 +65,7 @@ class ServerJudge:
         settings: Settings | None = None,
         deadline: float | None = None,
     ) -> Verdict:
-        """The verdict, or DeadlinePassed after so many seconds of judging; waiting for others is not counted."""
+        """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted."""
         request = protocol.JudgeRequest(
             task=portable(task),
             candidate=candidate,

@@ -1,7 +1,8 @@
 """Who is best: what a final decides, what a review can withhold, and who succeeds a best that turns out to be wrong.
 
-Pure functions over values. The driver asks `decide_final` and `after_review` before it journals a final; the state
-folds the journalled final with `after_final` and reads the best from the records with `who_is_best`.
+Pure functions over values. `search.judging.hold_final` asks `decide_final`, and the driver `after_review`, before a
+final is journalled; the state folds the journalled final with `after_final` and reads the best from the records with
+`who_is_best`.
 
 A challenger is judged afresh with hidden workloads and sanitizers. If it is accepted and every speed is measured, the
 best is judged afresh as well, on the challenger's hidden workloads. The challenger wins only if it is faster by the

@@ -105,7 +105,7 @@ class Started(Happened):
     threads: int = Field(default=0, ge=0)
     baselines: tuple[str, ...] = usual("cpu")
     answer_timeout: float = Field(3600.0, validation_alias=AliasChoices("answer_timeout", "wait"))
-    lockstep: bool  # whether the policy waits for the proposer, which makes a run repeatable
+    lockstep: bool  # whether the scheduler waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
     open_requests: int = Field(default=1, ge=1, validation_alias=AliasChoices("open_requests", "ahead"))
     repairs: int = Field(default=0, ge=0)  # of a candidate in a row, by a proposer that can read why it was rejected

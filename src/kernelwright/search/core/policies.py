@@ -58,7 +58,7 @@ class Greedy(_Parameters):
 
     def ask(self, state: State) -> Ask:
         draw = random_for(state)
-        ranked = [number for _, number in state.ranking]
+        ranked = [number for _, number in state.fastest]
         beginning = _fresh_because(state, bool(ranked), state.requests < self.first)
         if beginning or draw.random() < self.fresh:
             why = beginning or f"something new with probability {self.fresh:g}"

@@ -1,8 +1,8 @@
 """The scheduler: when to ask, evaluate, hold a final and stop. What to ask for is the policy's.
 
 All of it is a pure function of the state. Random numbers come from the run's seed and the number of the request.
-Judgings are planned in rounds, at most as many as the run has judges. In lockstep a round is planned when all of the
-last one has ended, so that neither the number of judges nor which of them ends first changes what is decided.
+At most `run.judges` judgings are planned at a time. In lockstep the next ones are planned when all of the last have
+ended, so that neither how many of them a pool carries out side by side nor which ends first changes what is decided.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ REFUTED = 3  # finals that refuted an estimate, after which no candidate with a 
 
 
 class Policy(Protocol):
+    """What to ask for. Parents come from `state.accepted` (all that are right and timed), `state.fastest` (the first of
+    them) or `state.archive` (the elite of each niche): `Greedy` takes the second, `Islands` the third."""
+
     @property
     def name(self) -> str: ...
 
@@ -100,7 +103,7 @@ def _silence(state: State) -> str:
 def _only_finals(state: State) -> str:
     """Why what is left of the budget goes to finals alone, or is too little for anything. While no candidate is there
     to have a final, nothing is kept for one."""
-    if not state.ranking:
+    if not state.fastest:
         return ""
     spent, limit = state.spent, state.budget
     left = limit.evaluations_left(spent)
@@ -124,7 +127,7 @@ def final_seconds(state: State) -> float:
     """How long the next final may take: as long as the longest so far, and before any as long as noise may make it."""
     if state.final_seconds:
         return _price(state) * state.final_seconds
-    verdict = state.entries[state.ranking[0][1]].verdict if state.ranking else None
+    verdict = state.entries[state.fastest[0][1]].verdict if state.fastest else None
     public = len(verdict.workloads) if verdict is not None else 1
     return _price(state) * (public + HIDDEN_PER_EVALUATION) * USUAL_SECONDS
 
@@ -188,7 +191,7 @@ def next_challenger(state: State, *, again: bool = True) -> int | None:
     """
     best = state.entries[state.best].estimate if state.best is not None else None
     refuted = 0
-    for _, number in state.ranking:
+    for _, number in state.fastest:
         entry = state.entries[number]
         if number == state.best or refuted >= REFUTED or (best is not None and (entry.estimate or 0.0) <= best):
             return None
@@ -241,11 +244,11 @@ def repairable(state: State) -> int | None:
     The latest comes first. One that is itself the last repair in a row that is allowed is given up.
     """
     run = state.run
-    if not run.repairs or (state.ranking and state.requests % REPAIR_EVERY):
+    if not run.repairs or (state.fastest and state.requests % REPAIR_EVERY):
         return None
     for number in reversed(state.entries):
         entry = state.entries[number]
-        most = 1 if state.ranking else run.repairs
+        most = 1 if state.fastest else run.repairs
         if entry.standing is Standing.rejected and not entry.repair_asked and entry.depth < most:
             return number if _recent(state, number) else None
     return None
@@ -259,7 +262,7 @@ def inspirations(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]
     """The fastest so far, slowest first: what a proposer may learn from. Of a sweep only the fastest is shown."""
     seen = {_swept_from(state, number) for number in without}
     found: list[int] = []
-    for _, number in state.ranking:
+    for _, number in state.fastest:
         family = _swept_from(state, number)
         if family not in seen and len(found) < INSPIRATIONS:
             seen.add(family)

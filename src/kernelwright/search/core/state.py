@@ -129,7 +129,7 @@ class State:
     queue: dict[int, None] = field(default_factory=dict)
     pending: dict[str, Action] = field(default_factory=dict)
     archive: Archive = field(default_factory=Archive)
-    ranking: list[tuple[float, int]] = field(default_factory=list)  # less is faster: (-estimate, number)
+    fastest: list[tuple[float, int]] = field(default_factory=list)  # (-estimate, number) of the RANKED fastest
     best: int | None = None
     finalists: dict[int, None] = field(default_factory=dict)
     starts: tuple[int, ...] = ()
@@ -161,9 +161,14 @@ class State:
         return self.started
 
     @property
+    def accepted(self) -> list[int]:
+        """All candidates that are right and timed, in the order in which they came."""
+        return [number for number, entry in self.entries.items() if entry.estimate is not None]
+
+    @property
     def leader(self) -> int | None:
         """The fastest by estimate, which claims nothing."""
-        return self.ranking[0][1] if self.ranking else None
+        return self.fastest[0][1] if self.fastest else None
 
     @property
     def asking(self) -> bool:
@@ -335,15 +340,15 @@ class State:
     def _rank(self, entry: Entry, estimate: float | None) -> None:
         """A candidate's place in the ranking and in the archive; it loses both when it turns out to be wrong."""
         if entry.estimate is not None:
-            place = bisect.bisect_left(self.ranking, (-entry.estimate, entry.number))
-            if place < len(self.ranking) and self.ranking[place][1] == entry.number:
-                del self.ranking[place]
+            place = bisect.bisect_left(self.fastest, (-entry.estimate, entry.number))
+            if place < len(self.fastest) and self.fastest[place][1] == entry.number:
+                del self.fastest[place]
             self.archive.drop(entry.island, entry.niche, Elite(entry.number, entry.estimate))
         entry.estimate = estimate
         self.unsettled[entry.number] = None
         if estimate is not None:
-            bisect.insort(self.ranking, (-estimate, entry.number))
-            del self.ranking[RANKED:]
+            bisect.insort(self.fastest, (-estimate, entry.number))
+            del self.fastest[RANKED:]
             self.archive.add(entry.island, entry.niche, Elite(entry.number, estimate))
 
     def _judging_done(self, name: str) -> None:
@@ -363,7 +368,7 @@ class State:
     def _lose_record(self, entry: Entry) -> None:
         """A candidate that turned out to be wrong holds no record that others would have to beat."""
         if entry.number == self.record_of:
-            self.record = -self.ranking[0][0] if self.ranking else 0.0
+            self.record = -self.fastest[0][0] if self.fastest else 0.0
             self.record_of, self.moved_at = self.leader, self.evaluated
 
     def _paid(self, judgings: int, seconds: float, *, final: bool = False) -> None:
