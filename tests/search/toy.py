@@ -169,7 +169,8 @@ def started(policy: str = "greedy", seed: int = 1, **others: object) -> Started:
     chosen = policy_named(policy)
     values = {
         "at": 1000.0, "task": "toy", "task_name": "toy", "contract": "cpp", "device": "cpu", "proposer": "toy",
-        "policy": chosen.name, "policy_parameters": chosen.parameters, "seed": seed, "plateau": 10_000, "lockstep": True,
+        "policy": chosen.name, "policy_parameters": chosen.parameters, "seed": seed,
+        "plateau": 10_000, "lockstep": True,
     }  # fmt: skip
     return Started.model_validate(values | others)
 
