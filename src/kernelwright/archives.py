@@ -60,7 +60,7 @@ def read_archive(path: Path) -> ResultArchive:
     try:
         packed = path.read_bytes() if path.stat().st_size <= MAX_PACKED_BYTES else None
     except OSError as error:
-        raise ArchiveError(f"{path}: {error.strerror}") from None
+        raise ArchiveError(f"{path}: {error.strerror}; give the path of the archive") from None
     if packed is None:
         raise ArchiveError(f"{path}: is larger than an archive of results may be ({MAX_PACKED_BYTES >> 20} MiB)")
     try:
@@ -95,7 +95,8 @@ def cached_folder(path: Path, folder: str) -> Path:
     archive = read_archive(path)
     files = archive.below(folder)
     if not files:
-        raise ArchiveError(f"{path}: has no folder {folder!r:.80}; it has {', '.join(archive.folders()) or 'none'}")
+        which = f"has no folder {folder!r:.80}" if folder else f"name a folder of it, as in {path.name}{SEPARATOR}NAME"
+        raise ArchiveError(f"{path}: {which}; it has {', '.join(archive.folders()) or 'none'}")
     digest = hashlib.sha256(b"".join(name.encode() + b"\0" + files[name] for name in sorted(files))).hexdigest()
     target = cache_dir("archives", digest[:16]) / _plain(folder, path)
     if not target.exists():

@@ -39,7 +39,7 @@ def test_ctrl_c_on_a_terminal_stops_says_how_to_go_on_and_resume_does(tmp_path: 
     before = look(folder)
     assert before.stopped is not None and before.stopped.reason is StopReason.interrupted
     code, said = piped(optimize(tmp_path, 0, "--resume", "rmsnorm-1"))
-    assert code in (0, 1) and "the budget is used up" in said
+    assert code in (0, 1) and "budget" in said
     assert look(folder).evaluated > before.evaluated >= 2
 
 

@@ -14,8 +14,10 @@ from kernelwright.archives import cached_folder, split_name
 from kernelwright.cli.optimize import Root
 from kernelwright.cli.views.output import console, print_json
 from kernelwright.cli.views.search_report import report, show
+from kernelwright.errors import KernelwrightError
 from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.core.state import State
+from kernelwright.search.journal import NAME as JOURNAL
 from kernelwright.search.journal import JournalError, being_written
 from kernelwright.search.run import look
 from kernelwright.search.session import find, runs_in
@@ -72,6 +74,10 @@ def show_run(
     """What a run came to, or where it stands."""
     archived = split_name(run)
     folder = cached_folder(*archived) if archived else find(run, root)
+    if archived and not (folder / JOURNAL).exists():
+        raise KernelwrightError(
+            f"{run}: holds kernels and certificates, not a run; `kernelwright replay {archived[0]}` lists them"
+        )
     state = look(folder)
     if json:
         print_json(report(state, folder, "runs show"))

@@ -12,7 +12,7 @@ from kernelwright.cli.views.output import console, print_json
 from kernelwright.judge.server.client import statuses, stop_all
 from kernelwright.judge.server.protocol import ServerStatus
 from kernelwright.judge.server.server import IDLE_VARIABLE
-from kernelwright.judge.wording import duration
+from kernelwright.judge.wording import counted, duration
 
 server = typer.Typer(help="Show or stop the process that stays up between commands.", no_args_is_help=True)
 SCHEMA_VERSION = 1
@@ -33,7 +33,7 @@ def status(json: Annotated[bool, typer.Option("--json", help="Print JSON (see do
         print_json(ServerReport(command="server status", running=found))
         return
     if not found:
-        console().print("no server is up; `kernelwright judge` starts one")
+        console().print("no server is up; `kernelwright judge` and `optimize` start one")
     for one in found:
         _show(one)
 
@@ -58,4 +58,4 @@ def stop(json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs
     if json:
         print_json(ServerReport(command="server stop", stopped=count))
     else:
-        console().print("stopped" if count else "no server was up")
+        console().print(f"stopped {counted(count, 'server')}" if count else "no server was up")

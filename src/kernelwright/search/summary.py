@@ -57,7 +57,10 @@ def why_stopped(state: State) -> str:
     if state.stopped is None:
         return "not stopped: it is under way, or was killed"
     detail = f" ({state.stopped.detail})" if state.stopped.detail else ""
-    return f"{STOPPED[state.stopped.reason]}{detail}"
+    reason = STOPPED[state.stopped.reason]
+    if state.stopped.reason is StopReason.budget and state.budget.exceeded(state.spent) is None:
+        reason = "it stopped within its budget"
+    return f"{reason}{detail}"
 
 
 def lineage(state: State, entry: Entry) -> list[Entry]:
@@ -115,7 +118,7 @@ def unproved(state: State) -> str:
     """How far candidates got in a run without a best."""
     judged = [entry for entry in state.entries.values() if entry.standing is not Standing.queued]
     if not judged:
-        return "nothing was judged yet"
+        return "no evaluation ended within the budget" if state.spent.evaluations else "nothing was judged yet"
     accepted = [entry for entry in judged if entry.standing is Standing.accepted]
     if not accepted:
         return f"none of {counted(len(judged), 'candidate')} was accepted"
