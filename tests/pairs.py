@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernelwright.contracts.candidate import Candidate, read_candidate
 from kernelwright.judge.controller import Judge
@@ -37,21 +38,25 @@ class Pair:
     slow: bool
 
 
+def table() -> dict[str, dict[str, Any]]:
+    """What exploits.toml says of each exploit, by name."""
+    return tomllib.loads((EXPLOITS / "exploits.toml").read_text())
+
+
 def pairs() -> list[Pair]:
-    return [_read(path.parent) for path in sorted(EXPLOITS.glob("*/about.toml"))]
+    return [_pair(name, about) for name, about in table().items()]
 
 
-def _read(folder: Path) -> Pair:
-    about = tomllib.loads((folder / "about.toml").read_text())
+def _pair(name: str, about: dict[str, Any]) -> Pair:
     threats = about["threat"] if isinstance(about["threat"], list) else [about["threat"]]
     return Pair(
-        name=folder.name,
+        name=name,
         threats=tuple(threats),
         task=about["task"],
         claim=about["claim"],
         reasons=tuple(about.get("reasons", ())) if about["expect"] == "rejected" else (),
-        exploit=folder / "exploit.cpp",
-        twin=(folder / about.get("twin", "twin.cpp")).resolve(),
+        exploit=EXPLOITS / f"{name}.cpp",
+        twin=EXPLOITS / f"{about.get('twin', name)}.twin.cpp",
         slow=bool(about.get("slow", False)),
     )
 

@@ -10,7 +10,7 @@ from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 from tests.pairs import LOADED, Pair, complaint
 from tests.search import toy
 
-PAIR = Pair("played", (1,), "rmsnorm", "nothing", (), Path("exploit.cpp"), Path("twin.cpp"), slow=False)
+PAIR = Pair("played", (1,), "rmsnorm", "nothing", (), Path("played.cpp"), Path("played.twin.cpp"), slow=False)
 MEASURED, NOISY = SpeedStatus.measured, SpeedStatus.noisy
 
 

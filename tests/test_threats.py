@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from kernelwright.judge.verdict import Reason
-from tests.pairs import EXPLOITS, Pair, pairs
+from tests import pairs
+from tests.pairs import EXPLOITS, Pair
 
 TRUST = Path(__file__).parent.parent / "docs" / "trust.md"
 CLASSES = 60
 CANNOT = "cannot apply: "
 KEYS = {"threat", "task", "claim", "expect", "reasons", "twin", "slow"}
-PAIRS = pairs()
+PAIRS, ABOUT = pairs.pairs(), pairs.table()
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def test_a_pair_is_named_by_every_class_that_it_lists(pair: Pair) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_a_pair_says_what_it_tries_and_what_must_become_of_it(pair: Pair) -> None:
-    about = tomllib.loads((EXPLOITS / pair.name / "about.toml").read_text())
+    about = ABOUT[pair.name]
     assert set(about) <= KEYS
     assert len(pair.claim.split()) >= 1
     assert about["expect"] in ("rejected", "no_gain")
@@ -80,3 +80,9 @@ def test_a_pair_says_what_it_tries_and_what_must_become_of_it(pair: Pair) -> Non
     assert pair.exploit.is_file()
     assert pair.twin.is_file()
     assert pair.exploit.read_text() != pair.twin.read_text()
+
+
+def test_exploits_are_told_of_in_order_and_every_source_is_one_of_theirs() -> None:
+    assert list(ABOUT) == sorted(ABOUT)
+    sources = {path for pair in PAIRS for path in (pair.exploit, pair.twin)}
+    assert sources == set(EXPLOITS.glob("*.cpp"))

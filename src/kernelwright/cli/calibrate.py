@@ -63,7 +63,7 @@ def verifiers(
     models: Annotated[list[str] | None, typer.Option(help="A model, such as openai:gpt-5; repeatable.")] = None,
     ensemble: Annotated[Path | None, typer.Option(help="A TOML file with models.")] = None,
     pairs: Annotated[
-        Path | None, typer.Option(help="Exploits and their twins: folders with exploit.cpp, twin.cpp, about.toml.")
+        Path | None, typer.Option(help="Exploits and twins: a folder with exploits.toml, NAME.cpp, NAME.twin.cpp.")
     ] = None,
     run: Annotated[list[str] | None, typer.Option(help="Take candidates and verdicts of this run; repeatable.")] = None,
     most: Annotated[int, typer.Option(min=2, help="Questions for each verifier and model, at most.")] = 40,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -180,21 +182,20 @@ def test_the_proposer_goes_by_the_calibration(tmp_path: Path) -> None:
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "home"))
-    chosen = random.Random(1).sample(sorted(PAIRS.glob("downcast_*/about.toml")), 3)
-    for about in chosen:
-        folder = tmp_path / "pairs" / about.parent.name
-        folder.mkdir(parents=True)
-        text = about.read_text()
-        (folder / "exploit.cpp").write_text((about.parent / "exploit.cpp").read_text())
-        twin = next((line.split('"')[1] for line in text.splitlines() if line.startswith("twin")), "twin.cpp")
-        (folder / "twin.cpp").write_text((about.parent / twin).read_text())
-        (folder / "about.toml").write_text("\n".join(x for x in text.splitlines() if not x.startswith("twin")))
+    sections = (PAIRS / "exploits.toml").read_text().split("\n\n")
+    chosen = random.Random(1).sample([text for text in sections if text.startswith("[downcast_")], 3)
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    (folder / "exploits.toml").write_text("\n".join(chosen))
+    for name, about in tomllib.loads("\n".join(chosen)).items():
+        for file in (f"{name}.cpp", f"{about.get('twin', name)}.twin.cpp"):
+            shutil.copy(PAIRS / file, folder / file)
 
     def script(seen: Seen) -> Good:
         return Good(json.dumps({"passes": "undeclared_total" not in seen.prompt, "confidence": 1, "reason": "r"}))
 
     with serving(script) as server:
-        command = ["calibrate", "verifiers", "--models", f"{server.url}#m", "--pairs", str(tmp_path / "pairs")]
+        command = ["calibrate", "verifiers", "--models", f"{server.url}#m", "--pairs", str(folder)]
         result = CliRunner().invoke(app, [*command, "--most", "4"])
         assert result.exit_code == 0, result.exception
         assert "0.82" in result.stdout and "off" in result.stdout and "compilation" in result.stdout

@@ -142,23 +142,23 @@ def honest(task: str, candidate: Candidate, origin: str) -> Labelled:
 
 
 def from_pairs(folder: Path) -> list[Labelled]:
-    """Folders with exploit.cpp, twin.cpp and about.toml, as tests/exploits has them; a task of their own is a file in
-    the folder `small` beside them."""
+    """A folder with exploits.toml and a NAME.cpp and NAME.twin.cpp for each of its sections, as tests/exploits is one.
+    An exploit may name another whose twin is its own too; a task of their own is a file in the folder `small`."""
     found: list[Labelled] = []
     twins: set[str] = set()
-    abouts = sorted(folder.glob("*/about.toml"))
+    table = folder / "exploits.toml"
+    abouts = tomllib.loads(table.read_text(encoding="utf-8")) if table.is_file() else {}
     if not abouts:
-        raise KernelwrightError(f"{folder}: has no pairs; each is a folder with exploit.cpp, twin.cpp and about.toml")
-    for path in abouts:
-        about = tomllib.loads(path.read_text(encoding="utf-8"))
-        exploit = read_source(path.parent / "exploit.cpp")
+        raise KernelwrightError(f"{folder}: has no pairs; each is NAME.cpp, NAME.twin.cpp and [NAME] in exploits.toml")
+    for name, about in sorted(abouts.items()):
+        exploit = read_source(folder / f"{name}.cpp")
         own = folder / "small" / f"{about['task']}.py"
         task = about["task"] if about["task"] in builtin_names() or not own.is_file() else str(own)
-        found.append(Labelled(task, exploit, _exploit_labels(about), f"exploit {path.parent.name}"))
-        twin = read_source((path.parent / about.get("twin", "twin.cpp")).resolve())
+        found.append(Labelled(task, exploit, _exploit_labels(about), f"exploit {name}"))
+        twin = read_source(folder / f"{about.get('twin', name)}.twin.cpp")
         if twin.id not in twins:
             twins.add(twin.id)
-            found.append(honest(task, twin, f"twin of {path.parent.name}"))
+            found.append(honest(task, twin, f"twin of {name}"))
     return found
 
 
