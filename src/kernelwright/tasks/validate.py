@@ -113,7 +113,7 @@ class _NoDowncast(TorchFunctionMode):
         given = [value.dtype for value in arguments if isinstance(value, torch.Tensor)]
         if torch.float64 in given and isinstance(result, torch.Tensor) and _is_less(result.dtype):
             raise TaskError(
-                f"the reference casts float64 to {dtype_name(result.dtype)}, but answers are computed in float64: write "
+                f"the reference casts float64 to {dtype_name(result.dtype)}, but answers are in float64: write "
                 f"x.to(torch.promote_types(x.dtype, torch.{dtype_name(result.dtype)})) in place of the cast"
             )
         return result
