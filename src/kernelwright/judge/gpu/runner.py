@@ -20,7 +20,7 @@ from kernelwright.judge.gpu.clocks import Disagreement, NullCall, disagreement
 from kernelwright.judge.verdict import Reason
 
 PREPARE = "p"
-NULL_EVERY = 3  # trials, of which one has an empty call before it
+NULL_EVERY = 6  # trials, of which one has an empty call before it
 _ENDINGS = {FaultKind.timed_out: Ending.timeout, FaultKind.gone: Ending.exited}
 REASONS = {
     FaultKind.does_not_load: Reason.does_not_load,
