@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from benchmarks import answered, report, report_gpu, results_page
-from benchmarks.claimed import read_claims
-from benchmarks.kept import optimized
-from benchmarks.record import RESULTS, ROOT, load
-from benchmarks.templates_gpu import ROWS
+from benchmarks.gpu.templates_gpu import ROWS
+from benchmarks.pages import answered, report, report_gpu, results_page
+from benchmarks.pages.claimed import read_claims
+from benchmarks.shared.kept import optimized
+from benchmarks.shared.record import RESULTS, ROOT, load
 
 HOSTILE = {
     "before": {"verdict": "accepted"},
@@ -25,8 +25,8 @@ HOSTILE = {
 
 
 def test_pages_are_up_to_date() -> None:
-    assert results_page.PAGE.read_text() == results_page.page(), "run python benchmarks/results_page.py"
-    assert report.PAGE.read_text() == report.page(), "run python benchmarks/report.py"
+    assert results_page.PAGE.read_text() == results_page.page(), "run python benchmarks/pages/results_page.py"
+    assert report.PAGE.read_text() == report.page(), "run python benchmarks/pages/report.py"
 
 
 def test_the_readme_counts_as_the_page_does() -> None:

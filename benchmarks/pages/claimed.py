@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import folder_of, unpacked
-from benchmarks.record import RESULTS, load
+from benchmarks.shared.kept import folder_of, unpacked
+from benchmarks.shared.record import RESULTS, load
 
 from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.judge import certificate

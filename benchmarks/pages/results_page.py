@@ -1,4 +1,4 @@
-"""Makes docs/results.md: `python benchmarks/results_page.py`.
+"""Makes docs/results.md: `python benchmarks/pages/results_page.py`.
 
 From what `optimize_suite.py` and `claims_gpu.py` wrote, and from the runs that `answered.py` kept. Every speedup over a
 baseline is read from a signed certificate in an archive under benchmarks/results, not from a report.
@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import answered  # noqa: E402
-from benchmarks.answered import Answered  # noqa: E402
-from benchmarks.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
-from benchmarks.kept import folder_of, optimized, unpacked  # noqa: E402
-from benchmarks.record import RESULTS, load  # noqa: E402
-from benchmarks.templates_gpu import ROWS  # noqa: E402
+from benchmarks.gpu.templates_gpu import ROWS  # noqa: E402
+from benchmarks.pages import answered  # noqa: E402
+from benchmarks.pages.answered import Answered  # noqa: E402
+from benchmarks.pages.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
+from benchmarks.shared.kept import folder_of, optimized, unpacked  # noqa: E402
+from benchmarks.shared.record import RESULTS, load  # noqa: E402
 
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict  # noqa: E402
@@ -35,8 +35,8 @@ WITHIN = 1.1  # of what was reached by hand
 
 def page() -> str:
     parts = [
-        "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. Every speedup is the "
-        "lower end of a 95% interval, read from the certificates beside the kernels; each section says over which "
+        "# Results\n\nMade by `python benchmarks/pages/results_page.py` from `benchmarks/results`. Every speedup is "
+        "the lower end of a 95% interval, read from the certificates beside the kernels; each section says over which "
         "workloads. `kernelwright replay ARCHIVE` lists the certificates of an archive, and "
         "`kernelwright replay ARCHIVE::NAME` replays one."
     ]
@@ -125,8 +125,8 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         lines.append(f"| {one.ref} | {one.proposals} | {times} | {speeds} | {compared} |")
     return [
         f"\n## {claims['gpu']}: answers to prompts\n\nRuns of `optimize --proposer files --policy islands --ahead 5 "
-        "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/answered.py` in "
-        "`benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal and certificates. The "
+        "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/pages/answered.py` "
+        "in `benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal, certificates. The "
         "answers were written from the prompt files and nothing else; “proposals” counts the answers. The kernel's "
         "time and “over eager” are from the final, which times both side by side on the public size and on hidden "
         "ones. “Best of all else” is the fastest that was measured for the row in other runs (compiled) or by "

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks import answered
-from benchmarks.answered import Answered
-from benchmarks.claimed import bound_us, needed
-from benchmarks.record import RESULTS, load
-from benchmarks.tables import source, sources, table
+from benchmarks.pages import answered
+from benchmarks.pages.answered import Answered
+from benchmarks.pages.claimed import bound_us, needed
+from benchmarks.pages.tables import source, sources, table
+from benchmarks.shared.record import RESULTS, load
 
 from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.verdict import BoundValue
@@ -229,7 +229,7 @@ def launcher(report: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     return [
         f"\n## Below the judge on a GPU\n\n{report['gpu']['name']}, driver {report['gpu']['driver']}; "
-        f"{source(report, 'python benchmarks/gpu_launcher.py')}"
+        f"{source(report, 'python benchmarks/gpu/gpu_launcher.py')}"
         f"{'' if 'commit' in report else ', commit not recorded'}.\n",
         table(("what", "measured"), rows),
     ]

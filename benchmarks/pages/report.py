@@ -1,6 +1,6 @@
 """Writes docs/benchmarks.md from the raw results in benchmarks/results. Every figure there comes from here.
 
-python benchmarks/report.py
+python benchmarks/pages/report.py
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, load  # noqa: E402
-from benchmarks.report_gpu import gpu, launcher  # noqa: E402
-from benchmarks.tables import machines, source, sources, table  # noqa: E402
+from benchmarks.pages.report_gpu import gpu, launcher  # noqa: E402
+from benchmarks.pages.tables import machines, source, sources, table  # noqa: E402
+from benchmarks.shared.record import RESULTS, load  # noqa: E402
 
 from kernelwright.judge.timing import statistics  # noqa: E402
 
@@ -146,7 +146,7 @@ def soak(report: dict[str, Any]) -> list[str]:
         f"({source(report)}): {outcomes}; {len(report['wrong'])} outcomes other than they must be. Left behind "
         f"when it was stopped, of processes, temporary files and shared memory: {left}. An honest kernel's speedup "
         f"before and after: the intervals {speed}.\n",
-        table(("held by the oracle's processes", f"after {first['candidates']}", f"after {last['candidates']}"), rows),
+        table(("held by the server's processes", f"after {first['candidates']}", f"after {last['candidates']}"), rows),
     ]
 
 
@@ -231,7 +231,7 @@ def reached(found: dict[str, Any]) -> str:
 def page() -> str:
     report = load(RESULTS / "judge_cpu.json")
     head = (
-        "# Benchmarks\n\nMade by `python benchmarks/report.py` from the raw data in `benchmarks/results`. On a CPU: "
+        "# Benchmarks\n\nMade by `python benchmarks/pages/report.py` from `benchmarks/results`. On a CPU: "
         f"{machines(report)}; {sources(report)}.\n"
     )
     parts = [
