@@ -40,11 +40,11 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
-	$(BIN)/python benchmarks/judge_cpu.py
+	$(BIN)/python benchmarks/cpu/judge_cpu.py
 
 # Ends within ten minutes; `--only SECTION` takes one part of it (see docs/gpu.md).
 gpu-bench: $(STAMP)
-	$(BIN)/python benchmarks/judge_gpu.py
+	$(BIN)/python benchmarks/gpu/judge_gpu.py
 
 # A torch that the system Python already has (as on GPU machines) is used as it is.
 # Otherwise this exact version is asked for, because an open range may pull gigabytes of CUDA packages.

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from benchmarks import answered
-from benchmarks.answered import NOT_KEPT, Answered, Other
-from benchmarks.kept import ANSWERED, unpacked
+from benchmarks.pages import answered
+from benchmarks.pages.answered import NOT_KEPT, Answered, Other
+from benchmarks.shared.kept import ANSWERED, unpacked
 
 from kernelwright.contracts.registry import read_source
 from kernelwright.contracts.tunables import render

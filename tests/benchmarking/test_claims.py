@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks import claims_gpu
-from benchmarks.kept import optimized, unpacked
+from benchmarks.gpu import claims_gpu
+from benchmarks.shared.kept import optimized, unpacked
 
 from kernelwright.archives import pack, read_archive, write_archive
 from kernelwright.contracts import Candidate

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from benchmarks import answered, report, report_gpu, results_page
-from benchmarks.claimed import read_claims
-from benchmarks.kept import optimized
-from benchmarks.record import RESULTS, ROOT, load
-from benchmarks.templates_gpu import ROWS
+import pytest
+from benchmarks.gpu.templates_gpu import ROWS
+from benchmarks.pages import answered, report, report_gpu, results_page
+from benchmarks.pages.claimed import read_claims
+from benchmarks.shared.kept import optimized
+from benchmarks.shared.record import RESULTS, ROOT, load
+
+LONGEST = 60  # words of a paragraph, an item or a cell
 
 HOSTILE = {
     "before": {"verdict": "accepted"},
@@ -25,8 +29,29 @@ HOSTILE = {
 
 
 def test_pages_are_up_to_date() -> None:
-    assert results_page.PAGE.read_text() == results_page.page(), "run python benchmarks/results_page.py"
-    assert report.PAGE.read_text() == report.page(), "run python benchmarks/report.py"
+    assert results_page.PAGE.read_text() == results_page.page(), "run python benchmarks/pages/results_page.py"
+    assert report.PAGE.read_text() == report.page(), "run python benchmarks/pages/report.py"
+
+
+@pytest.mark.parametrize("page", [results_page.PAGE, report.PAGE], ids=lambda path: path.stem)
+def test_scripts_that_a_page_names_are_there_today(page: Path) -> None:
+    named = set(re.findall(r"benchmarks/(?:\w+/)?(\w+\.py)", page.read_text()))
+    assert named and not [name for name in named if not list((ROOT / "benchmarks").glob(f"*/{name}"))]
+
+
+@pytest.mark.parametrize("page", [results_page.PAGE, report.PAGE], ids=lambda path: path.stem)
+def test_a_page_is_made_of_short_pieces(page: Path) -> None:
+    lines = page.read_text().splitlines()
+    pieces = [piece for line in lines for piece in (line.split(" | ") if line.startswith("| ") else [line])]
+    assert not [piece for piece in pieces if len(piece.split()) > LONGEST]
+
+
+def test_what_was_measured_when_the_server_was_an_oracle_is_told_in_todays_words() -> None:
+    text, rows = report.commands({"eager": {"own oracle, built before": [2.0], "warm oracle": [1.0]}})
+    assert "| eager | no server, built before | 2.0 | 1 |" in rows and "| eager | warm server | 1.0 | 1 |" in rows
+    assert "`--own-oracle`" in text
+    text, _ = report.commands({"eager": {"warm server": [1.0]}})
+    assert "oracle" not in text
 
 
 def test_the_readme_counts_as_the_page_does() -> None:

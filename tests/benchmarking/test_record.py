@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks import record
+from benchmarks.shared import record
 
-SCRIPTS = sorted(path for path in (record.ROOT / "benchmarks").glob("*.py"))
+SCRIPTS = sorted(path for path in (record.ROOT / "benchmarks").rglob("*.py"))
 PAGES = ("report", "results_page", "answered")  # they write no results; the last copies runs and their certificates
 
 
@@ -37,8 +37,8 @@ def test_nothing_but_save_writes_json(path: Path) -> None:
 
 
 def test_the_command_is_the_one_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["/somewhere/benchmarks/soak.py", "--candidates", "25", "--beside", "two words"])
-    assert record.provenance()["command"] == "python benchmarks/soak.py --candidates 25 --beside 'two words'"
+    monkeypatch.setattr(sys, "argv", ["/somewhere/soak.py", "--candidates", "25", "--beside", "two words"])
+    assert record.provenance()["command"] == "python benchmarks/cpu/soak.py --candidates 25 --beside 'two words'"
 
 
 def test_paths_of_a_machine_are_told_by_name(tmp_path: Path) -> None:

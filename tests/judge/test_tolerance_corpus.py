@@ -1,4 +1,4 @@
-"""Honest kernels pass with room to spare and downcasts do not: a small part of benchmarks/tolerance_corpus.py."""
+"""Honest kernels pass with room to spare and downcasts do not: a small part of benchmarks/cpu/tolerance_corpus.py."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_written_results_are_of_these_constants() -> None:
     written = json.loads((ROOT / "benchmarks/results/tolerance_corpus.json").read_text())
     for name, value in written["constants"].items():
         now = getattr(tolerance, name, None) or getattr(rounding, name)
-        assert now == value, f"{name} changed: run benchmarks/tolerance_corpus.py again"
+        assert now == value, f"{name} changed: run benchmarks/cpu/tolerance_corpus.py again"
     assert written["summary"]["honest trials rejected"] == 0
     assert written["summary"]["largest honest ratio"] < 1
     assert written["summary"]["rotations that missed a downcast"] == 0

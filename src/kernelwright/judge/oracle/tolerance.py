@@ -20,7 +20,7 @@ The bounds are rounded to the result's dtype to the nearest. Rounding is monoton
 before rounding is within the bounds after it, so the output's own format needs no allowance. C_ROUND gives one
 step all the same, to kernels that truncate or round one intermediate value to a half-precision format.
 
-The constants were fixed on the corpus of `benchmarks/tolerance_corpus.py`; docs/decisions/0002-tolerance.md has
+The constants were fixed on the corpus of `benchmarks/cpu/tolerance_corpus.py`; docs/decisions/0002-tolerance.md has
 the margins. Results below `FLUSHED` times the smallest normal number may be flushed to zero.
 """
 

@@ -1,4 +1,4 @@
-"""Makes docs/results.md: `python benchmarks/results_page.py`.
+"""Makes docs/results.md: `python benchmarks/pages/results_page.py`.
 
 From what `optimize_suite.py` and `claims_gpu.py` wrote, and from the runs that `answered.py` kept. Every speedup over a
 baseline is read from a signed certificate in an archive under benchmarks/results, not from a report.
@@ -12,15 +12,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import answered  # noqa: E402
-from benchmarks.answered import Answered  # noqa: E402
-from benchmarks.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
-from benchmarks.kept import folder_of, optimized, unpacked  # noqa: E402
-from benchmarks.record import RESULTS, load  # noqa: E402
-from benchmarks.templates_gpu import ROWS  # noqa: E402
+from benchmarks.gpu.templates_gpu import ROWS  # noqa: E402
+from benchmarks.pages import answered  # noqa: E402
+from benchmarks.pages.answered import Answered  # noqa: E402
+from benchmarks.pages.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
+from benchmarks.pages.tables import AS_GIVEN, bullets, joined, rounded, table  # noqa: E402
+from benchmarks.shared.kept import folder_of, optimized, unpacked  # noqa: E402
+from benchmarks.shared.record import RESULTS, load  # noqa: E402
 
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict  # noqa: E402
@@ -34,18 +35,23 @@ WITHIN = 1.1  # of what was reached by hand
 
 
 def page() -> str:
+    head = (
+        "Every speedup is the lower end of a 95% interval. It is read from the certificates beside the kernels; each "
+        "section says over which workloads.",
+        "`kernelwright replay ARCHIVE` lists the certificates of an archive, and `kernelwright replay ARCHIVE::NAME` "
+        "replays one.",
+        AS_GIVEN,
+    )
     parts = [
-        "# Results\n\nMade by `python benchmarks/results_page.py` from `benchmarks/results`. Every speedup is the "
-        "lower end of a 95% interval, read from the certificates beside the kernels; each section says over which "
-        "workloads. `kernelwright replay ARCHIVE` lists the certificates of an archive, and "
-        "`kernelwright replay ARCHIVE::NAME` replays one."
+        "# Results\n\nMade by `python benchmarks/pages/results_page.py` from `benchmarks/results`.\n",
+        bullets(head),
     ]
     for device in ("cpu", "cuda"):
         parts += section(device, load(RESULTS / f"optimize_{device}.json"))
     elsewhere, claimed = load(RESULTS / "elsewhere_h200.json"), load(RESULTS / "claims_gpu.json")
     parts += claims(claimed, elsewhere, ROWS)
     parts += answers(answered.read(), load(RESULTS / "judge_gpu.json").get("rows", {}), claimed, elsewhere)
-    return "\n".join(parts) + "\n"
+    return joined(parts)
 
 
 def main() -> None:
@@ -59,9 +65,10 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
     rows = {ref: proven(device, ref) for ref, row in report["tasks"].items() if row["covered"]}
     machine = next((verdict.conditions.device for verdict in rows.values() if verdict), device)
     others = [f"{ref} with `{row['budget']}`" for ref, row in report["tasks"].items() if _differs(report, row)]
+    but = f"; but {', '.join(others)}" if others else ""
     parts = [
-        f"\n## {machine}\n\n{commands(report, report['tasks'])}{'; but ' + ', '.join(others) if others else ''}. A "
-        "figure is the least over all workloads of the task, public and hidden."
+        f"\n## {machine}\n\nFound by {commands(report, report['tasks'])}{but}. "
+        "A figure is the least over all workloads of the task, public and hidden."
     ]
     for title, chosen in (
         ("Memory-bound", [ref for ref in rows if not is_product(ref)]),
@@ -71,12 +78,25 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
             continue
         won = sum(least(rows[ref], "best") > 1 for ref in chosen)
         parts.append(f"\n### {title}: faster than the best baseline on {won} of {len(chosen)}\n")
-        parts.append(
-            "| task | over eager | over compile | over the best | evaluations | kernel |\n|---|---|---|---|---|---|"
-        )
-        parts += [line(ref, rows[ref], report["tasks"][ref]) for ref in chosen]
-    missing = [f"- `{ref}`: {row['why']}" for ref, row in report["tasks"].items() if not row["covered"]]
-    return parts + (["\nNot covered by the templates:\n", *missing] if missing else [])
+        head = ("task", "over eager", "over compile", "over the best", "evaluations")
+        parts.append(table(head, [speeds(ref, rows[ref], report["tasks"][ref]) for ref in chosen]))
+        without = [f"`{ref}` ({no_best(report['tasks'][ref])})" for ref in chosen if rows[ref] is None]
+        if without:
+            parts.append(f"\nNo best: {', '.join(without)}.")
+    missing = [f"`{ref}`: {row['why']}" for ref, row in report["tasks"].items() if not row["covered"]]
+    if missing:
+        parts += ["\nNot covered by the templates:\n", bullets(missing)]
+    return parts + described({ref: report["tasks"][ref] for ref, verdict in rows.items() if verdict is not None})
+
+
+def described(rows: dict[str, dict[str, Any]]) -> list[str]:
+    """What the templates say of their kernels, one line for each step."""
+    lines = []
+    for ref, row in rows.items():
+        steps = row["report"]["best"]["note"].split("; then ")
+        lines += [f"- `{ref}`: {steps[0]}"] if len(steps) == 1 else [f"- `{ref}`"]
+        lines += [f"  {number}. {step}" for number, step in enumerate(steps, 1) if len(steps) > 1]
+    return ["\n### What these kernels do\n", *lines] if lines else []
 
 
 def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str, ...]) -> list[str]:
@@ -89,18 +109,23 @@ def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str,
             "by hand, µs", "commit")  # fmt: skip
     hands = {ref: columns["by hand"] for ref, columns in elsewhere["others"].items() if "by hand" in columns}
     near = [one for one in every if one.accepted and _reaches(one, hands.get(one.ref, 0.0))]
+    columns = (
+        f"“Over the best” is on the public size alone, against eager PyTorch and {COMPILED} (the best of three "
+        "max-autotune compiles) unless another is named.",
+        "“Bound” is what peaks of this GPU allow (gpu_launcher.json).",
+        "“Hidden, over eager” is the least over hidden sizes, from half to twice the public one, against eager alone.",
+        "“By hand” is what one expert reached, timed by another program.",
+    )
     return [
-        f"\n## {report['gpu']}: kernels of the templates, found by rough times\n\n{commands(report, report['rows'])}. "
-        "Kernels for one size of each task. "
-        f"“Over the best” is on that public size alone, against eager PyTorch and {COMPILED} (the best of three "
-        "max-autotune compiles) unless another is named. “Bound” is what peaks of this GPU allow "
-        "(gpu_launcher.json). “Hidden, over eager” is the least over hidden sizes from half "
-        "to twice of it, against eager alone. Baselines of a backward go from its arguments, as a kernel does, what a "
-        "forward would keep for it included; `compile-training`, where it is named, does not. Of the backward rows, "
-        f"{lenient} were judged without it. “By hand” is what one expert reached, timed by another program.\n\n"
-        f"{counted(every)} Within a tenth of what was reached by hand: {len(near)} of {len(hands)}.\n",
-        f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
-        *(f"| {' | '.join((one.ref, *cells(one), _known(hands.get(one.ref)), one.commit))} |" for one in every),
+        f"\n## {report['gpu']}: kernels of the templates, found by rough times\n\nJudged by "
+        f"{commands(report, report['rows'])}. Each kernel is for one size of its task.\n",
+        bullets(columns),
+        "\nBaselines of a backward start from its arguments, as a kernel does, and what a forward would keep for it is "
+        "part of their work. `compile-training`, where it is named, starts from what a forward kept. "
+        f"{lenient} backward rows were judged without it.\n\n### Counts\n",
+        bullets([*counted(every), f"Within a tenth of what was reached by hand: {len(near)} of {len(hands)}."]),
+        "\n### Rows\n",
+        table(head, [(one.ref, *cells(one), rounded(hands.get(one.ref)), one.commit) for one in every]),
     ]
 
 
@@ -119,29 +144,35 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
     for one in runs:
         other = answered.best_else(one.ref, rows, claims, elsewhere)
         won += one.won(other)
-        times = " | ".join(_known(us) for us in (one.began_us, one.us, one.eager_us))
-        speeds = f"{one.over_eager:.2f}× | {one.hidden:.2f}×"
-        compared = f"{_known(other.us)} ({other.name}) | {one.over(other):.2f}×"
-        lines.append(f"| {one.ref} | {one.proposals} | {times} | {speeds} | {compared} |")
+        times = (rounded(us) for us in (one.began_us, one.us, one.eager_us))
+        over = (f"{one.over_eager:.2f}×", f"{one.hidden:.2f}×")
+        compared = (f"{rounded(other.us)} ({other.name})", f"{one.over(other):.2f}×")
+        lines.append((one.ref, str(one.proposals), *times, *over, *compared))
+    notes = (
+        "“Proposals” counts the answers. They were written from the prompt files and nothing else.",
+        "The kernel's time and “over eager” are from the final, which times both side by side on the public size and "
+        "on hidden ones.",
+        "“Best of all else” is the fastest time known for the row: of a compiled baseline in other runs, or of another "
+        "program (“elsewhere”).",
+        f"Elsewhere are baselines, {elsewhere['others_what']}.",
+        "“Over it” takes that time for the lower end over eager.",
+    )
     return [
-        f"\n## {claims['gpu']}: answers to prompts\n\nRuns of `optimize --proposer files --policy islands --ahead 5 "
-        "--baseline eager --start …` from the best of the templates on, kept by `python benchmarks/answered.py` in "
-        "`benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal and certificates. The "
-        "answers were written from the prompt files and nothing else; “proposals” counts the answers. The kernel's "
-        "time and “over eager” are from the final, which times both side by side on the public size and on hidden "
-        "ones. “Best of all else” is the fastest that was measured for the row in other runs (compiled) or by "
-        f"another program (elsewhere: baselines, {elsewhere['others_what']}), and “over it” takes that time for the "
-        "lower end over eager.\n\n"
-        f"Faster than eager and than the best of all else: {won} of {len(runs)} rows.\n",
-        f"| {' | '.join(head)} |\n|{'---|' * len(head)}",
-        *lines,
+        f"\n## {claims['gpu']}: answers to prompts\n\nFaster than eager and than the best of all else: {won} of "
+        f"{len(runs)} rows.\n\nThese are runs of `optimize --proposer files --policy islands --open-requests 5 "
+        "--baseline eager --start …` that began with the best of the templates. When they were made, `--open-requests` "
+        "was named `--ahead`.\n\n`python benchmarks/pages/answered.py` keeps such runs in "
+        "`benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal and certificates.\n",
+        bullets(notes),
+        "",
+        table(head, lines),
     ]
 
 
 def cells(one: Claim) -> tuple[str, ...]:
     """From the kernel's time to the hidden sizes."""
     if not one.judged:
-        return ("-" if one.rough is None else f"{one.rough:.4g} (rough)", "-", "-", "not judged", "-", "-")
+        return ("-" if one.rough is None else f"{rounded(one.rough)} (rough)", "-", "-", "not judged", "-", "-")
     if not one.accepted:
         return ("-", "-", "-", f"no claim: {one.why}", "-", "-")
     result = one.result
@@ -156,17 +187,13 @@ def cells(one: Claim) -> tuple[str, ...]:
         _micro(eager),
         _micro(times[compiled]) + ("" if compiled == COMPILED else f" ({compiled})"),
         f"{low(result, 'best'):.2f}×{unsure}",
-        _known(bound_us(needed(result.bound))),
+        rounded(bound_us(needed(result.bound))),
         f"{one.least_hidden:.2f}×{slower}",
     )
 
 
-def _known(us: float | None) -> str:
-    return "-" if us is None else f"{us:.4g}"
-
-
 def _micro(seconds: float) -> str:
-    return f"{1e6 * seconds:.4g}"
+    return rounded(1e6 * seconds)
 
 
 def commands(report: dict[str, Any], rows: dict[str, Any]) -> str:
@@ -213,13 +240,16 @@ def least(verdict: Verdict | None, baseline: str) -> float:
     return math.nan if any(map(math.isnan, every)) else min(every)
 
 
-def line(ref: str, verdict: Verdict | None, row: dict[str, Any]) -> str:
+def speeds(ref: str, verdict: Verdict | None, row: dict[str, Any]) -> tuple[str, ...]:
+    over = ("-" if verdict is None else f"{least(verdict, name):.2f}×" for name in ("eager", "compile", "best"))
+    return ref, *over, str(row.get("report", {}).get("evaluations", "-"))
+
+
+def no_best(row: dict[str, Any]) -> str:
     found = row.get("report", {})
-    if verdict is None:
-        why = found.get("detail") or "; ".join(row.get("failed", ())) or "no speed was measured on every workload"
-        return f"| {ref} | - | - | - | {found.get('evaluations', '-')} | no best: {why} |"
-    speeds = " | ".join(f"{least(verdict, name):.2f}×" for name in ("eager", "compile", "best"))
-    return f"| {ref} | {speeds} | {found['evaluations']} | {found['best']['note']} |"
+    if found.get("stopped") == "budget":
+        return f"ended by its budget of {found['detail']}"
+    return found.get("detail") or "; ".join(row.get("failed", ())) or "no speed was measured on every workload"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What judging on a CPU costs, and how far its figures can be trusted. Writes benchmarks/results/judge_cpu.json.
 
-    python benchmarks/judge_cpu.py [--quick] [--only SECTION ...]
+    python benchmarks/cpu/judge_cpu.py [--quick] [--only SECTION ...]
 
 Run it on a quiet machine. All times are seconds of wall time; ratios are taken within one run.
 """
@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "rmsnorm.cpp"
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import common  # noqa: E402
-from benchmarks.common import RANK, temporary_home, timed  # noqa: E402
-from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
+from benchmarks.shared import common  # noqa: E402
+from benchmarks.shared.common import RANK, temporary_home, timed  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
@@ -49,11 +49,11 @@ def commands(arguments: argparse.Namespace) -> dict[str, Any]:
             Path(home).chmod(0o755)
             environment = {**os.environ, "KERNELWRIGHT_HOME": home, "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor"}
             seconds: dict[str, list[float]] = {}
-            for state in ("cold", "own oracle, built before", "starts the oracle", *["server"] * 10):
-                own = ["--no-server"] if state in ("cold", "own oracle, built before") else []
+            for state in ("cold", "no server, built before", "starts the server", *["warm server"] * 10):
+                own = ["--no-server"] if state in ("cold", "no server, built before") else []
                 command = ["judge", "rmsnorm", str(EXAMPLE), "--json", "--trials", "12", *options, *own]
                 seconds.setdefault(state, []).append(run_command(command, environment))
-            run_command(["oracle", "stop"], environment)
+            run_command(["server", "stop"], environment)
             found["+".join(baselines)] = seconds
     return found
 

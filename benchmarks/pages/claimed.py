@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kept import folder_of, unpacked
-from benchmarks.record import RESULTS, load
+from benchmarks.shared.kept import folder_of, unpacked
+from benchmarks.shared.record import RESULTS, load
 
 from kernelwright.devices.peaks_nvidia import GpuPeaks
 from kernelwright.judge import certificate
@@ -122,8 +123,8 @@ def low(result: WorkloadResult, baseline: str) -> float:
     return next((one.speedup.low for one in result.baselines if one.baseline == baseline), math.nan)
 
 
-def counted(every: list[Claim]) -> str:
-    """How many of all rows, and what became of the others."""
+def counted(every: list[Claim]) -> list[str]:
+    """How many of all rows, and what became of the others. Rows go by their task's name where only one has it."""
     total = len(every)
     won = [one for one in every if one.won]
     lost = [one for one in won if one.doubts]
@@ -133,15 +134,18 @@ def counted(every: list[Claim]) -> str:
     missing = [one for one in every if not one.judged]
     rough = sum(one.rough is not None for one in missing)
     sentences = [f"Faster than the best baseline on the public size: {len(won)} of {total} rows."]
-    sentence = f"Of these faster than eager on hidden sizes, too: {len(won) - len(lost)}"
-    sentences.append(sentence + (f"; not so: {_names(one.ref for one in lost)}." if lost else "."))
+    sentence = f"Of these also faster than eager on hidden sizes: {len(won) - len(lost)}"
+    sentences.append(sentence + (f" (not {_names((one.ref for one in lost), every)})." if lost else "."))
     for names, what in ((slower, "No faster"), (unsure, "Speed undecided"), (refused, "No claim")):
         if names:
-            sentences.append(f"{what}: {len(names)}, {_names(names)}.")
+            sentences.append(f"{what}: {len(names)} ({_names(names, every)}).")
     if missing:
-        sentences.append(f"Not judged: {len(missing)}, of which {rough} have a rough time, which claims nothing.")
-    return " ".join(sentences)
+        sentences.append(f"Not judged: {len(missing)} ({_names((one.ref for one in missing), every)}).")
+        sentences.append(f"Of these with a rough time, which claims nothing: {rough}.")
+    return sentences
 
 
-def _names(refs: Iterable[str]) -> str:
-    return ", ".join(f"`{ref}`" for ref in refs)
+def _names(refs: Iterable[str], every: list[Claim]) -> str:
+    tasks = Counter(one.ref.partition("@")[0] for one in every)
+    names = ((ref, ref.partition("@")[0]) for ref in refs)
+    return ", ".join(f"`{task if tasks[task] == 1 else ref}`" for ref, task in names)

@@ -1,7 +1,7 @@
 """Prints how much of the tolerance each kernel of the corpus uses: honest ones less than half, downcasts
 more than all.
 
-    python benchmarks/tolerance_corpus.py [--seeds N] [--jobs N] [--only OPERATION]
+    python benchmarks/cpu/tolerance_corpus.py [--seeds N] [--jobs N] [--only OPERATION]
 
 Writes benchmarks/results/tolerance_corpus.json. About two minutes per seed and job.
 """
@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402

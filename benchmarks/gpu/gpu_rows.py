@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from benchmarks.gpu_run import CUDA, Run, baselines_of
-from benchmarks.record import command, revision
+from benchmarks.gpu.gpu_run import CUDA, Run, baselines_of
+from benchmarks.shared.record import command, revision
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.gpu.workshop import GpuWorkshop

@@ -1,6 +1,6 @@
 """What kernels that were found before are worth on this GPU, against eager PyTorch and the best of three compiles.
 
-    python benchmarks/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--seconds N]
+    python benchmarks/gpu/claims_gpu.py --sources DIR [--tasks TASK ...] [--baselines NAME ...] [--seconds N]
 
 DIR/TASK holds candidates for a task (`:` in its name written as `_`), as files or directories: what templates_gpu.py
 kept, the `best` of runs, or benchmarks/results/optimized_cuda.tar.xz to judge its kernels again. The fastest is judged
@@ -21,14 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.common import temporary_home  # noqa: E402
-from benchmarks.gpu_run import CUDA, baselines_of, in_short  # noqa: E402
-from benchmarks.kept import changing, folder_of, optimized, unpacked  # noqa: E402
-from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
-from benchmarks.templates_gpu import ROWS  # noqa: E402
+from benchmarks.gpu.gpu_run import CUDA, baselines_of, in_short  # noqa: E402
+from benchmarks.gpu.templates_gpu import ROWS  # noqa: E402
+from benchmarks.shared.common import temporary_home  # noqa: E402
+from benchmarks.shared.kept import changing, folder_of, optimized, unpacked  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.registry import read_source  # noqa: E402

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks.record import RESULTS
+from benchmarks.shared.record import RESULTS
 
 from kernelwright.archives import is_archive, pack, read_archive, unpack, write_archive
 

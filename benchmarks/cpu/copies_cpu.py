@@ -1,6 +1,6 @@
 """What a CPU's memory reaches, by how it is asked: the three figures whose best is the peak. For decision 20.
 
-    python benchmarks/copies_cpu.py [--rounds 20]
+    python benchmarks/cpu/copies_cpu.py [--rounds 20]
 
 Rounds are a few seconds apart, and the best of each counts: a machine that others use is quiet now and then.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.record import RESULTS, provenance, save
+from benchmarks.shared.record import RESULTS, provenance, save
 
 from kernelwright.devices.cpu import COPIED_BYTES, plain_copy, reading, streaming_copy
 from kernelwright.devices.lock import measuring

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import RANK, write_task
+from benchmarks.shared.common import RANK, write_task
 
 from kernelwright.devices.names import Device
 from kernelwright.judge.baseline_names import TRAINING
@@ -18,7 +18,7 @@ from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, WorkloadResult
 from kernelwright.tasks.resolve import resolve
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KERNELS, EXPLOITS = ROOT / "tests" / "kernels_cuda", ROOT / "tests" / "gpu" / "exploits"
 EXAMPLE = KERNELS / "rmsnorm_vector"
 CUDA = Device("cuda", 0)

@@ -1,6 +1,6 @@
 """Runs whose prompts were answered from files, kept as they were: prompts, answers, verdicts, certificates.
 
-    python benchmarks/answered.py --certificates DIR RUN ...
+    python benchmarks/pages/answered.py --certificates DIR RUN ...
 
 Copies runs of `optimize --proposer files` into benchmarks/results/answered.tar.xz, each under its task's name, with the
 certificates of its best (DIR is where the judge's state has them), and without unanswered requests. Every run can be
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.claimed import low  # noqa: E402
-from benchmarks.kept import ANSWERED, changing, folder_of, unpacked  # noqa: E402
+from benchmarks.pages.claimed import low  # noqa: E402
+from benchmarks.shared.kept import ANSWERED, changing, folder_of, unpacked  # noqa: E402
 
 from kernelwright.judge import certificate  # noqa: E402
 from kernelwright.judge.verdict import SpeedStatus, Verdict, WorkloadResult  # noqa: E402

@@ -1,4 +1,4 @@
-"""A copy, for kernels that move as many bytes: `judge_gpu.py --only rows --tasks benchmarks/copy_task.py`."""
+"""A copy, for kernels that move as many bytes: `judge_gpu.py --only rows --tasks benchmarks/gpu/copy_task.py`."""
 
 import torch
 

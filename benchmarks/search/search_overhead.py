@@ -1,6 +1,6 @@
 """What journal, policy, driver and run directory cost per evaluation, with a judge that takes no time.
 
-    python benchmarks/search_overhead.py [--events 10000]
+    python benchmarks/search/search_overhead.py [--events 10000]
 
 Writes benchmarks/results/search_overhead.json: milliseconds per evaluation in laps of the same number of events, so
 that growth with the length of a run would show, and how long a replay of the whole journal takes.
@@ -18,10 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
 from kernelwright.search.core.events import Event, Stopped  # noqa: E402

@@ -1,6 +1,6 @@
 """Rough times of the ways in which the CUDA templates multiply, beside eager PyTorch, and how far off they are.
 
-    python benchmarks/products_gpu.py [--tasks TASK ...] [--methods METHOD ...] [--blocks BLOCK ...] [--out DIR]
+    python benchmarks/gpu/products_gpu.py [--tasks TASK ...] [--methods METHOD ...] [--blocks BLOCK ...] [--out DIR]
 
 For each way its time in microseconds, and for every output its largest error as a multiple of eager PyTorch's. Times
 are rough (rough_times.py) and claim nothing. Writes products_gpu.json as it goes; what was printed while these ways
@@ -16,11 +16,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_run import CUDA  # noqa: E402
-from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
+from benchmarks.gpu.gpu_run import CUDA  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.build import build_cuda  # noqa: E402
@@ -103,7 +103,7 @@ def _genes(default: Genes, method: str, block: str) -> Genes:
 
 
 def _timed(ref: str, built: dict[Way, Built]) -> dict[str, Any]:
-    from benchmarks.rough_times import Bench
+    from benchmarks.gpu.rough_times import Bench
 
     bench = Bench(ref)
     found: dict[str, Any] = {"eager_us": bench.time_eager(), "ways": []}

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 from tests.llm.scripted import Behaviour, Good, Seen, serving  # noqa: E402
 from tests.proposers.llm import acting, samples  # noqa: E402
 

@@ -1,7 +1,7 @@
 """How many evaluations a policy takes to reach 95% of the best that any policy found, against random sampling.
 
-    python benchmarks/search_policies.py [--seeds 5] [--budget 300evals]                       on a toy landscape
-    python benchmarks/search_policies.py --task TASK --budget 40evals --name templates_cpu     on real templates
+    python benchmarks/search/search_policies.py [--seeds 5] [--budget 300evals]                       on a toy landscape
+    python benchmarks/search/search_policies.py --task TASK --budget 40evals --name templates_cpu     on real templates
 
 On real templates every candidate is judged twice, the less lucky verdict is remembered, and all policies and seeds meet
 the same landscape; a final gets the same verdict again. Writes benchmarks/results/search_policies_NAME.json.
@@ -21,10 +21,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 from tests.search import toy  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402

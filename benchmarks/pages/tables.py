@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+AS_GIVEN = (
+    "Commands that made stored data are quoted as they were given, at the commit beside them where it was recorded. "
+    "Scripts that they name in `benchmarks` itself are in its folders `cpu`, `gpu` and `search` today."
+)
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def bullets(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def joined(parts: Iterable[str]) -> str:
+    """As a page: never more than one empty line between two parts."""
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
+
+
+def rounded(value: float | None) -> str:
+    """To four digits."""
+    return "-" if value is None else f"{float(f'{value:.4g}'):g}"
 
 
 def source(record: dict[str, Any], command: str = "") -> str:
@@ -20,11 +40,11 @@ def source(record: dict[str, Any], command: str = "") -> str:
 
 
 def sources(report: dict[str, Any]) -> str:
-    """Those of the sections of a report, each once."""
+    """Those of the sections of a report, each once, as a list."""
     runs: dict[str, list[str]] = {}
     for section, where in report.get("taken", {}).items():
         runs.setdefault(source(where, report.get("command", "")), []).append(section)
-    return "; ".join(f"{', '.join(sections)} by {how}" for how, sections in runs.items())
+    return bullets(f"{', '.join(sections)}: {how}" for how, sections in runs.items())
 
 
 def machines(report: dict[str, Any]) -> str:

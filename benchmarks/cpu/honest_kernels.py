@@ -1,6 +1,6 @@
 """Every honest kernel under several keys: how often is one rejected?
 
-    python benchmarks/honest_kernels.py [--keys 10] [--kernels N] [--streams 1]
+    python benchmarks/cpu/honest_kernels.py [--keys 10] [--kernels N] [--streams 1]
 
 Each key draws other hidden workloads and other values; a judging has three public and three hidden workloads with five
 calls each, the sanitized ones aside. The tasks are the built-in ones with an eighth of their rows (of whatever size
@@ -19,13 +19,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "tests" / "kernels"
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.common import temporary_home  # noqa: E402
-from benchmarks.record import RESULTS, provenance, save  # noqa: E402
-from benchmarks.streams import side_by_side  # noqa: E402
+from benchmarks.shared.common import temporary_home  # noqa: E402
+from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.shared.streams import side_by_side  # noqa: E402
 
 from kernelwright.contracts.candidate import read_candidate  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402

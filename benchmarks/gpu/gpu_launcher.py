@@ -1,6 +1,6 @@
 """What the GPU launcher costs and how well its clocks agree. Writes benchmarks/results/gpu_launcher.json.
 
-    python benchmarks/gpu_launcher.py [--out FILE]
+    python benchmarks/gpu/gpu_launcher.py [--out FILE]
 
 Start-up, one trial, an empty call on both clocks, spins of known length on both clocks, a kernel measured in fresh
 processes, builds with and without a warm compiler, and the device's measured peaks.
@@ -16,9 +16,9 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.record import RESULTS, gpu_facts, provenance, save
+from benchmarks.shared.record import RESULTS, gpu_facts, provenance, save
 from tests.gpu.harness import KERNELS, Bench, signature, with_descriptors
 
 from kernelwright.contracts.candidate import Candidate

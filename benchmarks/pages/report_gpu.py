@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import answered
-from benchmarks.answered import Answered
-from benchmarks.claimed import bound_us, needed
-from benchmarks.record import RESULTS, load
-from benchmarks.tables import source, sources, table
+from benchmarks.pages import answered
+from benchmarks.pages.answered import Answered
+from benchmarks.pages.claimed import bound_us, needed
+from benchmarks.pages.tables import bullets, rounded, source, sources, table
+from benchmarks.shared.record import RESULTS, load
 
 from kernelwright.judge.baseline_names import TRAINING
 from kernelwright.judge.verdict import BoundValue
@@ -25,19 +26,22 @@ def gpu(report: dict[str, Any]) -> list[str]:
     if not report:
         return []
     name = report["machine"].get("gpu", {}).get("name", "a GPU")
-    parts = [f"\n## On a GPU\n\n{name}; {sources(report)}."]
+    parts = [f"\n## On a GPU\n\n{name}.\n\n{sources(report)}\n"]
     calls = whole_commands(report)
     batches = {name: found for name, found in report.get("batch", {}).items() if "per_minute" in found}
     if calls or batches:
         rows = [(f"one call, {name}", f"{found['median_seconds']:.2f} s, median") for name, found in calls.items()]
         rows += [(f"a session, {name}", f"{found['per_minute']:.0f} a minute") for name, found in batches.items()]
-        parts += ["\nWarm oracle, every candidate with a new source, hidden workloads included unless it says so.\n"]
+        parts.append(
+            "\n### Judging\n\nServer and session are warm. Every candidate has a new source. Hidden workloads are "
+            "included unless it says so.\n"
+        )
         parts.append(table(("judging rmsnorm", "result"), rows))
     parts += stages(batches) + bands(report.get("noise", {}))
     spread = report.get("repeats", {}).get("spread", {})
     if spread:
         rows = [(label, f"{100 * value:.2f}%") for label, value in spread.items()]
-        parts.append(f"\nOne kernel judged {report['repeats']['judged']} times: how far its medians spread.\n")
+        parts.append(f"\n### One kernel judged {report['repeats']['judged']} times: how far its medians spread\n")
         parts.append(table(("workload", "largest over smallest, less 1"), rows))
     parts += hostile(report.get("hostile", {}))
     runs = answered.read()
@@ -63,10 +67,10 @@ def hostile(report: dict[str, Any]) -> list[str]:
     listed = [f"`{name}`, {_which(name, harmless)}" for name in accepted]
     inside, workloads = sum(report["inside_band"].values()), len(report["inside_band"])
     return [
-        f"\nAn honest kernel was {report['before']['verdict']}; then came {len(outcomes)} hostile candidates of "
-        f"{len({entry['name'] for entry in outcomes})} kinds: "
+        f"\n### Hostile candidates\n\nAn honest kernel was {report['before']['verdict']}; then came {len(outcomes)} "
+        f"hostile candidates of {len({entry['name'] for entry in outcomes})} kinds: "
         f"{', '.join(f'{count} {verdict}' for verdict, count in verdicts.most_common())}."
-        f"{' Accepted: ' + '; '.join(listed) + '.' if listed else ''} Then the honest one was "
+        f"{' Accepted: ' + '; '.join(listed) + '.' if listed else ''}\n\nThen the honest one was "
         f"{report['after']['verdict']}, with its time inside the band on {inside} of {workloads} workloads."
     ]
 
@@ -92,10 +96,17 @@ def busy(runs: list[Answered], alone: dict[str, Any]) -> list[str]:
         return []
     head = ("run", "took", "judgings", "of its time")
     return [
-        "\nHow much of a run's time the judge was at work, from the journals in `benchmarks/results/answered.tar.xz`, "
-        "part by part where a run was stopped and taken up again. Between the first and the last judging of a part "
-        "it is all of it. The rest goes before, to open the task where no warm server has it, and after, to wait for "
-        "answers that were not written yet; a judging that a stop cuts off counts as rest.\n",
+        "\n### How much of a run's time the judge was at work\n\nFrom the journals in "
+        "`benchmarks/results/answered.tar.xz`, part by part where a run was stopped and taken up again.\n",
+        bullets(
+            (
+                "Between the first and the last judging of a part the judge works all the time.",
+                "The rest goes before, to open the task where no warm server has it, and after, to wait for answers "
+                "that were not written yet.",
+                "A judging that a stop cuts off counts as rest.",
+            )
+        ),
+        "",
         table(head, lines),
     ]
 
@@ -120,7 +131,8 @@ def against(
             found[task] = first["baselines_us"], bound_us(needed(BoundValue(**first["bound"])))
     if not found:
         return []
-    lines, differences = [], []
+    lines = []
+    differences: dict[str, list[str]] = {}  # by their reason
     for task, (us, bound) in sorted(found.items()):
         compiled = next((name for name in COMPILED if name in us), "")
         other = dict(elsewhere.get("us", {}).get(task, {}))
@@ -128,27 +140,30 @@ def against(
         if ":backward" in task and times["training"] is not None and "compile" in other:
             other["training"] = other.pop("compile")  # which is what was measured there
         lines.append(
-            (task, *(_micro(times[name]) + _micro(other.get(name), " ({})") for name in times), _micro(bound),
-             compiled or "-")
+            (Path(task).name, *(_micro(times[name]) + _micro(other.get(name), " ({})") for name in times),
+             _micro(bound), compiled or "-")
         )  # fmt: skip
         for name, value in other.items():
             mine = times[name]
             if mine is not None and not 0.9 <= mine / value <= 1.1:
                 why = elsewhere["differences"].get(task, {}).get(name, "not explained")
-                differences.append(f"- `{task}`, {name}: {mine / value - 1:+.0%}: {why}.")
+                differences.setdefault(why, []).append(f"  - `{task}`, {name}: {mine / value - 1:+.0%}")
     head = ("task", "eager", "compiled", "compiled, as in training", "bound", "compiled how")
     return [
-        "\nBaselines and bounds of the rows of `robust`, in µs. Bounds are those of the peaks in gpu_launcher.json. In "
-        f"brackets: {elsewhere.get('what', 'nothing')}.\n",
+        "\n### Baselines and bounds of the rows of `robust`, in µs\n\nBaselines are those that claims were "
+        "judged with; for other rows those measured alone, whose commands are in judge_gpu.json, or in the final of a "
+        "run. Bounds are those of the peaks in gpu_launcher.json.\n\n"
+        f"In brackets: {elsewhere.get('what', 'nothing')}.\n",
         table(head, lines),
-        *(["\nDifferences of more than a tenth:\n", *differences] if differences else []),
+        *(["\nDifferences of more than a tenth, by their reason:\n"] if differences else []),
+        *("\n".join((f"- {why[0].upper()}{why[1:]}.", *found)) for why, found in differences.items()),
     ]
 
 
 def _micro(value: float | None, form: str = "{}") -> str:
     if value is None:
         return "" if form != "{}" else "-"
-    return form.format(f"{value:.4g}")
+    return form.format(rounded(value))
 
 
 def stages(batches: dict[str, Any]) -> list[str]:
@@ -160,7 +175,7 @@ def stages(batches: dict[str, Any]) -> list[str]:
         if seconds >= 0.001
     ]
     head = ("a session", "stage", "ms for each candidate, mean")
-    return ["\nWhere the time goes.\n", table(head, rows)] if rows else []
+    return ["\n### Where the time goes\n", table(head, rows)] if rows else []
 
 
 def bands(noise: dict[str, Any]) -> list[str]:
@@ -172,7 +187,7 @@ def bands(noise: dict[str, Any]) -> list[str]:
         for row in found.get("rows", [])
     ]  # fmt: skip
     head = ("blocks", "workload", "fastest baseline, µs", "taken", "against itself", "band", "inside")
-    return ["\nThe fastest baseline against itself, by duration.\n", table(head, rows)] if rows else []
+    return ["\n### The fastest baseline against itself, by duration\n", table(head, rows)] if rows else []
 
 
 def other_harness(report: dict[str, Any], calls: dict[str, Any]) -> list[str]:
@@ -185,20 +200,28 @@ def other_harness(report: dict[str, Any], calls: dict[str, Any]) -> list[str]:
         for entry in report["theirs"]
     ]
     theirs, ours = median(done), " and ".join(f"{seconds:.2f} s" for seconds in report["ours_s"])
-    whole = "".join(
-        f"\n- to a whole `judge` command ({name}; server, a new process, other sizes of rmsnorm): "
+    whole = (
+        f"to a whole `judge` command ({name}; server, a new process, other sizes of rmsnorm): "
         f"{theirs / found['median_seconds']:.0f}"
         for name, found in calls.items()
     )
     meanwhile = "with nothing else" if report["beside"] == "nothing" else f"beside other work ({report['beside']})"
+    unlike = (
+        "Theirs are cold processes, one for each step, that import torch and build the kernel, "
+        f"{meanwhile} on the GPU.",
+        "Ours, before that in the same run, is a warm session of 12 trials with oracle, baseline and compiler up, "
+        "without sanitizers.",
+        "The kernels are different ones.",
+        "Neither side has a compiled baseline; ours times eager PyTorch, theirs nothing else.",
+    )
     return [
-        f"\nrobust-kbench's own correctness and timing steps took {theirs:.0f} s together, median over the kernels for "
-        f"which both were done; judging two kernels for rmsnorm at the size of its task took {ours} here. It is not "
-        "the same work. Theirs are cold processes, one for each step, that import torch and build the kernel, "
-        f"{meanwhile} on the GPU. Ours, before that in the same run, is a warm session with oracle, baseline and "
-        "compiler up, without sanitizers, of 12 trials. The kernels are different ones. Neither side has a compiled "
-        "baseline; ours times eager PyTorch, theirs nothing else. With that said, the ratio of theirs\n\n"
-        f"- to a judging in that session: {theirs / median(report['ours_s']):.0f}{whole}\n",
+        f"\n### robust-kbench's own steps\n\nIts correctness and timing steps took {theirs:.0f} s together, median "
+        "over the kernels for which both were done. Judging two kernels for rmsnorm at the size of its task took "
+        f"{ours} here. It is not the same work:\n",
+        bullets(unlike),
+        "\nWith that said, the ratio of theirs\n",
+        bullets((f"to a judging in that session: {theirs / median(report['ours_s']):.0f}", *whole)),
+        "",
         table(("kernel of robust-kbench", "correctness, s", "timing, s"), rows),
     ]
 
@@ -229,7 +252,7 @@ def launcher(report: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     return [
         f"\n## Below the judge on a GPU\n\n{report['gpu']['name']}, driver {report['gpu']['driver']}; "
-        f"{source(report, 'python benchmarks/gpu_launcher.py')}"
+        f"{source(report)}"
         f"{'' if 'commit' in report else ', commit not recorded'}.\n",
         table(("what", "measured"), rows),
     ]

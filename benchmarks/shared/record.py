@@ -22,7 +22,7 @@ from typing import Any
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.nvidia import Gpu
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 MEASURED = ("src", "benchmarks", "tests", "examples", ":(exclude)benchmarks/results")  # what a figure depends on
 
@@ -39,7 +39,13 @@ def provenance(gpu: Gpu | None = None) -> dict[str, Any]:
 
 def command(words: list[str], root: Path = ROOT) -> str:
     """As it was typed, but that a path outside of the repository is given by its name alone."""
-    return shlex.join(["python", f"benchmarks/{Path(words[0]).name}", *(_shown(word, root) for word in words[1:])])
+    return shlex.join(["python", _script(Path(words[0]).name, root), *(_shown(word, root) for word in words[1:])])
+
+
+def _script(name: str, root: Path) -> str:
+    """By its place in the repository, from wherever it was called."""
+    folder = root / "benchmarks"
+    return str(next(folder.glob(f"*/{name}"), folder / name).relative_to(root))
 
 
 def _shown(word: str, root: Path) -> str:

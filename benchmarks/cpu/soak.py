@@ -1,8 +1,8 @@
 """Hundreds of honest and hostile candidates through one server: does anything leak, and is the clock the same?
 
-    python benchmarks/soak.py [--candidates 500]
+    python benchmarks/cpu/soak.py [--candidates 500]
 
-Writes benchmarks/results/soak.json: what the oracle's processes hold as time goes by, what is left behind in the
+Writes benchmarks/results/soak.json: what the server's processes hold as time goes by, what is left behind in the
 system once it has been stopped, and an honest kernel's times before and after.
 """
 
@@ -20,11 +20,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.common import temporary_home  # noqa: E402
-from benchmarks.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.shared.common import temporary_home  # noqa: E402
+from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 from tests.pairs import EXPLOITS, NEEDS_FULL_SIZE, Pair, pairs  # noqa: E402
 
 from kernelwright.contracts.candidate import Candidate, read_candidate  # noqa: E402
@@ -122,7 +122,7 @@ def overlap(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> bool:
 
 
 def held() -> dict[str, int]:
-    """By the oracle and all that descends from it, between two candidates."""
+    """By the server and all that descends from it, between two candidates."""
     (status,) = statuses()
     family = descendants(status.pid)
     return {

@@ -1,12 +1,12 @@
 """Optimizes every task of a suite and keeps what came of it: reports, best sources, certificates.
 
-    python benchmarks/optimize_suite.py --device cpu --budget 30evals,4m
-    python benchmarks/optimize_suite.py --device cuda --baselines eager compile-best --only rmsnorm rmsnorm:backward
+    python benchmarks/search/optimize_suite.py --device cpu --budget 30evals,4m
+    python benchmarks/search/optimize_suite.py --device cuda --baselines eager compile-best --only rmsnorm
 
 Writes benchmarks/results/optimize_DEVICE.json as it goes, and for each best kernel its source and certificates into
 benchmarks/results/optimized_DEVICE.tar.xz. A task that is in the file already is done again and replaced. The judge's
 key is made for this and thrown away, since certificates tell which hidden workloads it drew.
-`benchmarks/results_page.py` makes docs/results.md of it.
+`benchmarks/pages/results_page.py` makes docs/results.md of it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.kept import changing, folder_of, optimized  # noqa: E402
-from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
+from benchmarks.shared.kept import changing, folder_of, optimized  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.proposers.templates import make  # noqa: E402
 from kernelwright.proposers.templates.graph import CannotExpressError  # noqa: E402

@@ -1,7 +1,7 @@
 """What the CUDA templates reach on this GPU, roughly: many genes timed, the sources of the best kept.
 
-    python benchmarks/templates_gpu.py --keep DIR [--tasks TASK ...] [--count 30] [--best 2] [--out DIR]
-    python benchmarks/claims_gpu.py --sources DIR                                     judges what was kept
+    python benchmarks/gpu/templates_gpu.py --keep DIR [--tasks TASK ...] [--count 30] [--best 2] [--out DIR]
+    python benchmarks/gpu/claims_gpu.py --sources DIR                                     judges what was kept
 
 For each task, `--count` candidates are written and compiled, and called in a process of their own on one draw of
 inputs, with the L2 cleared before each call: a rough time, which only says which of them to judge. Writes
@@ -23,11 +23,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.gpu_run import CUDA  # noqa: E402
-from benchmarks.record import RESULTS, load, provenance, save  # noqa: E402
+from benchmarks.gpu.gpu_run import CUDA  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts import Candidate  # noqa: E402
 from kernelwright.contracts.cuda.toolchain.build import build_cuda  # noqa: E402
@@ -145,7 +145,7 @@ def _written(task: Task, count: int) -> list[tuple[Genes, str]]:
 def _roughly(ref: str, made: list[Made]) -> list[tuple[float, Made]]:
     """Rough times in microseconds, the quickest first; what is wrong or fails has none. A broken context ends there."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["__main__", "benchmarks.rough_times"])  # torch takes seconds to import
+    context.set_forkserver_preload(["__main__", "benchmarks.gpu.rough_times"])  # torch takes seconds to import
     ours, theirs = context.Pipe(duplex=False)
     runnable = [one for one in made if isinstance(one.built, GpuBuilt)]
     process = context.Process(target=_call_all, args=(ref, [one.built for one in runnable], theirs), daemon=True)
@@ -165,7 +165,7 @@ def _roughly(ref: str, made: list[Made]) -> list[tuple[float, Made]]:
 
 
 def _call_all(ref: str, built: list[GpuBuilt], channel: Connection) -> None:
-    from benchmarks.rough_times import Bench
+    from benchmarks.gpu.rough_times import Bench
 
     bench = Bench(ref)
     for number, one in enumerate(built):

@@ -1,4 +1,4 @@
-"""Why eager PyTorch's time for linear and ReLU depends on how it is written: `python benchmarks/eager_linear.py`.
+"""Why eager PyTorch's time for linear and ReLU depends on how it is written: `python benchmarks/gpu/eager_linear.py`.
 
 The task's reference multiplies and then adds the bias; `F.linear` hands the bias to the product. Each is timed as other
 programs do: the L2 cache filled and read before every call, the queue filled beforehand, device events, median of 50.
@@ -14,10 +14,10 @@ from statistics import median
 import torch
 import torch.nn.functional as F
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, provenance, save  # noqa: E402
+from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 
 from kernelwright.devices import nvidia  # noqa: E402
 from kernelwright.judge.oracle.flags import strict_flags  # noqa: E402

@@ -1,6 +1,6 @@
 """Writes docs/benchmarks.md from the raw results in benchmarks/results. Every figure there comes from here.
 
-python benchmarks/report.py
+python benchmarks/pages/report.py
 """
 
 from __future__ import annotations
@@ -10,16 +10,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.record import RESULTS, load  # noqa: E402
-from benchmarks.report_gpu import gpu, launcher  # noqa: E402
-from benchmarks.tables import machines, source, sources, table  # noqa: E402
+from benchmarks.pages.report_gpu import gpu, launcher  # noqa: E402
+from benchmarks.pages.tables import AS_GIVEN, bullets, joined, machines, source, sources, table  # noqa: E402
+from benchmarks.shared.record import RESULTS, load  # noqa: E402
 
 from kernelwright.judge.timing import statistics  # noqa: E402
 
 PAGE = ROOT / "docs" / "benchmarks.md"
+STATES = {  # of a command, as older results name them
+    "own oracle, built before": "no server, built before",
+    "starts the oracle": "starts the server",
+    "warm oracle": "warm server",
+}
+OLDER = "\nThe stored data call the server an oracle, and were made when `--no-server` was named `--own-oracle`.\n"
 
 
 def interval(values: list[float]) -> str:
@@ -35,7 +41,7 @@ def judging(report: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
     if "workloads" in report:
         parts.append(
             "\n## Growth with the number of workloads\n\nEager baseline, 12 trials each. An oracle keeps 4 GiB of "
-            "values on a host; where workloads have more, they are drawn anew for each candidate.\n"
+            "values on a host. Where workloads have more, they are drawn anew for each candidate.\n"
         )
         parts.append(growth(report["workloads"]))
         if "workloads" in elsewhere:
@@ -49,13 +55,15 @@ def judging(report: dict[str, Any], elsewhere: dict[str, Any]) -> list[str]:
 
 def commands(found: dict[str, Any]) -> list[str]:
     rows = [
-        (baselines, state, f"{median(seconds):.1f}", str(len(seconds)))
+        (baselines, STATES.get(state, state), f"{median(seconds):.1f}", str(len(seconds)))
         for baselines, states in found.items()
         for state, seconds in states.items()
     ]
+    older = any(state in STATES for states in found.values() for state in states)
     text = (
         "\n## A single `judge` command\n\nOne kernel for rmsnorm on 3 public and 3 hidden workloads, 12 trials each, "
-        "from the start of the command's process to its end.\n"
+        "from the start of the command's process to its end. “No server” is `--no-server`.\n"
+        f"{OLDER if older else ''}"
     )
     return [text, table(("baselines", "state", "seconds, median", "commands"), rows)] if rows else []
 
@@ -68,8 +76,8 @@ def session(found: dict[str, Any]) -> list[str]:
     ]  # fmt: skip
     text = (
         "\n## A candidate in a session\n\nSeconds per candidate on 3 public and 3 hidden workloads, 12 trials each, "
-        "oracle and baselines up. A session gets quicker once more of the 16 hidden workloads were seen; the quickest "
-        "is one whose workloads all had.\n"
+        "with oracle and baselines up. A session gets quicker as more of the 16 hidden workloads have been seen. The "
+        "quickest candidate is one all of whose workloads had been seen.\n"
     )
     head = ("baselines", "first", "median, fresh build", "quickest, fresh build", "same source again")
     return [text, table(head, rows)] if rows else []
@@ -97,9 +105,9 @@ def noise(found: dict[str, Any]) -> list[str]:
     band = statistics.band("cpu", 1.0)
     return [
         "\n## How far a speed can be trusted\n\nThe interval of eager PyTorch against itself (A/A). A speed is "
-        f"measured only where it lies within {band.low:.2f} to {band.high:.2f}, and undecided elsewhere. With a fixed "
-        "number of blocks the baseline is called once for each time; “as the noise demands”, where it was taken, is "
-        "how the judge goes on: more blocks, and more calls in each.\n",
+        f"measured only where it lies within {band.low:.2f} to {band.high:.2f}, and undecided elsewhere.\n\nWith a "
+        "fixed number of blocks the baseline is called once for each time. “As the noise demands” is how the judge "
+        "goes on: more blocks, and more calls in each.\n",
         table(("rmsnorm workload", "eager, ms", *(f"A/A, {name}" for name in names)), rows),
     ]
 
@@ -115,11 +123,11 @@ def exploits(report: dict[str, Any]) -> list[str]:
     if not report:
         return []
     same = "the same" if report["same_outcome_every_time"] else "not always the same"
-    right = "as it must be every time" if report["as_it_must_be_every_time"] else "not as it must be every time"
+    right = "as they must be every time" if report["as_it_must_be_every_time"] else "not as they must be every time"
     return [
         f"\n## Exploits under load\n\n{report['pairs']} pairs of exploit and honest twin, {report['passes']} times "
-        f"in a row, while another process loads a core: outcomes were {same}, and {right} "
-        f"({source(report)}).\n"
+        f"in a row, while another process loads a core. Outcomes were {same}, and {right}.\n\nMade by "
+        f"{source(report)}.\n"
     ]
 
 
@@ -128,8 +136,8 @@ def honest(report: dict[str, Any]) -> list[str]:
         return []
     return [
         f"\n## Honest kernels\n\n{report['kernels']} honest kernels under {report['keys']} keys: {report['judgings']} "
-        f"judgings with {report['checked_calls']:,} checked calls, {len(report['not_accepted'])} not accepted "
-        f"({source(report)}).\n"
+        f"judgings with {report['checked_calls']:,} checked calls, {len(report['not_accepted'])} not accepted.\n\n"
+        f"Made by {source(report)}.\n"
     ]
 
 
@@ -142,11 +150,17 @@ def soak(report: dict[str, Any]) -> list[str]:
     left = ", ".join(name for names in report["left_behind"].values() for name in names) or "nothing"
     speed = "overlap" if report["same_speed"] else "do not overlap"
     return [
-        f"\n## Soak\n\n{last['candidates']} candidates, honest and hostile in turn, through one server "
-        f"({source(report)}): {outcomes}; {len(report['wrong'])} outcomes other than they must be. Left behind "
-        f"when it was stopped, of processes, temporary files and shared memory: {left}. An honest kernel's speedup "
-        f"before and after: the intervals {speed}.\n",
-        table(("held by the oracle's processes", f"after {first['candidates']}", f"after {last['candidates']}"), rows),
+        f"\n## Soak\n\n{last['candidates']} candidates, honest and hostile in turn, through one server, by "
+        f"{source(report)}.\n",
+        bullets(
+            (
+                f"Outcomes: {outcomes}; {len(report['wrong'])} other than they must be.",
+                f"Left behind when it was stopped, of processes, temporary files and shared memory: {left}.",
+                f"An honest kernel's speedup before and after: the intervals {speed}.",
+            )
+        ),
+        "",
+        table(("held by the server's processes", f"after {first['candidates']}", f"after {last['candidates']}"), rows),
     ]
 
 
@@ -178,8 +192,8 @@ def overhead(report: dict[str, Any]) -> list[str]:
     load_average = report["machine"].get("load_average", report.get("load_average"))
     return [
         "\n## What a search costs beside judging\n\nJournal, policy, driver and run directory with a judge that takes "
-        f"no time ({source(report)}); the load was {load_average:.1f} on {report['machine']['cores']} cores before it "
-        "began. A lap is a tenth of the events.\n",
+        f"no time. A lap is a tenth of the events.\n\nMade by {source(report)}; the load was {load_average:.1f} on "
+        f"{report['machine']['cores']} cores before it began.\n",
         table(head, rows),
     ]
 
@@ -195,8 +209,8 @@ def policies() -> list[str]:
         ]
         parts.append(
             f"\n## Policies: {path.stem.removeprefix('search_policies_')}\n\n{speedups(report)} “Evaluations” are "
-            f"those until {report['near']:.0%} of the best that any policy found in any run, median over the seeds "
-            f"({source(report)}).{at_once(report)}\n"
+            f"those until {report['near']:.0%} of the best that any policy found in any run, median over the seeds.\n\n"
+            f"{at_once(report)}Made by {source(report)}.\n"
         )
         parts.append(table(("task", "policy", "seeds", "speedup of the fastest, median", "evaluations"), rows))
     return parts
@@ -205,7 +219,7 @@ def policies() -> list[str]:
 def speedups(report: dict[str, Any]) -> str:
     if "judged" not in report:
         return "Speedups are those of a landscape that is made up."
-    return "Speedups are over eager PyTorch and provisional, as a search ranks candidates."
+    return "Speedups are over eager PyTorch; they are the estimates by which a search ranks candidates."
 
 
 def at_once(report: dict[str, Any]) -> str:
@@ -214,9 +228,9 @@ def at_once(report: dict[str, Any]) -> str:
     if "judged" not in report or not any(found["median_reached_after"] == 1 for found in every):
         return ""
     return (
-        " Where it is 1, the first candidate was enough: for every policy but `random` the templates begin with the "
+        "Where it is 1, the first candidate was enough: for every policy but `random` the templates begin with the "
         "choice of genes that an expert would make. That says how good this choice is here, and nothing about how "
-        "well a policy searches."
+        "well a policy searches.\n\n"
     )
 
 
@@ -231,8 +245,8 @@ def reached(found: dict[str, Any]) -> str:
 def page() -> str:
     report = load(RESULTS / "judge_cpu.json")
     head = (
-        "# Benchmarks\n\nMade by `python benchmarks/report.py` from the raw data in `benchmarks/results`. On a CPU: "
-        f"{machines(report)}; {sources(report)}.\n"
+        f"# Benchmarks\n\nMade by `python benchmarks/pages/report.py` from `benchmarks/results`. {AS_GIVEN}\n\n"
+        f"The first sections are about judging on a CPU: {machines(report)}.\n\n{sources(report)}\n"
     )
     parts = [
         *judging(report, load(RESULTS / "judge_cpu_host.json")),
@@ -245,7 +259,7 @@ def page() -> str:
         *gpu(load(RESULTS / "judge_gpu.json")),
         *launcher(load(RESULTS / "gpu_launcher.json")),
     ]
-    return "\n".join([head, *parts]) + "\n"
+    return joined([head, *parts])
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Measures the judge on an NVIDIA GPU and writes benchmarks/results/judge_gpu.json, section by section as it goes.
 
-    python benchmarks/judge_gpu.py [--out DIR] [--only SECTION ...] [--seconds N] [--tasks TASK ...]
+    python benchmarks/gpu/judge_gpu.py [--out DIR] [--only SECTION ...] [--seconds N] [--tasks TASK ...]
         [--robust-kbench CHECKOUT [--kernels TASK_FOLDER:SOURCE ...]]
 
 Every section ends by itself when its share of `--seconds` is spent and says what it left out. A section that fails
@@ -25,14 +25,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.common import temporary_home, timed, variant  # noqa: E402
-from benchmarks.gpu_rows import rows  # noqa: E402
-from benchmarks.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, in_short, row, settings  # noqa: E402
-from benchmarks.kbench_harness import harness  # noqa: E402
-from benchmarks.record import RESULTS, gpu_facts, load, provenance, save  # noqa: E402
+from benchmarks.gpu.gpu_rows import rows  # noqa: E402
+from benchmarks.gpu.gpu_run import CUDA, EXAMPLE, EXPLOITS, KERNELS, Run, in_short, row, settings  # noqa: E402
+from benchmarks.gpu.kbench_harness import harness  # noqa: E402
+from benchmarks.shared.common import temporary_home, timed, variant  # noqa: E402
+from benchmarks.shared.record import RESULTS, gpu_facts, load, provenance, save  # noqa: E402
 
 from kernelwright.contracts.registry import read_source  # noqa: E402
 from kernelwright.devices import nvidia  # noqa: E402
