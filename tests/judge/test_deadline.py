@@ -16,7 +16,7 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, pair
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
-from kernelwright.search.judging import Remote
+from kernelwright.search.judging import OnDevice
 
 pytestmark = pytest.mark.timed
 
@@ -69,7 +69,7 @@ def test_a_judging_that_never_ends_is_left_and_the_next_is_asked_afresh(monkeypa
         assert time.monotonic() - begin < 5 and said
         assert oracles.left.wait(5)  # the oracle notices that its caller is gone
         said.clear()
-        verdict = Remote(judge).judge("toy", CANDIDATE, Settings(public_only=True), said.append, 5.0)
+        verdict = OnDevice(judge).judge("toy", CANDIDATE, Settings(public_only=True), said.append, 5.0)
         assert verdict.candidate == CANDIDATE.id and said == ["True"]
 
 

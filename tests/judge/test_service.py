@@ -19,7 +19,7 @@ from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
-from kernelwright.judge.server.protocol import RemoteSettings
+from kernelwright.judge.server.protocol import RequestedSettings
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
@@ -209,7 +209,7 @@ def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
     assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
     judged(task, source())
     assert statuses()[0].device == "cpu"
-    wanted = RemoteSettings.of(replace(QUICK, device=gpu))
+    wanted = RequestedSettings.of(replace(QUICK, device=gpu))
     with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
         judge._wanted = wanted
         judge.open(str(task))

@@ -30,7 +30,7 @@ from kernelwright.search.core.state import State
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
 from kernelwright.search.journal import read
-from kernelwright.search.judging import JudgeSettings, Remote
+from kernelwright.search.judging import JudgeSettings, OnDevice
 from kernelwright.search.models import Recorded, estimate, in_words, keep_account, open_models
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Given, Made, kind_named
@@ -207,7 +207,7 @@ def _driven(
         driver = Driver(
             run,
             made.proposer,
-            JudgePool([TaskGuard(Remote(judge, one.quick.device), sitting.about) for judge, one in pairs]),
+            JudgePool([TaskGuard(OnDevice(judge, one.quick.device), sitting.about) for judge, one in pairs]),
             policy_of(first),
             chosen[0],
             progress=view.progress,

@@ -21,7 +21,7 @@ from kernelwright.judge.server.protocol import (
     ControlRequest,
     Greeting,
     OpenRequest,
-    RemoteSettings,
+    RequestedSettings,
     ServerReply,
     ServerRequest,
     ServerStatus,
@@ -41,7 +41,7 @@ class ServerJudge:
     """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
     def __init__(self, settings: Settings, *, own: bool = False) -> None:
-        self._wanted = RemoteSettings.of(settings)
+        self._wanted = RequestedSettings.of(settings)
         self._where = address.private_address(settings.device) if own else address.address(settings.device)
         self._own = own
         self._channel = _find_or_start(self._where)
@@ -69,7 +69,7 @@ class ServerJudge:
         request = protocol.JudgeRequest(
             task=portable(task),
             candidate=candidate,
-            wanted=self._wanted if settings is None else RemoteSettings.of(settings),
+            wanted=self._wanted if settings is None else RequestedSettings.of(settings),
         )
         verdict = self._ask(request, progress, deadline).verdict
         assert verdict is not None

@@ -19,13 +19,14 @@ class ProtocolMessage(BaseModel):
 
 
 class Greeting(ProtocolMessage):
-    """The first message of either side. Sides whose `code` differs do not judge alike."""
+    """What a server sends first, before any request. A caller whose own `code` differs replaces it: they do not judge
+    alike."""
 
     code: str
     version: str
 
 
-class RemoteSettings(ProtocolMessage):
+class RequestedSettings(ProtocolMessage):
     """A caller's settings; the key and replays never travel."""
 
     baselines: tuple[str, ...]
@@ -40,7 +41,7 @@ class RemoteSettings(ProtocolMessage):
     refuse_pageable: bool = False
 
     @classmethod
-    def of(cls, settings: Settings) -> RemoteSettings:
+    def of(cls, settings: Settings) -> RequestedSettings:
         return cls(
             baselines=settings.baselines,
             threads=settings.threads,
@@ -73,14 +74,14 @@ class RemoteSettings(ProtocolMessage):
 class OpenRequest(ProtocolMessage):
     request: Literal["open"] = "open"
     task: str
-    wanted: RemoteSettings
+    wanted: RequestedSettings
 
 
 class JudgeRequest(ProtocolMessage):
     request: Literal["judge"] = "judge"
     task: str
     candidate: Candidate
-    wanted: RemoteSettings
+    wanted: RequestedSettings
 
 
 class ControlRequest(ProtocolMessage):
