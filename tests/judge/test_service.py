@@ -102,8 +102,10 @@ def test_commands_share_one_oracle(task: Path) -> None:
     assert str(task) in statuses()[0].tasks
 
 
-def test_a_certificate_comes_with_the_verdict(task: Path) -> None:
-    assert judged(task, source()).certificate
+def test_a_certificate_comes_with_the_verdict_where_it_is_asked_for(task: Path) -> None:
+    with ServerJudge(QUICK) as judge:
+        assert judge.judge(str(task), source(), settings=replace(QUICK, certify=True)).certificate
+        assert judge.judge(str(task), source()).certificate is None
 
 
 def test_a_bad_task_is_told_and_costs_nobody_anything(task: Path) -> None:

@@ -22,6 +22,12 @@ def test_both_kinds_of_judging_ask_for_it_and_the_server_is_told() -> None:
         assert RequestedSettings.of(settings).settings().profile
 
 
+def test_finals_are_certified_and_quick_judgings_are_not() -> None:
+    usual = JudgeSettings()
+    certified = [RequestedSettings.of(settings).settings().certify for settings in (usual.quick, usual.final)]
+    assert certified == [False, True]
+
+
 def test_a_final_fits_into_the_time_that_is_left() -> None:
     usual = JudgeSettings()
     for plenty in (math.inf, 1000.0):

@@ -127,7 +127,7 @@ class ToyJudge:
         labels = [("a", False), ("b", False), *([] if settings.public_only else [("c", True)])]
         factors = [(label, speed(genes) * math.exp(draw.gauss(0, self.noise)), hidden) for label, hidden in labels]
         outcome = Outcome.rejected if is_wrong(genes) else Outcome.accepted
-        certificate = None if settings.hidden_of else f"toy-{candidate.id}"
+        certificate = f"toy-{candidate.id}" if settings.certify and not settings.hidden_of else None
         return verdict_of(candidate, factors, outcome=outcome, certificate=certificate)
 
 

@@ -34,6 +34,7 @@ class RequestedSettings(ProtocolMessage):
     effort: Sampling
     public_only: bool
     safety: bool
+    certify: bool = False
     profile: bool = False
     hidden_of: str = ""
     device: Device = CPU
@@ -48,6 +49,7 @@ class RequestedSettings(ProtocolMessage):
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            certify=settings.certify,
             profile=settings.profile,
             hidden_of=settings.hidden_of,
             device=settings.device,
@@ -62,9 +64,9 @@ class RequestedSettings(ProtocolMessage):
             effort=self.effort,
             public_only=self.public_only,
             safety=self.safety,
+            certify=self.certify,
             profile=self.profile,
             hidden_of=self.hidden_of,
-            certify=True,
             device=self.device,
             isolation=self.isolation,
             refuse_pageable=self.refuse_pageable,

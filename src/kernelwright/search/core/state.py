@@ -101,7 +101,7 @@ class Entry:
     depth: int = 0  # how many repairs in a row made it
     why: str = ""
     review: Reviewed | None = None
-    certificates: tuple[str, ...] = ()  # of all its judgings
+    certificates: tuple[str, ...] = ()  # of its finals; a quick judging has one only in old journals
 
     @property
     def score(self) -> float | None:
