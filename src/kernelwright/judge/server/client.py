@@ -29,7 +29,7 @@ from kernelwright.judge.server.protocol import (
 from kernelwright.judge.settings import ProgressCallback, Settings, ignore_progress
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.wording import counted
-from kernelwright.tasks.resolve import portable
+from kernelwright.tasks.resolve import absolute_reference
 
 STOP_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # for what no judging delays
@@ -55,7 +55,7 @@ class ServerJudge:
             _end(self._where)
 
     def open(self, task: str, progress: ProgressCallback = ignore_progress, deadline: float | None = None) -> None:
-        self._ask(OpenRequest(task=portable(task), wanted=self._wanted), progress, deadline)
+        self._ask(OpenRequest(task=absolute_reference(task), wanted=self._wanted), progress, deadline)
 
     def judge(
         self,
@@ -67,7 +67,7 @@ class ServerJudge:
     ) -> Verdict:
         """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted."""
         request = protocol.JudgeRequest(
-            task=portable(task),
+            task=absolute_reference(task),
             candidate=candidate,
             wanted=self._wanted if settings is None else RequestedSettings.of(settings),
         )
