@@ -22,7 +22,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.evaluation import Evaluation
-from kernelwright.judge.keys import derive, fingerprint, version_of
+from kernelwright.judge.keys import code_hash, derive, version_of
 from kernelwright.judge.oracle_client import WorkloadSpec
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, VerdictPart
@@ -179,7 +179,7 @@ def _signer(key: bytes) -> Ed25519PrivateKey:
 def _environment(verdict: Verdict) -> CertifiedEnvironment:
     return CertifiedEnvironment(
         judge_version=__version__,
-        judge_code=fingerprint(),
+        judge_code=code_hash(),
         python=platform.python_version(),
         torch=version_of("torch"),
         kernel=platform.release(),

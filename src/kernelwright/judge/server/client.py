@@ -15,7 +15,7 @@ from types import TracebackType
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
-from kernelwright.judge.keys import fingerprint
+from kernelwright.judge.keys import code_hash
 from kernelwright.judge.server import address, protocol
 from kernelwright.judge.server.protocol import (
     ControlRequest,
@@ -170,7 +170,7 @@ def _find_or_start(where: address.Address) -> Channel:
         found = _greeted(where.socket)
         if found is not None:
             channel, hello = found
-            if hello.code == fingerprint():
+            if hello.code == code_hash():
                 return channel
             _ask(
                 channel, ControlRequest(request="stop"), ignore_progress

@@ -25,7 +25,7 @@ from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
-from kernelwright.judge.keys import fingerprint
+from kernelwright.judge.keys import code_hash
 from kernelwright.judge.server import address
 from kernelwright.judge.server.protocol import (
     ControlRequest,
@@ -146,7 +146,7 @@ class Server:
             self._callers += 1
         caller = CallerConnection(Channel(connection))
         try:
-            caller.channel.send(Greeting(code=fingerprint(), version=__version__).model_dump())
+            caller.channel.send(Greeting(code=code_hash(), version=__version__).model_dump())
             while True:
                 message, _ = caller.channel.receive()
                 self._take(caller, message)
@@ -194,7 +194,7 @@ class Server:
             pid=os.getpid(),
             device=str(self._where.device),
             version=__version__,
-            code=fingerprint(),
+            code=code_hash(),
             up_seconds=now - self._begin,
             idle_limit_seconds=self._idle_limit,
             idle_seconds=now - self._last,
@@ -271,7 +271,7 @@ def memory_of_tree(root: int) -> int:
 
 def main() -> None:
     """Arguments: the listening socket's descriptor, its name, and the device."""
-    fingerprint()  # of the code that this process has loaded, whatever becomes of the files
+    code_hash()  # of the code that this process has loaded, whatever becomes of the files
     listener = socket.socket(fileno=int(sys.argv[1]))
     where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
     server = Server(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
