@@ -94,7 +94,7 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     return True
 
 
-def test_commands_share_one_oracle(task: Path) -> None:
+def test_commands_share_one_server(task: Path) -> None:
     assert judged(task, source()).verdict is Outcome.accepted
     pid, before = the_one(), statuses()[0].judged
     assert judged(task, source("x.data[i]")).reason in (Reason.wrong, Reason.imprecise)
@@ -206,7 +206,7 @@ def test_its_socket_and_directory_are_private(task: Path) -> None:
     assert where.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
+def test_a_device_has_a_server_of_its_own(task: Path) -> None:
     gpu = Device("cuda", 1)
     assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
     judged(task, source())
@@ -236,7 +236,7 @@ def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
-def test_an_oracle_on_a_device_that_is_not_there_says_so(task: Path) -> None:
+def test_a_server_on_a_device_that_is_not_there_says_so(task: Path) -> None:
     with ServerJudge(replace(QUICK, device=Device("cuda", 0))) as judge:
         with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA") as caught:
             judge.open(str(task))
