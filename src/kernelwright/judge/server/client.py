@@ -116,7 +116,7 @@ class ServerJudge:
 def _ask(
     channel: Channel, request: ServerRequest, progress: ProgressCallback, deadline: float | None = None
 ) -> ServerReply:
-    """A deadline counts from when the request is taken up. Until then only silence takes too long."""
+    """A deadline counts from when the server begins with the request. Until then only silence takes too long."""
     channel.limit(None)
     channel.send(request.model_dump(mode="json"))
     silence = ANSWER_SECONDS if isinstance(request, ControlRequest) else SILENCE_SECONDS

@@ -115,7 +115,7 @@ class ServerStatus(ProtocolMessage):
 class ServerReply(ProtocolMessage):
     """Any number of `ahead` and `progress`, then one of the others.
 
-    `ahead`: so many evaluations come first, said again as long as they get on; with 0 the request is taken up.
+    `ahead`: so many evaluations come first, said again as long as they get on; with 0 the request is begun.
     """
 
     ahead: int | None = None

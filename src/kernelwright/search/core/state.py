@@ -52,7 +52,8 @@ ENOUGH_CALLS = 4  # in a row, each of them several attempts, after which no mode
 
 @dataclass(frozen=True)
 class Reach:
-    """Whether models answer, since the run was last taken up. `missed` counts each member's calls since its answer."""
+    """Whether models answer, since the run was last begun or resumed. `missed` counts each member's calls since its
+    last answer."""
 
     answered: bool = False
     missed: Mapping[str, int] = field(default_factory=dict)
