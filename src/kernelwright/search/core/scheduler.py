@@ -46,7 +46,7 @@ class Policy(Protocol):
     def parameters(self) -> dict[str, ParameterValue]: ...
 
     def ask(self, state: State) -> Ask:
-        """What to ask the proposer next, and why. Its number, its size and its seed come from `request`."""
+        """What to ask the proposer next, and why. Its number, its size and its seed come from `ask_for`."""
 
 
 def decide(state: State, policy: Policy) -> tuple[Action, ...]:
@@ -234,7 +234,7 @@ def _for_proposer(state: State, policy: Policy) -> Action | None:
     broken = repairable(state)
     if broken is not None:
         island, why = state.entries[broken].island, f"{broken:04d} was rejected and may be repaired"
-        return request(state, Operator.repair, (broken,), inspirations(state)[-1:], island, why)
+        return ask_for(state, Operator.repair, (broken,), inspirations(state)[-1:], island, why)
     return policy.ask(state)
 
 
@@ -291,7 +291,7 @@ def _unswept(state: State) -> int | None:
         return None
 
 
-def request(
+def ask_for(
     state: State,
     operator: Operator,
     parents: tuple[int, ...] = (),
@@ -299,6 +299,7 @@ def request(
     island: int = 0,
     why: str = "",
 ) -> Ask:
+    """The next question to the proposer, with the number, the size and the seed that it has in this run."""
     number = state.requests + 1
     return Ask(
         request=number,
