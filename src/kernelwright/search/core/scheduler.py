@@ -15,7 +15,8 @@ from typing import Protocol
 
 from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION
-from kernelwright.proposers.model import SWEPT, Operator
+from kernelwright.proposers.model import Operator
+from kernelwright.search.core.archive import is_swept
 from kernelwright.search.core.events import Action, Ask, Evaluate, HoldFinal, ParameterValue, Stop, StopReason, Sweep
 from kernelwright.search.core.score import beats_bound, fraction_of_bound
 from kernelwright.search.core.state import IMPROVEMENT, Standing, State
@@ -273,8 +274,7 @@ def inspirations(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]
 def _swept_from(state: State, number: int) -> int:
     """The candidate whose tunables gave this one; itself where none did."""
     proposal = state.entries[number].proposal
-    swept = proposal.origin.startswith(SWEPT) and proposal.parents
-    return state.by_id.get(proposal.parents[0], number) if swept else number
+    return state.by_id.get(proposal.parents[0], number) if is_swept(proposal) and proposal.parents else number
 
 
 def _unswept(state: State) -> int | None:
@@ -283,7 +283,7 @@ def _unswept(state: State) -> int | None:
     if leader is None:
         return None
     entry = state.entries[leader]
-    if entry.swept or entry.proposal.origin.startswith(SWEPT):
+    if entry.swept or is_swept(entry.proposal):
         return None
     try:
         return leader if declared(entry.proposal.candidate) else None
