@@ -27,7 +27,7 @@ from kernelwright.search.core.events import (
     StopReason,
     Sweep,
 )
-from kernelwright.search.core.policies import POLICIES, Greedy, Islands, Uniform, policy_named, policy_of, weights
+from kernelwright.search.core.policies import POLICIES, Greedy, Islands, RandomPolicy, policy_named, policy_of, weights
 from kernelwright.search.core.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, decide
 from kernelwright.search.core.state import State, fold
 from kernelwright.search.driver import for_journal
@@ -67,14 +67,16 @@ def barren(request: int) -> Answered:
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_it_begins_by_asking_for_something_new(policy: Greedy | Islands | Uniform) -> None:
+def test_it_begins_by_asking_for_something_new(policy: Greedy | Islands | RandomPolicy) -> None:
     (ask,) = decide(state_with(), policy)
     new = Operator.sample if policy.name == "random" else Operator.fresh
     assert isinstance(ask, Ask) and ask.operator is new and ask.request == 1
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_the_same_state_gives_the_same_decision_and_another_seed_another(policy: Greedy | Islands | Uniform) -> None:
+def test_the_same_state_gives_the_same_decision_and_another_seed_another(
+    policy: Greedy | Islands | RandomPolicy,
+) -> None:
     def asked(seed: int) -> list[object]:
         return [decide(state_with(*[1.0 + n / 10 for n in range(count)], seed=seed), policy) for count in range(5, 8)]
 
@@ -265,7 +267,7 @@ def test_tunables_of_the_fastest_are_swept_once() -> None:
 
 
 def test_random_sampling_never_has_a_parent() -> None:
-    ask = Uniform().ask(state_with(1.0, 2.0, 3.0))
+    ask = RandomPolicy().ask(state_with(1.0, 2.0, 3.0))
     assert ask.operator is Operator.sample and ask.parents == ()
 
 

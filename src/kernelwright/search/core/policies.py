@@ -36,7 +36,7 @@ class _Parameters:
 
 
 @dataclass(frozen=True)
-class Uniform(_Parameters):
+class RandomPolicy(_Parameters):
     """Random sampling, never from a parent. What other policies are compared with."""
 
     name = "random"
@@ -155,7 +155,7 @@ def _logistic(x: float) -> float:
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
 
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Greedy(), Islands(), Uniform())}
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Greedy(), Islands(), RandomPolicy())}
 
 
 def policy_named(text: str) -> Policy:
