@@ -24,6 +24,7 @@ NOT_OURS = ("tasks/builtin/",)  # byte for byte what certificates were issued fo
 FINE_AFTER_NO = "longer|more|less|better|faster|slower|larger|smaller|other|such|one|way|need|use"
 BANNED = {
     "wishes": r"(?i)\b_?(?:\w*_)?wishes\b|[a-z]Wishes",
+    "terms": r"[a-z]Terms\b",
     "polite": r"(?i)\bpolite\b",
     "watchful": r"(?i)\bwatchful\b",
     "purse": r"(?i)\bpurse\b",

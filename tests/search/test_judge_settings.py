@@ -1,4 +1,4 @@
-"""Who is profiled in a search: candidates of proposers that read it, whenever judged, as any verdict may be shown."""
+"""How candidates of a run are judged: what is profiled, what is certified, and how long a final may take."""
 
 from __future__ import annotations
 
