@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 SRC = ROOT / "src" / "kernelwright"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 DOCUMENTS = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 GENERATED = {"benchmarks.md", "results.md"}  # their words are those of benchmarks/
 AUTHORS_SIDE = SRC / "contracts" / "cuda" / "confined" / "kw.py"  # what plans import: its names are the contract's own
 NOT_OURS = ("tasks/builtin/",)  # byte for byte what certificates were issued for
@@ -24,6 +25,7 @@ NOT_OURS = ("tasks/builtin/",)  # byte for byte what certificates were issued fo
 FINE_AFTER_NO = "longer|more|less|better|faster|slower|larger|smaller|other|such|one|way|need|use"
 BANNED = {
     "wishes": r"(?i)\b_?(?:\w*_)?wishes\b|[a-z]Wishes",
+    "terms": r"[a-z]Terms\b",
     "polite": r"(?i)\bpolite\b",
     "watchful": r"(?i)\bwatchful\b",
     "purse": r"(?i)\bpurse\b",
@@ -110,7 +112,7 @@ def test_what_the_glossary_names_exists() -> None:
 
 def document_paths() -> set[str]:
     """What documents put in backticks that looks like a file of the package: `judge/arena.py`, `cpp/prelude.py`."""
-    pages = [page.read_text() for page in DOCUMENTS if page.name not in GENERATED]
+    pages = [page.read_text() for page in (*DOCUMENTS, *DECISIONS) if page.name not in GENERATED]
     return {path for text in pages for path in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|cpp|hpp|toml))`", text)}
 
 
@@ -146,7 +148,7 @@ def _mirrors(paths: list[Path]) -> bool:
 def links() -> list[tuple[Path, str]]:
     return [
         (page, target)
-        for page in DOCUMENTS
+        for page in (*DOCUMENTS, *DECISIONS)
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
         if "://" not in target
     ]

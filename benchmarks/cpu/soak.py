@@ -69,7 +69,7 @@ def soak(wanted: int, limit: float) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     wrong, samples, seconds = [], [], []
     begin = time.perf_counter()
-    with ServerJudge(Settings(baselines=(), effort=Sampling(4, 4))) as judge:
+    with ServerJudge(Settings(baselines=(), effort=Sampling(4, 4), certify=True)) as judge:
         for number in range(wanted):
             if time.perf_counter() - begin > limit:
                 break
@@ -99,7 +99,7 @@ def small_task(pair: Pair) -> Path:
 
 
 def honest_times() -> list[dict[str, Any]]:
-    settings = Settings(baselines=("eager",), effort=Sampling(36, 36, seconds=1e9), public_only=True)
+    settings = Settings(baselines=("eager",), effort=Sampling(36, 36, seconds=1e9), public_only=True, certify=True)
     with ServerJudge(settings) as judge:
         verdict = judge.judge("rmsnorm", read_candidate(HONEST, "cpp"))
     return [

@@ -38,7 +38,7 @@ from kernelwright.search.core.policies import POLICIES, policy_named  # noqa: E4
 from kernelwright.search.core.score import estimate  # noqa: E402
 from kernelwright.search.driver import Driver  # noqa: E402
 from kernelwright.search.journal import read  # noqa: E402
-from kernelwright.search.judging import JudgeClient, JudgeSettings, Remote  # noqa: E402
+from kernelwright.search.judging import JudgeClient, JudgeSettings, OnDevice  # noqa: E402
 from kernelwright.search.pool import JudgePool  # noqa: E402
 from kernelwright.search.run import take_up  # noqa: E402
 from kernelwright.search.session import begin, runs_in  # noqa: E402
@@ -123,10 +123,10 @@ class Remembered:
 
 def real_runs(task: str, seeds: int, budget: str, root: Path) -> tuple[list[Path], int]:
     """The runs, and how many candidates were judged for all of them."""
-    terms = JudgeSettings().using(0, ("eager",))
+    settings = JudgeSettings().using(0, ("eager",))
     folders = []
-    with ServerJudge(terms.quick, own=True) as warm:
-        judge = Remembered(Remote(warm), terms.quick)
+    with ServerJudge(settings.quick, own=True) as server:
+        judge = Remembered(OnDevice(server), settings.quick)
         for policy in POLICIES:
             for seed in range(seeds):
                 config = SearchConfig(
@@ -135,7 +135,7 @@ def real_runs(task: str, seeds: int, budget: str, root: Path) -> tuple[list[Path
                 folder = begin(config).folder
                 run = take_up(folder, budget, time.time())
                 made = proposing.make(proposing.Given(run.state.run, resolve(task), folder))
-                Driver(run, made.proposer, JudgePool([judge]), policy_named(policy), terms).go()
+                Driver(run, made.proposer, JudgePool([judge]), policy_named(policy), settings).go()
                 run.close()
                 folders.append(folder)
                 print(policy, seed, len(judge.known), "judged so far", flush=True)

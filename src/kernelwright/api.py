@@ -22,7 +22,7 @@ from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST, files
 from kernelwright.search.models import Recorded
 from kernelwright.search.progress import SearchProgress, progress_of
-from kernelwright.search.session import Sitting, begin, carry_on, find, limit_of
+from kernelwright.search.session import RunSession, begin, carry_on, find, limit_of
 from kernelwright.search.summary import beats_baseline, no_gain, proof_of, suspects, why_no_best, why_stopped
 from kernelwright.search.task import ResolvedTask, resolve_task
 from kernelwright.tasks.dims import TaskError
@@ -135,20 +135,20 @@ def optimize(
         budgets.parse(budget)
     if resume is not None:
         _refuse_others(given)
-        sitting = Sitting(find(str(resume), root), began)
+        session = RunSession(find(str(resume), root), began)
     elif function is None:
         raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
     else:
         config = config_from("", given)
         with written_task(function, example_inputs, root, name) as captured:
-            backward, cpu = direction == "backward", config.place[1][0].kind == "cpu"
+            backward, cpu = direction == "backward", config.contract_and_devices[1][0].kind == "cpu"
             task = f"{captured.path}:backward" if backward else str(captured.path)
-            sitting = begin(replace(config, task=task), began, None if backward or not cpu else captured.about)
-    limit = limit_of(sitting.folder, budget)
-    state = carry_on(sitting, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
+            session = begin(replace(config, task=task), began, None if backward or not cpu else captured.about)
+    limit = limit_of(session.folder, budget)
+    state = carry_on(session, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
-        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(sitting.folder)!r})")
-    return _optimized(state, sitting.folder)
+        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(session.folder)!r})")
+    return _optimized(state, session.folder)
 
 
 @dataclass(frozen=True)

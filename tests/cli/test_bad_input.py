@@ -39,7 +39,7 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
 
 @pytest.fixture(scope="module")
 def warm() -> Iterator[dict[str, str]]:
-    """For commands that need an oracle and may share one, as a user's do."""
+    """For commands that need a server and may share one, as a user's do."""
     yield {"KERNELWRIGHT_NO_SERVER": "0"}
     stop_all()
 

@@ -110,7 +110,7 @@ def test_an_installed_contract_that_cannot_be_loaded_is_named(installed: dict[st
 
 
 def test_a_server_from_before_an_installation_is_another_judge(installed: dict[str, str]) -> None:
-    code = "from kernelwright.judge.keys import fingerprint; print(fingerprint())"
+    code = "from kernelwright.judge.keys import code_hash; print(code_hash())"
     found = [
         subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
         for env in ({**os.environ}, installed, installed)

@@ -48,7 +48,7 @@ def test_all_are_read_with_their_signatures(issued: dict[str, Certificate]) -> N
 def test_what_is_written_again_is_what_was_signed(name: str) -> None:
     """Fields that were added since have their defaults, so nothing that was signed is lost or altered."""
     outer = json.loads(RAW[name])
-    again = json.loads(Signed.model_validate(outer).model_dump_json())
+    again = json.loads(Signed.model_validate(outer).model_dump_json(by_alias=True))
     assert _within(outer, again) is None
 
 
@@ -65,7 +65,7 @@ def test_all_say_how_to_judge_again(issued: dict[str, Certificate]) -> None:
     for name, one in issued.items():
         settings = settings_of(one)
         assert settings.baselines == chosen(settings.baselines, settings.device.kind), name
-        assert settings.effort == one.terms.effort and settings.threads == one.terms.threads, name
+        assert settings.effort == one.settings.effort and settings.threads == one.settings.threads, name
         assert settings.replaying is not None, name
         hidden = {(result.label, result.dtype) for result in one.verdict.workloads if result.hidden}
         assert hidden <= {(workload.label, workload.dtype) for workload in settings.replaying.hidden}, name

@@ -240,7 +240,7 @@ def test_its_certificate_names_the_gpu_and_replays_there(bench: Bench) -> None:
     assert verdict.certificate is not None
     issued = certificate.read(Path(certificate.folder() / f"{verdict.certificate}.json"))
     environment = issued.environment
-    assert (issued.terms.device, environment.device, environment.driver) == ("cuda:0", "cuda: Played GPU", "580.1")
+    assert (issued.settings.device, environment.device, environment.driver) == ("cuda:0", "cuda: Played GPU", "580.1")
     assert environment.compiler.startswith("NVRTC")
     outcome = replay(issued)
     assert outcome.same is True and outcome.device == "the same class" and outcome.artefact == "the same bytes"

@@ -17,7 +17,7 @@ from kernelwright.isolation import levels
 from kernelwright.isolation.levels import Isolation, Level, capabilities, demand
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.emulate.check import Checker
-from kernelwright.judge.server.protocol import RemoteSettings
+from kernelwright.judge.server.protocol import RequestedSettings
 from kernelwright.judge.settings import Settings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -88,8 +88,8 @@ def test_a_replay_demands_full(judge: Judge, tmp_path: Path) -> None:
 def test_the_server_demands_it_too(tmp_path: Path) -> None:
     """The level travels with the request; the caller's own look at the machine is left out here."""
     settings = Settings(isolation=Level.landlock)
-    assert RemoteSettings.of(settings).settings().isolation is Level.landlock
-    assert RemoteSettings.of(Settings(isolation=Level.full)).isolation is Level.full
+    assert RequestedSettings.of(settings).settings().isolation is Level.landlock
+    assert RequestedSettings.of(Settings(isolation=Level.full)).isolation is Level.full
 
 
 def test_doctor_prints_the_level_and_demands_nothing() -> None:

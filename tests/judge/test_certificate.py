@@ -77,7 +77,7 @@ def case(judge: Judge, tmp_path_factory: pytest.TempPathFactory) -> Case:
 def test_a_certificate_holds_what_a_replay_needs(case: Case) -> None:
     issued = case.accepted
     assert issued.verdict.verdict is Outcome.accepted and issued.source.source == HONEST
-    assert len(issued.hidden) == 3 and issued.terms.baselines == ("eager",)
+    assert len(issued.hidden) == 3 and issued.settings.baselines == ("eager",)
     assert all(result.raw_seconds["candidate"] for result in issued.verdict.workloads)
     assert (issued.verdict.conditions.sandbox, issued.verdict.conditions.arena) != ("", "")
     assert issued.verdict.artefact and len(issued.environment.judge_code) == 64

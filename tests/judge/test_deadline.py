@@ -16,14 +16,14 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, pair
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
-from kernelwright.search.judging import Remote
+from kernelwright.search.judging import OnDevice
 
 pytestmark = pytest.mark.timed
 
 CANDIDATE = toy.candidate_of((5,) * 8)
 
 
-class Oracles:
+class Servers:
     """Each new connection is answered by the next of these: a function of the channel and the first message."""
 
     def __init__(self, *answers: object) -> None:
@@ -59,17 +59,17 @@ def _answers(channel: Channel, message: dict[str, object]) -> None:
 
 
 def test_a_judging_that_never_ends_is_left_and_the_next_is_asked_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    oracles = Oracles(_talks_for_ever, _answers)
-    monkeypatch.setattr(client, "_find_or_start", oracles.connect)
+    servers = Servers(_talks_for_ever, _answers)
+    monkeypatch.setattr(client, "_find_or_start", servers.connect)
     with ServerJudge(Settings()) as judge:
         said: list[str] = []
         begin = time.monotonic()
         with pytest.raises(DeadlineExceeded, match=r"did not end within 0\.2 s"):
             judge.judge("toy", CANDIDATE, said.append, deadline=0.2)
         assert time.monotonic() - begin < 5 and said
-        assert oracles.left.wait(5)  # the oracle notices that its caller is gone
+        assert servers.left.wait(5)  # the server notices that its caller is gone
         said.clear()
-        verdict = Remote(judge).judge("toy", CANDIDATE, Settings(public_only=True), said.append, 5.0)
+        verdict = OnDevice(judge).judge("toy", CANDIDATE, Settings(public_only=True), said.append, 5.0)
         assert verdict.candidate == CANDIDATE.id and said == ["True"]
 
 
@@ -91,7 +91,7 @@ def _dies(channel: Channel, message: object) -> None:
 
 
 def test_waiting_for_others_is_told_and_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_find_or_start", Oracles(_answers_late).connect)
+    monkeypatch.setattr(client, "_find_or_start", Servers(_answers_late).connect)
     said: list[str] = []
     with ServerJudge(Settings()) as judge:
         verdict = judge.judge("toy", CANDIDATE, said.append, deadline=0.2)
@@ -99,20 +99,20 @@ def test_waiting_for_others_is_told_and_does_not_count(monkeypatch: pytest.Monke
     assert said == ["waiting for 2 other evaluations", "waiting for 1 other evaluation", "False"]
 
 
-def test_an_oracle_that_hangs_while_one_waits_is_left_without_a_word_against_the_candidate(
+def test_a_server_that_hangs_while_one_waits_is_left_without_a_word_against_the_candidate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    oracles = Oracles(_hangs)
-    monkeypatch.setattr(client, "_find_or_start", oracles.connect)
+    servers = Servers(_hangs)
+    monkeypatch.setattr(client, "_find_or_start", servers.connect)
     monkeypatch.setattr(client, "SILENCE_SECONDS", 0.2)
     with ServerJudge(Settings()) as judge, pytest.raises(CannotDecide, match=r"was silent for 0\.2 s") as caught:
         judge.judge("toy", CANDIDATE, deadline=600.0)
     assert not isinstance(caught.value, DeadlineExceeded)
-    assert oracles.left.wait(5)
+    assert servers.left.wait(5)
 
 
-def test_an_oracle_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_find_or_start", Oracles(_dies, _answers).connect)
+def test_a_server_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_find_or_start", Servers(_dies, _answers).connect)
     said: list[str] = []
     with ServerJudge(Settings()) as judge:
         assert judge.judge("toy", CANDIDATE, said.append, deadline=5.0).candidate == CANDIDATE.id
@@ -120,8 +120,8 @@ def test_an_oracle_that_dies_while_one_waits_is_replaced(monkeypatch: pytest.Mon
 
 
 def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    oracles = Oracles(_hangs)
-    monkeypatch.setattr(client, "_find_or_start", oracles.connect)
+    servers = Servers(_hangs)
+    monkeypatch.setattr(client, "_find_or_start", servers.connect)
     me, before = threading.get_ident(), signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with ServerJudge(Settings()) as judge, pytest.raises(KeyboardInterrupt):
@@ -129,14 +129,14 @@ def test_who_waits_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
             judge.judge("toy", CANDIDATE, deadline=600.0)
     finally:
         signal.signal(signal.SIGINT, before)
-    assert oracles.left.wait(5)
+    assert servers.left.wait(5)
 
 
 class OnlyTheFirst:
-    """An oracle that hangs in a judging, with others that cannot be had before it is ended, or never."""
+    """A server that hangs in a judging, with others that cannot be had before it is ended, or never."""
 
     def __init__(self, *, replaced: bool) -> None:
-        self._oracles = Oracles(_takes_up_and_hangs, _answers)
+        self._servers = Servers(_takes_up_and_hangs, _answers)
         self._refusals = 1 if replaced else 1000
         self._first = True
 
@@ -145,7 +145,7 @@ class OnlyTheFirst:
             self._refusals -= 1
             raise CannotDecide("the server there does not answer")
         self._first = False
-        return self._oracles.connect(where)
+        return self._servers.connect(where)
 
 
 def _takes_up_and_hangs(channel: Channel, message: object) -> None:
@@ -153,7 +153,7 @@ def _takes_up_and_hangs(channel: Channel, message: object) -> None:
     channel.receive()
 
 
-def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=True).connect)
     where = address.address()
     command = [sys.executable, "-c", "import time; time.sleep(600)", where.name]
@@ -165,7 +165,7 @@ def test_an_oracle_that_does_not_even_greet_is_ended_and_replaced(monkeypatch: p
         assert judge.judge("toy", CANDIDATE, deadline=5.0).candidate == CANDIDATE.id
 
 
-def test_a_deadline_is_told_even_if_no_other_oracle_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_is_told_even_if_no_other_server_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_find_or_start", OnlyTheFirst(replaced=False).connect)
     with ServerJudge(Settings()) as judge:
         with pytest.raises(DeadlineExceeded):
@@ -174,7 +174,7 @@ def test_a_deadline_is_told_even_if_no_other_oracle_can_be_had(monkeypatch: pyte
             judge.judge("toy", CANDIDATE, deadline=0.2)
 
 
-def test_no_process_is_ended_for_having_the_number_of_an_oracle_that_is_gone() -> None:
+def test_no_process_is_ended_for_having_the_number_of_a_server_that_is_gone() -> None:
     where = address.address()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         where.lock.write_text(str(other.pid))

@@ -1,4 +1,4 @@
-"""Several callers at one oracle: what those hear who wait, and that a deadline begins with the judging.
+"""Several callers at one server: what those hear who wait, and that a deadline begins with the judging.
 
 Socket, server and client are the real ones; only the judge is a toy.
 """
@@ -23,7 +23,7 @@ CANDIDATE = toy.candidate_of((5,) * 8)
 PATIENCE = 30.0
 
 
-class Toy(server.Server):
+class ToyServer(server.Server):
     """Judges a task when it is told to; `tasks` are those that were begun."""
 
     def __init__(self, where: address.Address) -> None:
@@ -42,12 +42,12 @@ class Toy(server.Server):
 
 
 @pytest.fixture
-def oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Toy]:
+def toy_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ToyServer]:
     monkeypatch.setattr(server, "ANNOUNCE_SECONDS", 0.02)
     monkeypatch.setattr(client, "_find_or_start", _connected)
     where = address.Address(tmp_path, "toy")
     monkeypatch.setattr(address, "address", lambda device: where)
-    one = Toy(where)
+    one = ToyServer(where)
     working = threading.Thread(target=one.run, daemon=True)
     working.start()
     yield one
@@ -95,42 +95,42 @@ class Asking:
         return self.came
 
 
-def test_who_waits_is_told_of_the_judging_under_way_too(oracle: Toy) -> None:
+def test_who_waits_is_told_of_the_judging_under_way_too(toy_server: ToyServer) -> None:
     first = Asking("a")
     first.hears("at work")
     second = Asking("b")
     second.hears("waiting for 1 other evaluation")
     third = Asking("c")
     third.hears("waiting for 2 other evaluations")
-    oracle.let("a")
+    toy_server.let("a")
     third.hears("waiting for 1 other evaluation")
-    oracle.let("b")
+    toy_server.let("b")
     third.hears("at work")
     assert set(first.said) == {"at work"}
     assert third.said[:3] == ["waiting for 2 other evaluations", "waiting for 1 other evaluation", "at work"]
 
 
-def test_a_deadline_begins_when_the_judging_does(oracle: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_begins_when_the_judging_does(toy_server: ToyServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "SILENCE_SECONDS", 1.0)  # which is not passed, since the first gets on
     Asking("a").hears("at work")
     waiting = Asking("b", deadline=1.0)
     waiting.hears("waiting for 1 other evaluation")
     waiting._thread.join(1.5)
-    assert waiting.came is None and oracle.tasks == ["a"]
-    oracle.let("b")
-    oracle.let("a")
+    assert waiting.came is None and toy_server.tasks == ["a"]
+    toy_server.let("b")
+    toy_server.let("a")
     assert not isinstance(waiting.outcome(), DeadlineExceeded | None)
     too_long = Asking("c", deadline=0.3)
     assert isinstance(too_long.outcome(), DeadlineExceeded)
 
 
-def test_who_leaves_the_queue_is_not_judged(oracle: Toy) -> None:
+def test_who_leaves_the_queue_is_not_judged(toy_server: ToyServer) -> None:
     Asking("a").hears("at work")
     leaver = ServerJudge(Settings())
     with pytest.raises(ZeroDivisionError), leaver:
         leaver.judge("b", CANDIDATE, lambda _: 1 // 0, deadline=PATIENCE)  # type: ignore[arg-type, return-value]
     last = Asking("c")
     last.hears("waiting for 2 other evaluations")
-    oracle.let("a")
+    toy_server.let("a")
     last.hears("at work")
-    assert oracle.tasks == ["a", "c"]
+    assert toy_server.tasks == ["a", "c"]

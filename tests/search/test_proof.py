@@ -48,7 +48,7 @@ def test_an_undecided_final_of_before_proves_nothing(tmp_path: Path, monkeypatch
     judge = Calming()
     full = SimpleNamespace(public_only=False, safety=True)
     monkeypatch.setattr(certificates, "find", lambda name: name)
-    monkeypatch.setattr(certificates, "read", lambda name: SimpleNamespace(terms=full, verdict=judge.issued[name]))
+    monkeypatch.setattr(certificates, "read", lambda name: SimpleNamespace(settings=full, verdict=judge.issued[name]))
     state = toy.search(tmp_path, judge=judge, starts=[Proposal(START, "start")], budget="40evals", plateau=3)  # type: ignore[arg-type]
     best = report(state, tmp_path / "toy-1", "runs show").best
     assert best is not None and best.verdict is not None

@@ -10,7 +10,7 @@ from kernelwright.search.core.events import Ask, Continued, ModelCalled, Stop, S
 from kernelwright.search.core.policies import Greedy
 from kernelwright.search.core.scheduler import UNPRODUCTIVE, decide
 from kernelwright.search.core.state import State
-from tests.search.test_policy import barren, state_with
+from tests.search.toy import barren, state_with
 
 ENSEMBLE = read_config(None, ["ollama:one", "ollama:two"]).model_dump()
 

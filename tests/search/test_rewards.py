@@ -13,7 +13,7 @@ from kernelwright.search.core.state import State
 from kernelwright.search.models import Rewards
 from kernelwright.search.take import sweep, take
 from tests.search import toy
-from tests.search.test_state import evaluated
+from tests.search.toy import evaluated
 
 SWEPT = """// tunable: B = 32, 64
 void kernel() { use(B, 1, 1, 1, 1, 1, 1, 1); }

@@ -16,20 +16,17 @@ from kernelwright.search.core.events import (
     Ask,
     Continued,
     Evaluate,
-    Evaluated,
     Event,
     FinalHeld,
     Planned,
-    Proposed,
     Stopped,
     event_of,
 )
-from kernelwright.search.core.score import estimate
 from kernelwright.search.core.state import Standing, State, fold
 from kernelwright.search.driver import for_journal
 from kernelwright.search.journal import Journal, read
-from kernelwright.search.take import fingerprint
 from tests.search import toy
+from tests.search.toy import evaluated, proposed
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +34,6 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> tuple[Event, ...]:
     root = tmp_path_factory.mktemp("history")
     toy.search(root, policy="islands", budget="40evals")
     return tuple(read(root / "toy-1"))
-
-
-def proposed(number: int, genes: toy.Genes, at: float = 1.0, request: int | None = 1) -> Proposed:
-    candidate = toy.candidate_of(genes)
-    return Proposed(
-        at=at, number=number, request=request, contract="cpp", source=candidate.source, name=candidate.name,
-        origin="toy", fingerprint=fingerprint(candidate),
-    )  # fmt: skip
-
-
-def evaluated(number: int, genes: toy.Genes, factor: float, *, outcome: Outcome = Outcome.accepted) -> Evaluated:
-    verdict = toy.verdict_of(toy.candidate_of(genes), [("a", factor, False)], outcome=outcome)
-    return Evaluated(at=2.0, number=number, verdict=for_journal(verdict), estimate=estimate(verdict), seconds=1)
 
 
 def test_any_prefix_replayed_is_the_state_that_was_live(history: tuple[Event, ...]) -> None:

@@ -20,7 +20,7 @@ from kernelwright.search.journal import read
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.run import create, look, take_up
 from tests.search import toy
-from tests.search.test_policy import final, state_with
+from tests.search.toy import final, state_with
 
 HONEST, CHEAT, NEXT = (toy.candidate_of((number,) * 8) for number in (1, 2, 3))
 

@@ -15,7 +15,7 @@ from kernelwright.search.progress import line_of
 from kernelwright.search.run import create
 from kernelwright.search.take import sweep, take
 from tests.search import toy
-from tests.search.test_state import evaluated, proposed
+from tests.search.toy import evaluated, proposed
 
 
 def test_a_duplicate_that_somebody_wrote_is_told_like_any_refusal() -> None:

@@ -25,13 +25,25 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
 )
 from kernelwright.proposers.model import Operator, Proposal, Request
-from kernelwright.search.core.events import Started
+from kernelwright.search.core.events import (
+    Answered,
+    Continued,
+    Evaluate,
+    Evaluated,
+    Event,
+    FinalHeld,
+    Planned,
+    Proposed,
+    Started,
+)
 from kernelwright.search.core.policies import policy_named, policy_of
-from kernelwright.search.core.state import State
-from kernelwright.search.driver import Driver
+from kernelwright.search.core.score import estimate
+from kernelwright.search.core.state import State, fold
+from kernelwright.search.driver import Driver, for_journal
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Made, ProposerKind
 from kernelwright.search.run import create, take_up
+from kernelwright.search.take import fingerprint
 
 GENES, LEVELS = 8, 8
 CONDITIONS = Conditions(
@@ -127,7 +139,7 @@ class ToyJudge:
         labels = [("a", False), ("b", False), *([] if settings.public_only else [("c", True)])]
         factors = [(label, speed(genes) * math.exp(draw.gauss(0, self.noise)), hidden) for label, hidden in labels]
         outcome = Outcome.rejected if is_wrong(genes) else Outcome.accepted
-        certificate = None if settings.hidden_of else f"toy-{candidate.id}"
+        certificate = f"toy-{candidate.id}" if settings.certify and not settings.hidden_of else None
         return verdict_of(candidate, factors, outcome=outcome, certificate=certificate)
 
 
@@ -196,6 +208,51 @@ def resume(folder: Path, budget: str, judge: ToyJudge | list[ToyJudge] | None = 
         return Driver(run, ToyProposer(), JudgePool(clients), policy_of(run.state.run)).go()
     finally:
         run.close()
+
+
+def proposed(number: int, genes: Genes, at: float = 1.0, request: int | None = 1) -> Proposed:
+    candidate = candidate_of(genes)
+    return Proposed(
+        at=at, number=number, request=request, contract="cpp", source=candidate.source, name=candidate.name,
+        origin="toy", fingerprint=fingerprint(candidate),
+    )  # fmt: skip
+
+
+def evaluated(number: int, genes: Genes, factor: float, *, outcome: Outcome = Outcome.accepted) -> Evaluated:
+    verdict = verdict_of(candidate_of(genes), [("a", factor, False)], outcome=outcome)
+    return Evaluated(at=2.0, number=number, verdict=for_journal(verdict), estimate=estimate(verdict), seconds=1)
+
+
+def numbered_genes(number: int) -> Genes:
+    """Others for every number."""
+    return tuple((number >> (3 * place)) % 8 for place in range(8))
+
+
+def state_with(
+    *factors: float, budget: str = "1000evals", waiting: int = 0, events: tuple[Event, ...] = (), **others: object
+) -> State:
+    """So many candidates evaluated with these speeds, and some more in the queue."""
+    history: list[Event] = [started(**others), Continued(at=1000.0, budget=budget)]
+    for number, factor in enumerate(factors, 1):
+        history.append(proposed(number, numbered_genes(number), 1000.0))
+        history.append(Planned(at=1000.0, actions=(Evaluate(number=number),)))
+        history.append(evaluated(number, numbered_genes(number), factor).model_copy(update={"at": 1000.0}))
+    for number in range(len(factors) + 1, len(factors) + 1 + waiting):
+        history.append(proposed(number, numbered_genes(number), 1000.0))
+    return fold([*history, *events])
+
+
+def final(number: int, score: float | None, *, won: bool, best: int | None = None) -> FinalHeld:
+    verdict = verdict_of(candidate_of(numbered_genes(number)), [("a", score or 1.0, False)])
+    return FinalHeld(
+        at=1000.0, challenger=number, best=best, verdict=for_journal(verdict), estimate=score or 2.0,
+        score=score, won=won, why="", judgings=1, seconds=1,
+    )  # fmt: skip
+
+
+def barren(request: int) -> Answered:
+    """An answer that brought nothing new."""
+    return Answered(at=1000.0, request=request, taken=0, seconds=0)
 
 
 def essence(state: State) -> object:

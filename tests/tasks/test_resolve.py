@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kernelwright.tasks import TaskError
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.reference import run_reference
-from kernelwright.tasks.resolve import TaskName, builtin_names, parse, portable, resolve
+from kernelwright.tasks.resolve import TaskName, absolute_reference, builtin_names, parse, resolve
 
 from .samples import GOOD_FILE
 
@@ -161,7 +161,7 @@ def test_what_is_written_reads_back_the_same(name: str, backward: bool, sizes: d
 
 @given(name=names, backward=st.booleans(), sizes=sizes)
 def test_another_process_finds_the_same_task(name: str, backward: bool, sizes: dict[str, int]) -> None:
-    found = parse(portable(str(TaskName(name, backward, sizes))))
+    found = parse(absolute_reference(str(TaskName(name, backward, sizes))))
     assert (found.backward, found.sizes) == (backward, sizes)
     assert found.name == (str(Path(name).absolute()) if name != "rmsnorm" else name)
 
@@ -173,20 +173,20 @@ def test_a_folder_may_have_the_signs_in_its_name() -> None:
 
 def test_another_process_finds_a_file_with_its_sizes() -> None:
     here = Path.cwd()
-    assert portable("my.py@n=3") == f"{here}/my.py@n=3"
-    assert portable("my.py:backward@n=3") == f"{here}/my.py:backward@n=3"
-    assert portable("odd:name.py") == f"{here}/odd:name.py"
-    assert portable("rmsnorm@rows=3") == "rmsnorm@rows=3"
+    assert absolute_reference("my.py@n=3") == f"{here}/my.py@n=3"
+    assert absolute_reference("my.py:backward@n=3") == f"{here}/my.py:backward@n=3"
+    assert absolute_reference("odd:name.py") == f"{here}/odd:name.py"
+    assert absolute_reference("rmsnorm@rows=3") == "rmsnorm@rows=3"
 
 
 def test_a_direction_that_no_task_has_is_said_wherever_the_name_is_read() -> None:
     with pytest.raises(TaskError, match="a task has no 'sideways'"):
-        portable("rmsnorm:sideways")
+        absolute_reference("rmsnorm:sideways")
 
 
 @pytest.mark.parametrize("odd", ["t\udcff", "\x1b[31mred", "two\nlines", "t\ud800"])
 def test_a_name_that_cannot_be_printed_is_refused_in_a_line_that_can(odd: str) -> None:
-    for find in (parse, portable, resolve):
+    for find in (parse, absolute_reference, resolve):
         with pytest.raises(TaskError, match="cannot be printed: rename the file") as caught:
             find(f"./{odd}.py")
         assert str(caught.value).isprintable()
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_printed_is_refused_too(tmp_path: Path, monkeypa
     folder.mkdir()
     (folder / "mine.py").write_text("")
     monkeypatch.chdir(folder)
-    for find in (portable, resolve):
+    for find in (absolute_reference, resolve):
         with pytest.raises(TaskError, match="cannot be printed"):
             find("./mine.py")
 

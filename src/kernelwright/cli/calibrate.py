@@ -26,7 +26,7 @@ from kernelwright.proposers.llm.calibration import (
     PUBLISHED,
     SHIPPED,
     Calibration,
-    CalibrationTerms,
+    CalibrationSettings,
     calibrated,
     default_path,
     measure_verifiers,
@@ -96,12 +96,12 @@ def verifiers(
         found = measure_verifiers(asked, names, questions, _grounds(), seed)
     if not any(one.count for one in found):
         raise CannotDecide(f"no model answered, so nothing was measured and nothing is kept: {_silence(calls)}")
-    terms = CalibrationTerms(
+    settings = CalibrationSettings(
         evaluation_seconds if evaluation_seconds is not None else past.seconds or EVALUATION_SECONDS,
         config.evaluation_usd,
         past.faulty if past.faulty is not None else FAULTY,
     )
-    result = calibrated(found, terms)
+    result = calibrated(found, settings)
     place = default_path() if keep and replay is None and result.pays else None
     if place is not None:
         save_calibration(place, result)

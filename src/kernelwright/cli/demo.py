@@ -52,10 +52,10 @@ def _search() -> None:
     out.print(f"Isolation level of the candidates' processes here: {levels.capabilities().level}.\n")
     settings = JudgeSettings()
     short = replace(settings, final=replace(settings.final, effort=Sampling(least=12, most=150, step=12, seconds=20.0)))
-    sitting = begin(SearchConfig(task=str(OPERATION), isolation=levels.Level.none))
+    session = begin(SearchConfig(task=str(OPERATION), isolation=levels.Level.none))
     with view_for(out, quiet=False) as view:
-        state = carry_on(sitting, BUDGET, view, no_server=True, settings=short, isolation=levels.Level.none)
-    show_search(out, state, sitting.folder)
+        state = carry_on(session, BUDGET, view, no_server=True, settings=short, isolation=levels.Level.none)
+    show_search(out, state, session.folder)
     if state.best is None:
         busy = ", ".join(busiest()) or "none that keeps a core busy right now"
         out.print(f"A demo on a busy machine may end without a best. Other processes: {escape(busy)}.", soft_wrap=True)

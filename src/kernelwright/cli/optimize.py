@@ -32,7 +32,7 @@ from kernelwright.search.core import budget as budgets
 from kernelwright.search.core.events import StopReason
 from kernelwright.search.core.state import State
 from kernelwright.search.models import Recorded
-from kernelwright.search.session import Sitting, begin, carry_on, estimated, find, limit_of
+from kernelwright.search.session import RunSession, begin, carry_on, estimated, find, limit_of
 from kernelwright.search.summary import beats_baseline
 
 _RUNS = OPTIONS["runs"]
@@ -88,28 +88,28 @@ def optimize(
     recorded = Recorded(given["record"], given["replay"])
     if resume is not None:
         _refuse_others(context)
-        sitting = Sitting(find(resume, given["runs"]), began)
+        session = RunSession(find(resume, given["runs"]), began)
     elif task is None:
         raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
     else:
-        sitting = begin(config_from(task, given), began)
-    limit = limit_of(sitting.folder, given["budget"])
+        session = begin(config_from(task, given), began)
+    limit = limit_of(session.folder, given["budget"])
     out = console()
     if not json:
-        out.print(escape(f"run {sitting.folder}"), soft_wrap=True)
-        cost = estimated(sitting, limit, recorded)
+        out.print(escape(f"run {session.folder}"), soft_wrap=True)
+        cost = estimated(session, limit, recorded)
         if cost is not None:
             out.print(escape(f"estimate: {cost}"), soft_wrap=True)
     with view_for(out, quiet=json) as view:
         state = carry_on(
-            sitting,
+            session,
             limit,
             view,
             no_server=given["no_server"],
             recorded=recorded,
             isolation=accepted_level(given["isolation"]),
         )
-    _end(state, sitting.folder, json=json)
+    _end(state, session.folder, json=json)
 
 
 def _refuse_others(context: typer.Context) -> None:

@@ -128,7 +128,7 @@ def _listed(name: str, issued: Certificate) -> ListedCertificate:
 
 
 def _device(issued: Certificate, asked: str | None) -> Device:
-    then = device_named(issued.terms.device)
+    then = device_named(issued.settings.device)
     now = device_named(asked) if asked else then
     if now.kind != then.kind:
         raise KernelwrightError(f"the certificate's candidate ran on {then}; it cannot be replayed on {now}")

@@ -22,7 +22,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.evaluation import Evaluation
-from kernelwright.judge.keys import derive, fingerprint, version_of
+from kernelwright.judge.keys import code_hash, derive, version_of
 from kernelwright.judge.oracle_client import WorkloadSpec
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, VerdictPart
@@ -54,7 +54,7 @@ class CertifiedTask(VerdictPart):
     digest: str
 
 
-class CertifiedTerms(VerdictPart):
+class CertifiedSettings(VerdictPart):
     """How it was judged."""
 
     baselines: tuple[str, ...]
@@ -103,7 +103,7 @@ class Certificate(VerdictPart):
     judge: str = Field(pattern=HEX, min_length=64, max_length=64)  # its public key
     candidate: CertifiedCandidate
     task: CertifiedTask
-    terms: CertifiedTerms
+    settings: CertifiedSettings = Field(alias="terms")  # the word of certificates that were issued before
     hidden: tuple[HiddenWorkload, ...]
     lighter: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that others are too heavy for
     subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
@@ -142,7 +142,7 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
             id=judging.candidate.id,
         ),
         task=CertifiedTask(reference=task.reference, name=task.name, digest=digest(task.sources)),
-        terms=CertifiedTerms(
+        terms=CertifiedSettings(
             baselines=settings.baselines,
             threads=judging.workshop.threads,
             effort=settings.effort,
@@ -159,7 +159,7 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
         environment=_environment(verdict),
         verdict=verdict,
     )
-    plain = json.loads(issued.model_dump_json())
+    plain = json.loads(issued.model_dump_json(by_alias=True))
     return Signed(certificate=issued, signature=signer.sign(_canonical(plain)).hex())
 
 
@@ -179,7 +179,7 @@ def _signer(key: bytes) -> Ed25519PrivateKey:
 def _environment(verdict: Verdict) -> CertifiedEnvironment:
     return CertifiedEnvironment(
         judge_version=__version__,
-        judge_code=fingerprint(),
+        judge_code=code_hash(),
         python=platform.python_version(),
         torch=version_of("torch"),
         kernel=platform.release(),
@@ -199,7 +199,7 @@ def store(signed: Signed) -> str:
     """Keeps a certificate where only its owner reads it, and says its name."""
     issued = signed.certificate
     name = f"{issued.task.name.replace(':', '-')}-{issued.candidate.id}-{os.urandom(4).hex()}"
-    write_whole(folder() / f"{name}.json", signed.model_dump_json(indent=1).encode(), mode=0o600)
+    write_whole(folder() / f"{name}.json", signed.model_dump_json(indent=1, by_alias=True).encode(), mode=0o600)
     return name
 
 

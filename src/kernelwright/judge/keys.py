@@ -53,7 +53,7 @@ def seed(key: bytes, *parts: str | int) -> int:
 
 
 @cache
-def fingerprint() -> str:
+def code_hash() -> str:
     """Differs whenever a process started now would not be the same judge as one that is running already."""
     whole = hashlib.sha256(f"{sys.executable} {sys.version} {version_of('torch')}".encode())
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SUFFIXES):

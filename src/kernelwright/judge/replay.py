@@ -56,13 +56,13 @@ def settings_of(issued: Certificate, device: Device | None = None, isolation: Le
     subkey = bytes.fromhex(issued.subkey)
     failure = issued.failure
     return Settings(
-        baselines=issued.terms.baselines,
-        threads=issued.terms.threads,
-        effort=issued.terms.effort,
-        public_only=issued.terms.public_only,
-        safety=issued.terms.safety,
+        baselines=issued.settings.baselines,
+        threads=issued.settings.threads,
+        effort=issued.settings.effort,
+        public_only=issued.settings.public_only,
+        safety=issued.settings.safety,
         key=derive(subkey, "replay"),
-        device=device or device_named(issued.terms.device),
+        device=device or device_named(issued.settings.device),
         isolation=isolation or accepted(),
         replaying=ReplaySettings(
             subkey,
@@ -81,7 +81,7 @@ def replay(
     device: Device | None = None,
     isolation: Level | None = None,
 ) -> Replay:
-    """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind."""
+    """Judges the certificate's candidate once more, with its own settings; `device` is another one of the same kind."""
     with Judge(settings_of(issued, device, isolation)) as judge:
         reference = task or issued.task.reference
         try:
@@ -113,7 +113,7 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
 
 
 def _speeds(issued: Certificate, now: Verdict) -> _Speeds:
-    kind, then = device_named(issued.terms.device).kind, issued.verdict
+    kind, then = device_named(issued.settings.device).kind, issued.verdict
     compared: list[SpeedComparison] = []
     left_out: list[str] = []
     later = {(result.label, result.hidden): result for result in now.workloads}

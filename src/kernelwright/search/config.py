@@ -133,8 +133,8 @@ class SearchConfig:
             )
 
     @property
-    def place(self) -> tuple[str, tuple[Device, ...]]:
-        """The contract and the devices."""
+    def contract_and_devices(self) -> tuple[str, tuple[Device, ...]]:
+        """As the options say, or as one follows from the other; several devices have a judge each."""
         return placed(self.contract, self.device)
 
     @property
@@ -210,7 +210,7 @@ def _and(names: Sequence[str]) -> str:
 
 def started(config: SearchConfig, about: ResolvedTask, bounds: dict[str, float]) -> Started:
     """The first event of a run: the options, with what is known once the task was read."""
-    kind, (contract, devices) = kind_named(config.proposer), config.place
+    kind, (contract, devices) = kind_named(config.proposer), config.contract_and_devices
     if kind.lockstep and config.open_requests > 1:
         several = " or ".join(name for name, other in PROPOSERS.items() if not other.lockstep)
         raise KernelwrightError(

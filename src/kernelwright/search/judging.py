@@ -160,14 +160,15 @@ def hold_final(
 
 
 @dataclass(frozen=True)
-class Remote:
-    """A judge in another process, warm or of our own: what a driver uses, since it can be left at a deadline."""
+class OnDevice:
+    """The server of a device on this machine as a `JudgeClient`. It is another process: a driver can leave it at a
+    deadline."""
 
-    warm: ServerJudge
+    server: ServerJudge
     device: Device | None = None  # in place of the settings', where several judges are given the same job
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
         there = settings if self.device is None else replace(settings, device=self.device)
-        return self.warm.judge(task, candidate, progress, there, deadline)
+        return self.server.judge(task, candidate, progress, there, deadline)

@@ -24,7 +24,7 @@ class Run:
     """The writer's side of a run. What is appended is journalled, folded and told to the watchers, in this order.
 
     Each event is given the seconds since the command began (`began`, by `time.monotonic`): the system's clock may be
-    set meanwhile, and what was prepared before the run was taken up counts.
+    set meanwhile, and what was prepared before the journal was opened counts.
     """
 
     def __init__(self, folder: Path, began: float | None = None) -> None:

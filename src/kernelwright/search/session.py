@@ -30,14 +30,14 @@ from kernelwright.search.core.state import State
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
 from kernelwright.search.journal import read
-from kernelwright.search.judging import JudgeSettings, Remote
+from kernelwright.search.judging import JudgeSettings, OnDevice
 from kernelwright.search.models import Recorded, estimate, in_words, keep_account, open_models
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Given, Made, kind_named
 from kernelwright.search.run import Run, create, look, take_up
 from kernelwright.search.task import ResolvedTask, TaskGuard, resolve_task, task_of
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.resolve import portable
+from kernelwright.tasks.resolve import absolute_reference
 
 NOT_RECORDED = Recorded()
 SETTLED_SECONDS = 3.0  # for calls under way when a run ends
@@ -52,7 +52,7 @@ class View(Protocol):
 
 
 @dataclass
-class Sitting:
+class RunSession:
     """One command's work on a run. Its task is resolved once, and its time counts from when the command began."""
 
     folder: Path
@@ -64,11 +64,11 @@ class Sitting:
         return task_of(look(self.folder).run)
 
 
-def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask | None = None) -> Sitting:
+def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask | None = None) -> RunSession:
     """A new run, once everything that the options name has been found. `about`: the task, if it was resolved before."""
     began = time.monotonic() if began is None else began
     levels.demand(config.accepted)
-    contract, devices = config.place
+    contract, devices = config.contract_and_devices
     kind = contract_named(contract).device
     if kind != devices[0].kind:
         raise KernelwrightError(f"a {contract} candidate runs on {kind}, not on {devices[0]}")
@@ -79,14 +79,14 @@ def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask 
     recorded = Recorded(config.record, config.replay)
     recorded.check(asks_models=kind_named(config.proposer).asks_models)
     given = [Proposal(read_source(path, contract), "start", note="what the search began with") for path in config.start]
-    config = replace(config, task=portable(config.task))
+    config = replace(config, task=absolute_reference(config.task))
     about = about or resolve_task(config.task, str(devices[0]))
     run = started(config, about, _bounds(about.task) if kind == "cpu" else {})
     with _models(run, budgets.parse(config.limit), 0.0, recorded) as models:
         made = proposing.make(Given(run, about.task, config.runs, models=models))  # or says what it cannot do
-    sitting = Sitting(create(config.runs, run, given), began, made if kind_named(config.proposer).reusable else None)
-    sitting.about = about
-    return sitting
+    session = RunSession(create(config.runs, run, given), began, made if kind_named(config.proposer).reusable else None)
+    session.about = about
+    return session
 
 
 @contextmanager
@@ -135,21 +135,21 @@ def _spent(state: State, folder: Path, limit: Budget) -> KernelwrightError:
     return KernelwrightError(f"{gone}; go on with more, such as --budget {more}")
 
 
-def estimated(sitting: Sitting, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
+def estimated(session: RunSession, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
     """What a generation may cost, in words, before anything is spent; None where no models are asked."""
-    run = look(sitting.folder).run
+    run = look(session.folder).run
     limit = budgets.parse(budget)
     if recorded.replay is not None:
         return f"answers come from {recorded.replay}, and no model is called"
     with _models(run, limit, 0.0, recorded) as models:
         if models is None:
             return None
-        made = proposing.make(Given(run, sitting.about.task, sitting.folder, models=models))
+        made = proposing.make(Given(run, session.about.task, session.folder, models=models))
         return None if made.estimate is None else in_words(estimate(run, made.estimate), run, limit)
 
 
 def carry_on(
-    sitting: Sitting,
+    session: RunSession,
     budget: str,
     view: View,
     *,
@@ -166,14 +166,14 @@ def carry_on(
     levels.demand(accepted)
     chosen = (settings or JudgeSettings()).accepting(accepted)
     budgets.parse(budget)  # what cannot be read must not get into a journal
-    first = look(sitting.folder).run
+    first = look(session.folder).run
     recorded.check(asks_models=kind_named(first.proposer).asks_models)
     for device in first.devices:
         require(device_named(device))
-    sitting.about.require_same(first)
-    run = take_up(sitting.folder, budget, time.time(), sitting.began)
+    session.about.require_same(first)
+    run = take_up(session.folder, budget, time.time(), session.began)
     try:
-        return _driven(run, sitting, view, no_server=no_server, settings=chosen, recorded=recorded)
+        return _driven(run, session, view, no_server=no_server, settings=chosen, recorded=recorded)
     except KeyboardInterrupt as interrupt:  # before there was a driver to stop, or after it has
         if run.state.stopped is None:
             run.append(
@@ -185,7 +185,7 @@ def carry_on(
 
 
 def _driven(
-    run: Run, sitting: Sitting, view: View, *, no_server: bool, settings: JudgeSettings, recorded: Recorded
+    run: Run, session: RunSession, view: View, *, no_server: bool, settings: JudgeSettings, recorded: Recorded
 ) -> State:
     first = run.state.run
     directory = Directory(run.folder)
@@ -196,7 +196,7 @@ def _driven(
         models = stack.enter_context(
             _models(first, run.state.budget, run.state.spent.usd, recorded.after(read(run.folder)))
         )
-        made = sitting.made or proposing.make(Given(first, sitting.about.task, run.folder, view.progress, models))
+        made = session.made or proposing.make(Given(first, session.about.task, run.folder, view.progress, models))
         if models is not None:
             keep_account(run, models, read(run.folder))
         chosen = [_settings(first, device, settings) for device in first.devices]
@@ -207,7 +207,7 @@ def _driven(
         driver = Driver(
             run,
             made.proposer,
-            JudgePool([TaskGuard(Remote(judge, one.quick.device), sitting.about) for judge, one in pairs]),
+            JudgePool([TaskGuard(OnDevice(judge, one.quick.device), session.about) for judge, one in pairs]),
             policy_of(first),
             chosen[0],
             progress=view.progress,

@@ -46,7 +46,7 @@ def proof_of(entry: Entry) -> Proof | None:
             issued = certificates.read(certificates.find(name))
         except CertificateError:
             continue
-        if issued.terms.public_only or not issued.terms.safety:
+        if issued.settings.public_only or not issued.settings.safety:
             continue  # a quick judging proves nothing
         verdict = issued.verdict if verdict is None else pooled(verdict, issued.verdict)
         names.append(name)

@@ -49,8 +49,8 @@ def parse(ref: str) -> TaskName:
     return TaskName(name, backward=True, sizes=sizes)
 
 
-def portable(ref: str) -> str:
-    """The same task as another process names it, which may be in another directory."""
+def absolute_reference(ref: str) -> str:
+    """The task's name with an absolute path where it is a file: it means the same task in every working directory."""
     named = parse(ref)
     if not named.is_file:
         return str(named)

@@ -19,7 +19,7 @@ from kernelwright.llm.model import FailureKind, ModelCall
 from kernelwright.proposers.llm.calibration import (
     SHIPPED,
     Calibration,
-    CalibrationTerms,
+    CalibrationSettings,
     VerifierAccuracy,
     calibrated,
     default_path,
@@ -143,26 +143,26 @@ def figures(**given: object) -> VerifierAccuracy:
 
 
 def test_a_verifier_pays_if_it_saves_more_than_it_takes() -> None:
-    slow_judge = CalibrationTerms(evaluation_seconds=60.0, evaluation_usd=0.05)
+    slow_judge = CalibrationSettings(evaluation_seconds=60.0, evaluation_usd=0.05)
     assert pays(figures(), slow_judge)
-    assert not pays(figures(), CalibrationTerms(evaluation_seconds=1.0, evaluation_usd=0.05))  # judging is as quick
+    assert not pays(figures(), CalibrationSettings(evaluation_seconds=1.0, evaluation_usd=0.05))  # judging is as quick
     assert not pays(figures(usd=1.0), slow_judge)
     assert not pays(figures(false_alarms=9, right_passes=1), slow_judge)  # it holds good ones back
 
 
-def pays(one: VerifierAccuracy, terms: CalibrationTerms) -> bool:
-    found = worth([one], terms)
+def pays(one: VerifierAccuracy, settings: CalibrationSettings) -> bool:
+    found = worth([one], settings)
     assert found is not None
     return found[0]
 
 
 def test_nothing_is_said_of_a_verifier_that_was_not_measured_on_both_sides(tmp_path: Path) -> None:
     """As where the server died half way; the shipped choice holds for it."""
-    terms = CalibrationTerms(evaluation_seconds=1.0, evaluation_usd=0.05)
+    settings = CalibrationSettings(evaluation_seconds=1.0, evaluation_usd=0.05)
     nobody = {"right_alarms": 0, "missed": 0, "false_alarms": 0, "right_passes": 0, "unanswered": 20}
     silent = figures(verifier="verify-memory", **nobody)
     one_sided = figures(verifier="verify-compilation", false_alarms=0, right_passes=0)
-    found = calibrated([silent, one_sided, figures()], terms)
+    found = calibrated([silent, one_sided, figures()], settings)
     assert found.pays == {"verify-numerics": False} and found.why.keys() == found.pays.keys()
     save_calibration(tmp_path / "verifiers.json", found)
     assert verifiers_in_use(tmp_path / "verifiers.json") == (PromptStage.verify_memory,)
@@ -172,7 +172,7 @@ def test_the_proposer_goes_by_the_calibration(tmp_path: Path) -> None:
     path = tmp_path / "verifiers.json"
     assert verifiers_in_use(path) == SHIPPED
     bad = figures(verifier="verify-memory", usd=1.0)
-    found = calibrated([bad, figures(), figures(verifier="verify-cheating")], CalibrationTerms(60.0, 0.05))
+    found = calibrated([bad, figures(), figures(verifier="verify-cheating")], CalibrationSettings(60.0, 0.05))
     save_calibration(path, found)
     assert read_calibration(path) == found and verifiers_in_use(path) == (PromptStage.verify_numerics,)
     path.write_text("{}")
@@ -220,7 +220,7 @@ def test_a_calibration_that_nobody_answered_replaces_none(
     behaviour: Behaviour, options: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KERNELWRIGHT_HOME", str(tmp_path / "home"))
-    save_calibration(default_path(), calibrated([figures()], CalibrationTerms(60.0, 0.05)))
+    save_calibration(default_path(), calibrated([figures()], CalibrationSettings(60.0, 0.05)))
     before = default_path().read_bytes()
     with serving(behaviour) as server:
         config = tmp_path / "models.toml"

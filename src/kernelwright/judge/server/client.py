@@ -15,13 +15,13 @@ from types import TracebackType
 from kernelwright.contracts import Candidate
 from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
-from kernelwright.judge.keys import fingerprint
+from kernelwright.judge.keys import code_hash
 from kernelwright.judge.server import address, protocol
 from kernelwright.judge.server.protocol import (
     ControlRequest,
     Greeting,
     OpenRequest,
-    RemoteSettings,
+    RequestedSettings,
     ServerReply,
     ServerRequest,
     ServerStatus,
@@ -29,7 +29,7 @@ from kernelwright.judge.server.protocol import (
 from kernelwright.judge.settings import ProgressCallback, Settings, ignore_progress
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.wording import counted
-from kernelwright.tasks.resolve import portable
+from kernelwright.tasks.resolve import absolute_reference
 
 STOP_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # for what no judging delays
@@ -41,7 +41,7 @@ class ServerJudge:
     """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
     def __init__(self, settings: Settings, *, own: bool = False) -> None:
-        self._wanted = RemoteSettings.of(settings)
+        self._wanted = RequestedSettings.of(settings)
         self._where = address.private_address(settings.device) if own else address.address(settings.device)
         self._own = own
         self._channel = _find_or_start(self._where)
@@ -55,7 +55,7 @@ class ServerJudge:
             _end(self._where)
 
     def open(self, task: str, progress: ProgressCallback = ignore_progress, deadline: float | None = None) -> None:
-        self._ask(OpenRequest(task=portable(task), wanted=self._wanted), progress, deadline)
+        self._ask(OpenRequest(task=absolute_reference(task), wanted=self._wanted), progress, deadline)
 
     def judge(
         self,
@@ -67,9 +67,9 @@ class ServerJudge:
     ) -> Verdict:
         """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted."""
         request = protocol.JudgeRequest(
-            task=portable(task),
+            task=absolute_reference(task),
             candidate=candidate,
-            wanted=self._wanted if settings is None else RemoteSettings.of(settings),
+            wanted=self._wanted if settings is None else RequestedSettings.of(settings),
         )
         verdict = self._ask(request, progress, deadline).verdict
         assert verdict is not None
@@ -116,7 +116,7 @@ class ServerJudge:
 def _ask(
     channel: Channel, request: ServerRequest, progress: ProgressCallback, deadline: float | None = None
 ) -> ServerReply:
-    """A deadline counts from when the request is taken up. Until then only silence takes too long."""
+    """A deadline counts from when the server begins with the request. Until then only silence takes too long."""
     channel.limit(None)
     channel.send(request.model_dump(mode="json"))
     silence = ANSWER_SECONDS if isinstance(request, ControlRequest) else SILENCE_SECONDS
@@ -170,7 +170,7 @@ def _find_or_start(where: address.Address) -> Channel:
         found = _greeted(where.socket)
         if found is not None:
             channel, hello = found
-            if hello.code == fingerprint():
+            if hello.code == code_hash():
                 return channel
             _ask(
                 channel, ControlRequest(request="stop"), ignore_progress

@@ -19,13 +19,14 @@ class ProtocolMessage(BaseModel):
 
 
 class Greeting(ProtocolMessage):
-    """The first message of either side. Sides whose `code` differs do not judge alike."""
+    """What a server sends first, before any request. A caller whose own `code` differs replaces it: they do not judge
+    alike."""
 
     code: str
     version: str
 
 
-class RemoteSettings(ProtocolMessage):
+class RequestedSettings(ProtocolMessage):
     """A caller's settings; the key and replays never travel."""
 
     baselines: tuple[str, ...]
@@ -33,6 +34,7 @@ class RemoteSettings(ProtocolMessage):
     effort: Sampling
     public_only: bool
     safety: bool
+    certify: bool = False
     profile: bool = False
     hidden_of: str = ""
     device: Device = CPU
@@ -40,13 +42,14 @@ class RemoteSettings(ProtocolMessage):
     refuse_pageable: bool = False
 
     @classmethod
-    def of(cls, settings: Settings) -> RemoteSettings:
+    def of(cls, settings: Settings) -> RequestedSettings:
         return cls(
             baselines=settings.baselines,
             threads=settings.threads,
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            certify=settings.certify,
             profile=settings.profile,
             hidden_of=settings.hidden_of,
             device=settings.device,
@@ -61,9 +64,9 @@ class RemoteSettings(ProtocolMessage):
             effort=self.effort,
             public_only=self.public_only,
             safety=self.safety,
+            certify=self.certify,
             profile=self.profile,
             hidden_of=self.hidden_of,
-            certify=True,
             device=self.device,
             isolation=self.isolation,
             refuse_pageable=self.refuse_pageable,
@@ -73,14 +76,14 @@ class RemoteSettings(ProtocolMessage):
 class OpenRequest(ProtocolMessage):
     request: Literal["open"] = "open"
     task: str
-    wanted: RemoteSettings
+    wanted: RequestedSettings
 
 
 class JudgeRequest(ProtocolMessage):
     request: Literal["judge"] = "judge"
     task: str
     candidate: Candidate
-    wanted: RemoteSettings
+    wanted: RequestedSettings
 
 
 class ControlRequest(ProtocolMessage):
@@ -112,7 +115,7 @@ class ServerStatus(ProtocolMessage):
 class ServerReply(ProtocolMessage):
     """Any number of `ahead` and `progress`, then one of the others.
 
-    `ahead`: so many evaluations come first, said again as long as they get on; with 0 the request is taken up.
+    `ahead`: so many evaluations come first, said again as long as they get on; with 0 the request is begun.
     """
 
     ahead: int | None = None

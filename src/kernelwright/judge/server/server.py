@@ -25,7 +25,7 @@ from kernelwright.devices.names import device_named
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
-from kernelwright.judge.keys import fingerprint
+from kernelwright.judge.keys import code_hash
 from kernelwright.judge.server import address
 from kernelwright.judge.server.protocol import (
     ControlRequest,
@@ -62,14 +62,14 @@ class QueuedRequest:
     caller: CallerConnection
     request: OpenRequest | JudgeRequest
     number: int
-    taken_up: bool = False
+    begun: bool = False
     served: threading.Event = field(default_factory=threading.Event)
 
     def announce(self, ahead: int) -> None:
-        """How many come first, but not once it was taken up: two threads say so, and one may be late."""
+        """How many come first, but not once it was begun: two threads say so, and one may be late."""
         with self.caller.sending:
-            if not self.taken_up:
-                self.taken_up = ahead == 0
+            if not self.begun:
+                self.begun = ahead == 0
                 self.caller.send(ServerReply(ahead=ahead))
 
 
@@ -90,12 +90,12 @@ class Server:
         try:
             while not self._over():
                 try:
-                    order = self._queue.get(timeout=TICK)
+                    queued = self._queue.get(timeout=TICK)
                 except queue.Empty:
                     continue
-                self._serve(order)
+                self._serve(queued)
                 self._served += 1
-                order.served.set()
+                queued.served.set()
                 self._last = time.monotonic()
         finally:
             self._close()
@@ -146,7 +146,7 @@ class Server:
             self._callers += 1
         caller = CallerConnection(Channel(connection))
         try:
-            caller.channel.send(Greeting(code=fingerprint(), version=__version__).model_dump())
+            caller.channel.send(Greeting(code=code_hash(), version=__version__).model_dump())
             while True:
                 message, _ = caller.channel.receive()
                 self._take(caller, message)
@@ -171,22 +171,22 @@ class Server:
             caller.send(ServerReply(status=self.status(), done=True))
             return
         with self._counting:
-            order = QueuedRequest(caller, request, self._queued)
+            queued = QueuedRequest(caller, request, self._queued)
             self._queued += 1
-            self._queue.put(order)
+            self._queue.put(queued)
         try:
-            self._announce_position(order)
+            self._announce_position(queued)
         finally:  # a caller that left is still in the queue, until its turn comes
-            order.served.wait()
+            queued.served.wait()
 
-    def _announce_position(self, order: QueuedRequest) -> None:
+    def _announce_position(self, queued: QueuedRequest) -> None:
         """Only as long as they get on, so that a caller can tell from silence that the judge hangs."""
         told: tuple[int, int] | None = None
-        while (ahead := order.number - self._served) > 0:
+        while (ahead := queued.number - self._served) > 0:
             if (ahead, self._progress_count) != told:
                 told = ahead, self._progress_count
-                order.announce(ahead)
-            order.served.wait(ANNOUNCE_SECONDS)
+                queued.announce(ahead)
+            queued.served.wait(ANNOUNCE_SECONDS)
 
     def status(self) -> ServerStatus:
         now = time.monotonic()
@@ -194,7 +194,7 @@ class Server:
             pid=os.getpid(),
             device=str(self._where.device),
             version=__version__,
-            code=fingerprint(),
+            code=code_hash(),
             up_seconds=now - self._begin,
             idle_limit_seconds=self._idle_limit,
             idle_seconds=now - self._last,
@@ -208,15 +208,15 @@ class Server:
 
     # --- judging --------------------------------------------------------------------------------------------------
 
-    def _serve(self, order: QueuedRequest) -> None:
-        caller, request = order.caller, order.request
+    def _serve(self, queued: QueuedRequest) -> None:
+        caller, request = queued.caller, queued.request
 
         def progress(text: str) -> None:
             self._progress_count += 1
             caller.send(ServerReply(progress=text))
 
         try:
-            order.announce(0)
+            queued.announce(0)
             caller.send(self._answer(request, progress))
         except ChannelClosed:
             print("a caller left before its verdict", file=sys.stderr, flush=True)
@@ -271,7 +271,7 @@ def memory_of_tree(root: int) -> int:
 
 def main() -> None:
     """Arguments: the listening socket's descriptor, its name, and the device."""
-    fingerprint()  # of the code that this process has loaded, whatever becomes of the files
+    code_hash()  # of the code that this process has loaded, whatever becomes of the files
     listener = socket.socket(fileno=int(sys.argv[1]))
     where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
     server = Server(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))

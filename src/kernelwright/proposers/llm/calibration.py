@@ -113,7 +113,7 @@ AT_ONCE = 8  # opinions on a generation are asked together, so that a candidate'
 
 
 @dataclass(frozen=True)
-class CalibrationTerms:
+class CalibrationSettings:
     """What an evaluation takes here, what it is held to cost, and how many candidates have some fault."""
 
     evaluation_seconds: float
@@ -207,19 +207,19 @@ def _measured(stage: PromptStage, member: str, tally: _Tally) -> VerifierAccurac
     )
 
 
-def calibrated(measured: Sequence[VerifierAccuracy], terms: CalibrationTerms) -> Calibration:
+def calibrated(measured: Sequence[VerifierAccuracy], settings: CalibrationSettings) -> Calibration:
     """Which verifiers pay, of those that were measured. `cheating` is asked of finalists whatever it costs."""
     pays, why = {}, {}
     for stage in VERIFIERS:
         if stage is PromptStage.verify_cheating:
             continue
-        found = worth([one for one in measured if one.verifier == stage.value], terms)
+        found = worth([one for one in measured if one.verifier == stage.value], settings)
         if found is not None:
             pays[stage.value], why[stage.value] = found
-    return Calibration(measured=tuple(measured), evaluation_seconds=terms.evaluation_seconds, pays=pays, why=why)
+    return Calibration(measured=tuple(measured), evaluation_seconds=settings.evaluation_seconds, pays=pays, why=why)
 
 
-def worth(found: Sequence[VerifierAccuracy], terms: CalibrationTerms) -> tuple[bool, str] | None:
+def worth(found: Sequence[VerifierAccuracy], settings: CalibrationSettings) -> tuple[bool, str] | None:
     """Whether a verifier saves more of the judge's time than it loses and takes, per candidate and by the mean member.
 
     Saved: evaluations of faulty candidates that it holds back. Lost: evaluations of good ones that it holds back.
@@ -230,11 +230,11 @@ def worth(found: Sequence[VerifierAccuracy], terms: CalibrationTerms) -> tuple[b
         return None
     recall = sum(one.recall or 0.0 for one in answered) / len(answered)
     alarms = sum(one.false_alarms / (one.right_passes + one.false_alarms) for one in answered) / len(answered)
-    net = terms.faulty * recall - (1 - terms.faulty) * alarms  # evaluations saved per candidate
+    net = settings.faulty * recall - (1 - settings.faulty) * alarms  # evaluations saved per candidate
     seconds = sum(one.seconds for one in answered) / len(answered) / AT_ONCE
     prices = [one.usd for one in answered]
     usd = None if None in prices else VOTES * sum(price or 0.0 for price in prices) / len(prices)
-    summary = f"saves {net * terms.evaluation_seconds:.1f} s of judging a candidate and takes {seconds:.1f} s"
-    if usd is not None and usd > max(0.0, net) * terms.evaluation_usd:
-        return False, f"{summary}, but costs ${usd:.4f} where ${max(0.0, net) * terms.evaluation_usd:.4f} is saved"
-    return net * terms.evaluation_seconds > seconds, summary
+    summary = f"saves {net * settings.evaluation_seconds:.1f} s of judging a candidate and takes {seconds:.1f} s"
+    if usd is not None and usd > max(0.0, net) * settings.evaluation_usd:
+        return False, f"{summary}, but costs ${usd:.4f} where ${max(0.0, net) * settings.evaluation_usd:.4f} is saved"
+    return net * settings.evaluation_seconds > seconds, summary

@@ -125,7 +125,7 @@ class Started(Happened):
 
 
 class Continued(Happened):
-    """A driver took up the run: once at its start, and again after every stop or crash."""
+    """A driver begins to work on the run: once at its start, and again whenever it is resumed."""
 
     kind: Literal["continued"] = "continued"
     budget: str

@@ -17,7 +17,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator
 from kernelwright.search.core.archive import Elite
 from kernelwright.search.core.events import Ask, ParameterValue, Started
-from kernelwright.search.core.scheduler import Policy, inspirations, random_for, request
+from kernelwright.search.core.scheduler import Policy, ask_for, inspirations, random_for
 from kernelwright.search.core.state import State
 
 STALE = 2  # answers in a row without anything new, after which something fresh is asked for
@@ -36,13 +36,13 @@ class _Parameters:
 
 
 @dataclass(frozen=True)
-class Uniform(_Parameters):
+class RandomPolicy(_Parameters):
     """Random sampling, never from a parent. What other policies are compared with."""
 
     name = "random"
 
     def ask(self, state: State) -> Ask:
-        return request(state, Operator.sample, why="drawn at random, without a parent")
+        return ask_for(state, Operator.sample, why="drawn at random, without a parent")
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class Greedy(_Parameters):
         beginning = _fresh_because(state, bool(ranked), state.requests < self.first)
         if beginning or draw.random() < self.fresh:
             why = beginning or f"something new with probability {self.fresh:g}"
-            return request(state, Operator.fresh, inspired_by=inspirations(state), why=why)
+            return ask_for(state, Operator.fresh, inspired_by=inspirations(state), why=why)
         leader, mates = ranked[0], ranked[1 : 1 + self.mates]
         if mates and draw.random() < self.crossover:
             pair = (leader, draw.choice(mates))
             why = f"the fastest with one of the next {len(mates)}, with probability {self.crossover:g}"
-            return request(state, Operator.crossover, pair, inspirations(state, pair), why=why)
+            return ask_for(state, Operator.crossover, pair, inspirations(state, pair), why=why)
         place = state.unproductive % len(ranked)  # after an answer with nothing new, the next fastest is varied
         why = f"number {place + 1} by estimate" if place else "the fastest by estimate"
-        return request(state, Operator.mutate, (ranked[place],), inspirations(state, (ranked[place],)), why=why)
+        return ask_for(state, Operator.mutate, (ranked[place],), inspirations(state, (ranked[place],)), why=why)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Islands(_Parameters):
         beginning = _fresh_because(state, bool(kept))
         if beginning or draw.random() < self.fresh:
             why = beginning or f"something new with probability {self.fresh:g}"
-            return request(state, Operator.fresh, inspired_by=inspirations(state), island=island, why=why)
+            return ask_for(state, Operator.fresh, inspired_by=inspirations(state), island=island, why=why)
         parent, why = choose(state, kept, draw)
         if self._migrating(state):
             other = (island + 1) % self.islands
@@ -109,10 +109,10 @@ class Islands(_Parameters):
         if others and draw.random() < self.crossover:
             mate, mates_why = choose(state, others, draw)
             return self._crossed(state, (parent, mate), island, f"{why}; {mates_why}")
-        return request(state, Operator.mutate, (parent,), inspirations(state, (parent,)), island=island, why=why)
+        return ask_for(state, Operator.mutate, (parent,), inspirations(state, (parent,)), island=island, why=why)
 
     def _crossed(self, state: State, parents: tuple[int, int], island: int, why: str) -> Ask:
-        return request(state, Operator.crossover, parents, inspirations(state, parents), island=island, why=why)
+        return ask_for(state, Operator.crossover, parents, inspirations(state, parents), island=island, why=why)
 
     def _migrating(self, state: State) -> bool:
         return (state.requests // self.islands) % self.migrate == self.migrate - 1
@@ -155,7 +155,7 @@ def _logistic(x: float) -> float:
     return 1 / (1 + math.exp(-max(-30.0, min(30.0, x))))
 
 
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Greedy(), Islands(), Uniform())}
+POLICIES: dict[str, Policy] = {policy.name: policy for policy in (Greedy(), Islands(), RandomPolicy())}
 
 
 def policy_named(text: str) -> Policy:

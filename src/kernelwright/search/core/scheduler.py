@@ -15,7 +15,8 @@ from typing import Protocol
 
 from kernelwright.contracts.tunables import TunableError, declared
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION
-from kernelwright.proposers.model import SWEPT, Operator
+from kernelwright.proposers.model import Operator
+from kernelwright.search.core.archive import is_swept
 from kernelwright.search.core.events import Action, Ask, Evaluate, HoldFinal, ParameterValue, Stop, StopReason, Sweep
 from kernelwright.search.core.score import beats_bound, fraction_of_bound
 from kernelwright.search.core.state import IMPROVEMENT, Standing, State
@@ -46,7 +47,7 @@ class Policy(Protocol):
     def parameters(self) -> dict[str, ParameterValue]: ...
 
     def ask(self, state: State) -> Ask:
-        """What to ask the proposer next, and why. Its number, its size and its seed come from `request`."""
+        """What to ask the proposer next, and why. Its number, its size and its seed come from `ask_for`."""
 
 
 def decide(state: State, policy: Policy) -> tuple[Action, ...]:
@@ -234,7 +235,7 @@ def _for_proposer(state: State, policy: Policy) -> Action | None:
     broken = repairable(state)
     if broken is not None:
         island, why = state.entries[broken].island, f"{broken:04d} was rejected and may be repaired"
-        return request(state, Operator.repair, (broken,), inspirations(state)[-1:], island, why)
+        return ask_for(state, Operator.repair, (broken,), inspirations(state)[-1:], island, why)
     return policy.ask(state)
 
 
@@ -273,8 +274,7 @@ def inspirations(state: State, without: tuple[int, ...] = ()) -> tuple[int, ...]
 def _swept_from(state: State, number: int) -> int:
     """The candidate whose tunables gave this one; itself where none did."""
     proposal = state.entries[number].proposal
-    swept = proposal.origin.startswith(SWEPT) and proposal.parents
-    return state.by_id.get(proposal.parents[0], number) if swept else number
+    return state.by_id.get(proposal.parents[0], number) if is_swept(proposal) and proposal.parents else number
 
 
 def _unswept(state: State) -> int | None:
@@ -283,7 +283,7 @@ def _unswept(state: State) -> int | None:
     if leader is None:
         return None
     entry = state.entries[leader]
-    if entry.swept or entry.proposal.origin.startswith(SWEPT):
+    if entry.swept or is_swept(entry.proposal):
         return None
     try:
         return leader if declared(entry.proposal.candidate) else None
@@ -291,7 +291,7 @@ def _unswept(state: State) -> int | None:
         return None
 
 
-def request(
+def ask_for(
     state: State,
     operator: Operator,
     parents: tuple[int, ...] = (),
@@ -299,6 +299,7 @@ def request(
     island: int = 0,
     why: str = "",
 ) -> Ask:
+    """The next question to the proposer, with the number, the size and the seed that it has in this run."""
     number = state.requests + 1
     return Ask(
         request=number,

@@ -52,7 +52,8 @@ ENOUGH_CALLS = 4  # in a row, each of them several attempts, after which no mode
 
 @dataclass(frozen=True)
 class Reach:
-    """Whether models answer, since the run was last taken up. `missed` counts each member's calls since its answer."""
+    """Whether models answer, since the run was last begun or resumed. `missed` counts each member's calls since its
+    last answer."""
 
     answered: bool = False
     missed: Mapping[str, int] = field(default_factory=dict)
@@ -101,7 +102,7 @@ class Entry:
     depth: int = 0  # how many repairs in a row made it
     why: str = ""
     review: Reviewed | None = None
-    certificates: tuple[str, ...] = ()  # of all its judgings
+    certificates: tuple[str, ...] = ()  # of its finals; a quick judging has one only in old journals
 
     @property
     def score(self) -> float | None:
@@ -141,9 +142,9 @@ class State:
     moved_at: int = 0  # how many had been evaluated when the search last moved
     final_at: int = 0  # how many had been evaluated when the last final was planned
     finals_planned: dict[int, int] = field(default_factory=dict)  # the same, of the finals that are pending
-    record: float = 0.0  # of what was accepted, and by which candidate
-    record_of: int | None = None
-    unsettled: dict[int, None] = field(default_factory=dict)  # judged, and not yet compared with the record
+    best_estimate: float = 0.0  # of what was accepted: what has to be beaten for a search to move
+    best_estimate_of: int | None = None
+    unsettled: dict[int, None] = field(default_factory=dict)  # judged, and not yet compared with the best estimate
     stopped: Stopped | None = None
     last_at: float = 0.0
     last_after: float = 0.0
@@ -352,7 +353,7 @@ class State:
             self.archive.add(entry.island, entry.niche, Elite(entry.number, estimate))
 
     def _judging_done(self, name: str) -> None:
-        """In lockstep the record is compared once the judgings of a round have all ended, in the order of candidates:
+        """In lockstep estimates are compared once the judgings of a round have all ended, in the order of candidates:
         which of them ended first must not change what is decided."""
         self._done(name)
         if self.run.lockstep and self.judgings:
@@ -360,16 +361,17 @@ class State:
         for number in sorted(self.unsettled):
             entry = self.entries[number]
             if entry.estimate is None:
-                self._lose_record(entry)
-            elif entry.estimate > self.record * IMPROVEMENT:
-                self.record, self.record_of, self.moved_at = entry.estimate, number, self.evaluated
+                self._lose_best_estimate(entry)
+            elif entry.estimate > self.best_estimate * IMPROVEMENT:
+                self.best_estimate, self.best_estimate_of = entry.estimate, number
+                self.moved_at = self.evaluated
         self.unsettled.clear()
 
-    def _lose_record(self, entry: Entry) -> None:
-        """A candidate that turned out to be wrong holds no record that others would have to beat."""
-        if entry.number == self.record_of:
-            self.record = -self.fastest[0][0] if self.fastest else 0.0
-            self.record_of, self.moved_at = self.leader, self.evaluated
+    def _lose_best_estimate(self, entry: Entry) -> None:
+        """The estimate of a candidate that turned out to be wrong is not one that others have to beat."""
+        if entry.number == self.best_estimate_of:
+            self.best_estimate = -self.fastest[0][0] if self.fastest else 0.0
+            self.best_estimate_of, self.moved_at = self.leader, self.evaluated
 
     def _paid(self, judgings: int, seconds: float, *, final: bool = False) -> None:
         spent, times = self.spent, self.times

@@ -103,19 +103,19 @@ def _kernels(plan: Plan, result: CompileResult) -> tuple[LaunchedKernel, ...]:
     return tuple(found)
 
 
-_Terms = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
+_CompileSettings = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 
 
 def _requests(source: str, plans: tuple[Plan, ...]) -> list[CompileRequest]:
     """What to compile for each plan. Plans that differ in kernels alone share a module: reading the source once is
     faster than several times."""
-    kernels: dict[_Terms, dict[str, None]] = {}
+    kernels: dict[_CompileSettings, dict[str, None]] = {}
     for plan in plans:
-        kernels.setdefault(_terms(plan), {}).update(dict.fromkeys(plan.kernels))
-    return [CompileRequest(source, tuple(kernels[_terms(plan)]), *_terms(plan)) for plan in plans]
+        kernels.setdefault(_compile_settings(plan), {}).update(dict.fromkeys(plan.kernels))
+    return [CompileRequest(source, tuple(kernels[_compile_settings(plan)]), *_compile_settings(plan)) for plan in plans]
 
 
-def _terms(plan: Plan) -> _Terms:
+def _compile_settings(plan: Plan) -> _CompileSettings:
     options = [f"--std={plan.options.std}"]
     if plan.options.fast_math:
         options.append("--use_fast_math")

@@ -1,4 +1,4 @@
-"""The pool: nothing twice for one runner, nothing again that a verdict may have told, families in secret order."""
+"""The pool of values: nothing twice for one runner, nothing again that a verdict may tell, families in secret order."""
 
 from __future__ import annotations
 

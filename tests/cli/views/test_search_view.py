@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 from tests.search import toy
-from tests.search.test_policy import final, genes, state_with
-from tests.search.test_state import evaluated
+from tests.search.toy import evaluated, final, numbered_genes, state_with
 
 from kernelwright.cli.views.search_view import Lines, Screen, status, view_for
 from kernelwright.judge.verdict import (
@@ -43,9 +42,10 @@ def test_a_bound_that_is_beaten_is_not_called_one() -> None:
 
 def test_events_in_a_line_each() -> None:
     state = fold([toy.started()])
-    assert line_of(evaluated(3, genes(3), 2.0), state) == "0003  accepted, about 2.00× (estimate)"
+    assert line_of(evaluated(3, numbered_genes(3), 2.0), state) == "0003  accepted, about 2.00× (estimate)"
     assert (
-        line_of(evaluated(3, genes(3), 2.0, outcome=Outcome.rejected), state) == "0003  rejected: its result is wrong"
+        line_of(evaluated(3, numbered_genes(3), 2.0, outcome=Outcome.rejected), state)
+        == "0003  rejected: its result is wrong"
     )
     assert line_of(Refused(at=1.0, request=1, name="x", why="no", duplicate_of=2), state) is None
     assert line_of(Refused(at=1.0, request=1, name="x.md", why="has no code"), state) == "refused: x.md has no code"
@@ -54,7 +54,7 @@ def test_events_in_a_line_each() -> None:
 
 
 def rejected(reason: Reason, evidence: Evidence, number: int = 1) -> Evaluated:
-    event = evaluated(number, genes(number), 2.0, outcome=Outcome.rejected)
+    event = evaluated(number, numbered_genes(number), 2.0, outcome=Outcome.rejected)
     verdict = event.verdict.model_copy(update={"reason": reason, "evidence": evidence})
     return event.model_copy(update={"verdict": verdict, "estimate": None})
 
@@ -111,9 +111,9 @@ def test_an_answer_is_named_as_the_file_that_it_is(answer: str, name: str) -> No
     source = entry.proposal.candidate.source
     entry.proposal = replace(entry.proposal, origin="files evolve 0012", answer=answer or source)
     entry.request = 12
-    assert line_of(evaluated(1, genes(1), 2.0), state) == f"0001 ({name})  accepted, about 2.00× (estimate)"
+    assert line_of(evaluated(1, numbered_genes(1), 2.0), state) == f"0001 ({name})  accepted, about 2.00× (estimate)"
     entry.proposal = replace(entry.proposal, origin="tunables of 1")
-    assert line_of(evaluated(1, genes(1), 2.0), state) == "0001  accepted, about 2.00× (estimate)"
+    assert line_of(evaluated(1, numbered_genes(1), 2.0), state) == "0001  accepted, about 2.00× (estimate)"
 
 
 def test_who_waits_for_an_answer_is_not_the_judge(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
         return why_no_best(state)[0]
 
     assert said(state_with()) == said(state_with(waiting=2)) == "nothing was judged yet"
-    wrong = evaluated(1, genes(1), 1.0, outcome=Outcome.rejected)
+    wrong = evaluated(1, numbered_genes(1), 1.0, outcome=Outcome.rejected)
     assert said(state_with(1.0, events=(wrong,))) == "none of 1 candidate was accepted"
     assert said(state_with(1.0, 2.0)) == "2 candidates accepted, none had a final"
     undecided = "2 candidates accepted; 1 final was left undecided (too noisy to tell)"
@@ -161,7 +161,7 @@ def test_a_final_that_noise_left_undecided_is_not_called_lost() -> None:
     assert line_of(noisy(2), state) == "0002  final: is undecided: the machine is too noisy to tell its speed"
     for decided in (final(2, 2.0, won=False), final(2, 2.0, won=True)):
         assert "undecided" not in (line_of(decided, state) or "")
-    wrong = toy.verdict_of(toy.candidate_of(genes(2)), [], outcome=Outcome.rejected)
+    wrong = toy.verdict_of(toy.candidate_of(numbered_genes(2)), [], outcome=Outcome.rejected)
     lost = noisy(2).model_copy(update={"verdict": for_journal(wrong)})
     assert (line_of(lost, state) or "").startswith("0002  final: is not the best")
 
@@ -171,7 +171,7 @@ def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
     console = Console(file=written, force_terminal=True, width=100)
     with view_for(console, quiet=False) as view:
         assert isinstance(view, Screen)
-        view(evaluated(1, genes(1), 2.0), state_with(2.0))
+        view(evaluated(1, numbered_genes(1), 2.0), state_with(2.0))
         view.progress("building")
         assert "building" in written.getvalue() and "about 2.00×" in written.getvalue()
         view.progress("rows=4: trial 1")
@@ -181,7 +181,7 @@ def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:
 
 
 def test_a_pipe_gets_plain_lines_and_json_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    event, state = evaluated(1, genes(1), 2.0), state_with(2.0)
+    event, state = evaluated(1, numbered_genes(1), 2.0), state_with(2.0)
     for quiet, said in ((False, "0001  accepted, about 2.00× (estimate)\n"), (True, "")):
         view = view_for(Console(file=io.StringIO()), quiet=quiet)
         assert isinstance(view, Lines)

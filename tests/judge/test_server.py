@@ -19,7 +19,7 @@ from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
-from kernelwright.judge.server.protocol import RemoteSettings
+from kernelwright.judge.server.protocol import RequestedSettings
 from kernelwright.judge.server.server import IDLE_VARIABLE
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
@@ -94,7 +94,7 @@ def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     return True
 
 
-def test_commands_share_one_oracle(task: Path) -> None:
+def test_commands_share_one_server(task: Path) -> None:
     assert judged(task, source()).verdict is Outcome.accepted
     pid, before = the_one(), statuses()[0].judged
     assert judged(task, source("x.data[i]")).reason in (Reason.wrong, Reason.imprecise)
@@ -102,8 +102,10 @@ def test_commands_share_one_oracle(task: Path) -> None:
     assert str(task) in statuses()[0].tasks
 
 
-def test_a_certificate_comes_with_the_verdict(task: Path) -> None:
-    assert judged(task, source()).certificate
+def test_a_certificate_comes_with_the_verdict_where_it_is_asked_for(task: Path) -> None:
+    with ServerJudge(QUICK) as judge:
+        assert judge.judge(str(task), source(), settings=replace(QUICK, certify=True)).certificate
+        assert judge.judge(str(task), source()).certificate is None
 
 
 def test_a_bad_task_is_told_and_costs_nobody_anything(task: Path) -> None:
@@ -153,7 +155,7 @@ def test_when_it_is_killed_the_caller_starts_another(task: Path) -> None:
 def test_a_judge_of_another_version_is_replaced(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(task, source())
     pid = the_one()
-    monkeypatch.setattr(client, "fingerprint", lambda: "another")
+    monkeypatch.setattr(client, "code_hash", lambda: "another")
     assert judged(task, source()).verdict is Outcome.accepted
     assert until(lambda: not client._exists(pid))
     assert the_one() != pid
@@ -204,12 +206,12 @@ def test_its_socket_and_directory_are_private(task: Path) -> None:
     assert where.folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_device_has_an_oracle_of_its_own(task: Path) -> None:
+def test_a_device_has_a_server_of_its_own(task: Path) -> None:
     gpu = Device("cuda", 1)
     assert len({address.address(device).name for device in (CPU, Device("cuda", 0), gpu)}) == 3
     judged(task, source())
     assert statuses()[0].device == "cpu"
-    wanted = RemoteSettings.of(replace(QUICK, device=gpu))
+    wanted = RequestedSettings.of(replace(QUICK, device=gpu))
     with ServerJudge(QUICK) as judge, pytest.raises(KernelwrightError, match="is on cpu, not on cuda:1"):
         judge._wanted = wanted
         judge.open(str(task))
@@ -234,7 +236,7 @@ def test_it_ends_when_idle(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(not nvidia.absence(), reason="there is a GPU")
-def test_an_oracle_on_a_device_that_is_not_there_says_so(task: Path) -> None:
+def test_a_server_on_a_device_that_is_not_there_says_so(task: Path) -> None:
     with ServerJudge(replace(QUICK, device=Device("cuda", 0))) as judge:
         with pytest.raises(KernelwrightError, match="cuda:0 cannot be used: no NVIDIA") as caught:
             judge.open(str(task))

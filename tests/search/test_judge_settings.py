@@ -1,11 +1,11 @@
-"""Who is profiled in a search: candidates of proposers that read it, whenever judged, as any verdict may be shown."""
+"""How candidates of a run are judged: what is profiled, what is certified, and how long a final may take."""
 
 from __future__ import annotations
 
 import math
 
 from kernelwright.devices.names import Device
-from kernelwright.judge.server.protocol import RemoteSettings
+from kernelwright.judge.server.protocol import RequestedSettings
 from kernelwright.search import proposing
 from kernelwright.search.judging import LEAST_SECONDS, TRIALS_PART, JudgeSettings
 
@@ -19,7 +19,13 @@ def test_both_kinds_of_judging_ask_for_it_and_the_server_is_told() -> None:
     asked = JudgeSettings().using(0, ("eager",), Device("cuda"), profile=True)
     assert not plain.quick.profile and not plain.final.profile
     for settings in (asked.quick, asked.final):
-        assert RemoteSettings.of(settings).settings().profile
+        assert RequestedSettings.of(settings).settings().profile
+
+
+def test_finals_are_certified_and_quick_judgings_are_not() -> None:
+    usual = JudgeSettings()
+    certified = [RequestedSettings.of(settings).settings().certify for settings in (usual.quick, usual.final)]
+    assert certified == [False, True]
 
 
 def test_a_final_fits_into_the_time_that_is_left() -> None:

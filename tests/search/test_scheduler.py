@@ -1,4 +1,4 @@
-"""What is decided in which state: pure functions, looked at without a driver."""
+"""What the scheduler and the policies decide in which state: pure functions, looked at without a driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from kernelwright.search.core.events import (
     Continued,
     Evaluate,
     Event,
-    FinalHeld,
     HoldFinal,
     Planned,
     Proposed,
@@ -27,54 +26,26 @@ from kernelwright.search.core.events import (
     StopReason,
     Sweep,
 )
-from kernelwright.search.core.policies import POLICIES, Greedy, Islands, Uniform, policy_named, policy_of, weights
-from kernelwright.search.core.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, decide
+from kernelwright.search.core.policies import POLICIES, Greedy, Islands, RandomPolicy, policy_named, policy_of, weights
+from kernelwright.search.core.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, Policy, decide
 from kernelwright.search.core.state import State, fold
 from kernelwright.search.driver import for_journal
 from kernelwright.search.summary import summary
 from tests.search import toy
-from tests.search.test_state import evaluated, proposed
-
-
-def genes(number: int) -> toy.Genes:
-    return tuple((number >> (3 * place)) % 8 for place in range(8))
-
-
-def state_with(
-    *factors: float, budget: str = "1000evals", waiting: int = 0, events: tuple[Event, ...] = (), **others: object
-) -> State:
-    """So many candidates evaluated with these speeds, and some more in the queue."""
-    history: list[Event] = [toy.started(**others), Continued(at=1000.0, budget=budget)]
-    for number, factor in enumerate(factors, 1):
-        history.append(proposed(number, genes(number), 1000.0))
-        history.append(Planned(at=1000.0, actions=(Evaluate(number=number),)))
-        history.append(evaluated(number, genes(number), factor).model_copy(update={"at": 1000.0}))
-    for number in range(len(factors) + 1, len(factors) + 1 + waiting):
-        history.append(proposed(number, genes(number), 1000.0))
-    return fold([*history, *events])
-
-
-def final(number: int, score: float | None, *, won: bool, best: int | None = None) -> FinalHeld:
-    verdict = toy.verdict_of(toy.candidate_of(genes(number)), [("a", score or 1.0, False)])
-    return FinalHeld(
-        at=1000.0, challenger=number, best=best, verdict=for_journal(verdict), estimate=score or 2.0,
-        score=score, won=won, why="", judgings=1, seconds=1,
-    )  # fmt: skip
-
-
-def barren(request: int) -> Answered:
-    return Answered(at=1000.0, request=request, taken=0, seconds=0)
+from tests.search.toy import barren, evaluated, final, numbered_genes, proposed, state_with
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_it_begins_by_asking_for_something_new(policy: Greedy | Islands | Uniform) -> None:
+def test_it_begins_by_asking_for_something_new(policy: Policy) -> None:
     (ask,) = decide(state_with(), policy)
     new = Operator.sample if policy.name == "random" else Operator.fresh
     assert isinstance(ask, Ask) and ask.operator is new and ask.request == 1
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_the_same_state_gives_the_same_decision_and_another_seed_another(policy: Greedy | Islands | Uniform) -> None:
+def test_the_same_state_gives_the_same_decision_and_another_seed_another(
+    policy: Policy,
+) -> None:
     def asked(seed: int) -> list[object]:
         return [decide(state_with(*[1.0 + n / 10 for n in range(count)], seed=seed), policy) for count in range(5, 8)]
 
@@ -126,9 +97,9 @@ def test_a_final_that_told_nothing_is_repeated_later_and_not_at_once() -> None:
     events: tuple[Event, ...] = (final(1, None, won=False), Planned(at=1000.0, actions=(ask,)))
     calm = state_with(2.0, events=events, lockstep=False)
     assert decide(calm, Greedy()) == ()
-    calm.apply(proposed(2, genes(2), 1000.0))
+    calm.apply(proposed(2, numbered_genes(2), 1000.0))
     calm.apply(Planned(at=1000.0, actions=(Evaluate(number=2),)))
-    calm.apply(evaluated(2, genes(2), 1.0))
+    calm.apply(evaluated(2, numbered_genes(2), 1.0))
     assert decide(calm, Greedy()) == (HoldFinal(challenger=1, best=None),)
 
 
@@ -164,10 +135,12 @@ def test_those_that_lost_on_hidden_workloads_keep_nobody_from_a_final() -> None:
 
 
 def test_what_the_user_began_with_is_contested_first() -> None:
-    start = proposed(1, genes(1), 1000.0, request=None)
+    start = proposed(1, numbered_genes(1), 1000.0, request=None)
     history: list[Event] = [toy.started(), Continued(at=1000.0, budget="99evals"), start]
     assert Evaluate(number=1) in decide(fold(history), Greedy())
-    assert HoldFinal(challenger=1, best=None) in decide(fold([*history, evaluated(1, genes(1), 0.5)]), Greedy())
+    assert HoldFinal(challenger=1, best=None) in decide(
+        fold([*history, evaluated(1, numbered_genes(1), 0.5)]), Greedy()
+    )
 
 
 def test_it_stops_at_the_bound_and_says_so() -> None:
@@ -247,14 +220,14 @@ def test_nothing_is_kept_for_finals_while_nobody_is_there_to_have_one() -> None:
 
 
 def test_tunables_of_the_fastest_are_swept_once() -> None:
-    source = f"// tunable: BLOCK = 1, 2\n{toy.source_of(genes(1))}"
-    event = proposed(1, genes(1), 1000.0)
+    source = f"// tunable: BLOCK = 1, 2\n{toy.source_of(numbered_genes(1))}"
+    event = proposed(1, numbered_genes(1), 1000.0)
     state = fold(
         [
             toy.started(),
             Continued(at=1000.0, budget="99evals"),
             Proposed(**(event.model_dump() | {"source": source})),
-            evaluated(1, genes(1), 2.0),
+            evaluated(1, numbered_genes(1), 2.0),
         ]
     )
     sweep = decide(state, Greedy())[0]
@@ -265,7 +238,7 @@ def test_tunables_of_the_fastest_are_swept_once() -> None:
 
 
 def test_random_sampling_never_has_a_parent() -> None:
-    ask = Uniform().ask(state_with(1.0, 2.0, 3.0))
+    ask = RandomPolicy().ask(state_with(1.0, 2.0, 3.0))
     assert ask.operator is Operator.sample and ask.parents == ()
 
 
@@ -319,7 +292,7 @@ def test_an_archive_keeps_the_fastest_of_each_niche_and_not_too_many() -> None:
 def test_a_displaced_elite_returns_when_the_one_that_displaced_it_is_found_wrong() -> None:
     state = state_with(1.0, 2.0, 1.5)
     assert [elite.number for elite in state.archive] == [2]
-    wrong = toy.verdict_of(toy.candidate_of(genes(2)), [], outcome=Outcome.rejected)
+    wrong = toy.verdict_of(toy.candidate_of(numbered_genes(2)), [], outcome=Outcome.rejected)
     state.apply(final(2, None, won=False).model_copy(update={"verdict": for_journal(wrong), "estimate": None}))
     assert [elite.number for elite in state.archive] == [3]
 
@@ -332,21 +305,21 @@ def test_a_niche_is_what_the_proposal_says_and_what_the_verdict_shows() -> None:
     assert of("t", width=4) == of("t", width=8)
     assert of("t", passes="one") != of("t", passes="two")
     assert of("t", "#pragma omp simd") != of("t", "int b;") == of("t", "int c;")
-    precise = toy.verdict_of(toy.candidate_of(genes(1)), [("a", 1.0, False)])
+    precise = toy.verdict_of(toy.candidate_of(numbered_genes(1)), [("a", 1.0, False)])
     result = precise.workloads[0].model_copy(update={"precision": "bfloat16"})
     coarse = precise.model_copy(update={"workloads": (result,)})
-    proposal = Proposal(toy.candidate_of(genes(1)), "t")
+    proposal = Proposal(toy.candidate_of(numbered_genes(1)), "t")
     assert descriptor(proposal, for_journal(precise)) != descriptor(proposal, for_journal(coarse))
     assert descriptor(proposal, for_journal(coarse)).precision == "bfloat16"
 
 
 def test_neither_a_models_name_nor_a_swept_value_makes_a_niche() -> None:
-    source = f"// tunable: MODE = fast, slow\n{toy.source_of(genes(1))}"
+    source = f"// tunable: MODE = fast, slow\n{toy.source_of(numbered_genes(1))}"
     by = [Proposal(toy.Candidate("cpp", source), "llm evolve", {MEMBER: name, "MODE": name}) for name in ("a", "b")]
     assert descriptor(by[0], None) == descriptor(by[1], None)
     events: list[Event] = [toy.started(), Continued(at=1000.0, budget="99evals")]
-    parent = proposed(1, genes(1), 1000.0)
-    child = proposed(2, genes(2), 1000.0).model_copy(
+    parent = proposed(1, numbered_genes(1), 1000.0)
+    child = proposed(2, numbered_genes(2), 1000.0).model_copy(
         update={"origin": "tunables of 1", "parents": (parent.proposal.candidate.id,)}
     )
     state = fold([*events, parent, child])
@@ -359,7 +332,7 @@ def test_why_a_parent_was_chosen_goes_into_the_journal_and_to_its_child() -> Non
     asked = {policy: POLICIES[policy].ask(state) for policy in POLICIES}
     assert all(ask.why for ask in asked.values())
     ask = Ask(request=1, operator=Operator.mutate, count=1, seed=1, parents=(2,), why="the fastest by estimate")
-    child = proposed(4, genes(4), 1000.0).model_copy(update={"request": 1})
+    child = proposed(4, numbered_genes(4), 1000.0).model_copy(update={"request": 1})
     for event in (Planned(at=1000.0, actions=(ask,)), child):
         state.apply(event)
     assert state.entries[4].chosen == "the fastest by estimate" and state.entries[3].chosen == ""
