@@ -9,11 +9,13 @@ import pytest
 
 from kernelwright.contracts import Candidate, CandidateError, registry
 from kernelwright.contracts.brief import brief
-from kernelwright.contracts.model import Contract
+from kernelwright.contracts.model import Contract, HostContract
 from kernelwright.contracts.registry import contract_named, read_source
+from kernelwright.contracts.target import HOPPER
 from kernelwright.contracts.tunables import declared, render, variants
 from kernelwright.errors import KernelwrightError
 from kernelwright.search.take import fingerprint
+from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.resolve import resolve
 from tests.contracts.toy import TOY
 
@@ -105,6 +107,18 @@ def test_a_wrong_source_is_one_line_that_names_the_file_and_the_fix(contract: Co
 def test_a_file_that_is_missing_is_named(contract: Contract, tmp_path: Path) -> None:
     with pytest.raises(CandidateError, match="no such file"):
         read_source(tmp_path / f"none{contract.suffixes[0]}")
+
+
+def test_a_fault_is_told_in_the_name_of_its_own_file(contract: Contract, skeleton: str) -> None:
+    if not isinstance(contract, HostContract):
+        pytest.skip("the toolchain of a GPU contract names its files itself")
+    task = resolve("softmax", contract.device)
+    signatures = (signature(task, task.public_workloads()[0]),)
+    wrong = Candidate(contract.name, f"{skeleton}out = nowhere\n")
+    failure = contract.build_failure(wrong, signatures, HOPPER)
+    assert failure is not None
+    assert any(line.startswith(f"{contract.source_name}:") and "error:" in line for line in failure.lines)
+    assert not [line for line in failure.lines if f"/{contract.source_name}" in line]
 
 
 def test_prompts_have_what_a_contract_says_of_itself(contract: Contract) -> None:

@@ -15,11 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
-from kernelwright.contracts import CandidateError
+from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import GROUP, read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason
+from kernelwright.judge.cpu.safety import sanitizers_available
+from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, SanitizerEvidence
 from kernelwright.proposers.templates.backends import renderer_for
 from tests.contracts.toy import ToyContract
 
@@ -64,6 +65,17 @@ def test_the_judge_takes_it(
     assert (verdict.contract, verdict.verdict, verdict.reason) == ("toy", outcome, reason), verdict.evidence
     if isinstance(verdict.evidence, BuildEvidence):
         assert any("nothing" in line for line in verdict.evidence.lines)
+
+
+@pytest.mark.skipif(not sanitizers_available(), reason="this compiler has no sanitizers")
+def test_the_sanitizers_report_on_the_file_that_its_author_wrote(
+    toy_contract: ToyContract, judge: Judge, task: str
+) -> None:
+    verdict = judge.judge(task, Candidate(toy_contract.name, "SHIFT = 40\nout = 2 * x + (1 << int(SHIFT))\n"))
+    assert verdict.reason is Reason.unsafe and isinstance(verdict.evidence, SanitizerEvidence), verdict.evidence
+    first = verdict.evidence.lines[0]
+    assert first.startswith("kernel.kwx:") and "runtime error: shift exponent 40" in first
+    assert not [line for line in verdict.evidence.lines if "/kernel.kwx" in line]
 
 
 def test_prompts_are_made_of_its_own_words(toy_contract: ToyContract, task: str) -> None:

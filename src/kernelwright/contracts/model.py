@@ -122,7 +122,7 @@ class Contract(ABC):
     language: str  # a sentence for an author
     form: str  # the files it takes, as an error names them: "a .cu file or ..."
     suffixes: tuple[str, ...]  # of a file with a whole source; the first is the usual one
-    source_name: str  # the file that holds the kernels, among those that `split` gives
+    source_name: str  # the file that holds the kernels, among those that `split` gives; reports name it, too
     fence: str = ""  # the language of a source in Markdown
     emulated: bool = False  # whether `emulation` gives something
     tunable_syntax: tuple[TunableSyntax, ...] = ()  # none: a source declares no tunables
@@ -169,6 +169,10 @@ class Contract(ABC):
     def split(self, source: str) -> Files:
         """The files that an author would keep. Raises CandidateError where the source has not this form."""
         return ((self.source_name, source),)
+
+    def file_names(self, source: str) -> tuple[str, ...]:
+        """How compilers and sanitizers name the author's code."""
+        return tuple(name for name, _ in self.split(source))
 
     def join(self, files: Mapping[str, str]) -> str:
         """The source of which `split` makes these files; a candidate's identity is this text."""
