@@ -160,5 +160,6 @@ def test_a_search_by_files_takes_answers_of_an_installed_contract(
         said, complaints = search.communicate(timeout=300)
     assert search.returncode in (0, 1), complaints
     assert "0001.answer.kwx" in said + complaints and "accepted" in said + complaints
+    assert not (requests / "0002.md").exists()  # of which nothing could be judged
     kept = runs / "twice-1" / "candidates"
     assert [path.read_text() for path in kept.glob("0001-*/kernel.kwx")] == [RIGHT]
