@@ -37,6 +37,11 @@ class BuildPlan:
     arguments: tuple[str, ...]
 
 
+def host_abi() -> tuple[str, str]:
+    """The header `abi.h`, for the files of a build plan: what the runner hands to the library of any host contract."""
+    return "abi.h", (Path(__file__).parent / "host_abi.h").read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class BuildFailure:
     """Why a candidate cannot be built; the lines say where the fault is."""

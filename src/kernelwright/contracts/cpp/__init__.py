@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.craft import Craft, read_craft
-from kernelwright.contracts.model import BuildPlan, HostContract, varying_dtypes
+from kernelwright.contracts.model import BuildPlan, HostContract, host_abi, varying_dtypes
 from kernelwright.contracts.normalise import normalised_cpp
 from kernelwright.contracts.tunable_syntax import C_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -176,7 +176,7 @@ class CppContract(HostContract):
             (SOURCE_NAME, candidate.source),
             ("glue.cpp", _glue(signature)),
             ("kernelwright.h", (HERE / "kernelwright.h").read_text(encoding="utf-8")),
-            ("abi.h", (HERE / "abi.h").read_text(encoding="utf-8")),
+            host_abi(),
         )
         arguments = (
             *(*FLAGS, *WARNINGS, *(SANITIZED if sanitized else FAST)),
