@@ -88,6 +88,15 @@ def test_prompts_are_made_of_its_own_words(toy_contract: ToyContract, task: str)
     assert told == "# A candidate for twice.\nout = 0\n"
 
 
+@pytest.mark.parametrize("name", ["contract", "prompt"])
+def test_the_help_of_commands_lists_it(installed: dict[str, str], name: str) -> None:
+    wide = {**installed, "COLUMNS": "200"}
+    found = subprocess.run(command(name, "--help"), env=wide, capture_output=True, text=True, timeout=120, check=True)
+    assert ": cpp, cuda, toy, broken." in " ".join(
+        found.stdout.split()
+    )  # and loads none: the last one cannot be loaded
+
+
 def test_what_is_wrong_with_a_source_is_said_in_its_own_words(toy_contract: ToyContract, tmp_path: Path) -> None:
     path = tmp_path / "kernel.kwx"
     path.write_text("# twice\nout is x\n")

@@ -25,7 +25,7 @@ from kernelwright.contracts.model import (
     Part,
     varying_dtypes,
 )
-from kernelwright.contracts.normalise import normalised_cpp, normalised_python
+from kernelwright.contracts.normalise import normalised_c_like, normalised_python
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import C_TUNABLES, PYTHON_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -183,8 +183,8 @@ class CudaContract(GpuContract):
         try:
             sources = split(source)
         except CandidateError:
-            return normalised_cpp(source)
-        return f"{normalised_cpp(sources.kernel)}\0{normalised_python(sources.plan)}"
+            return normalised_c_like(source)
+        return f"{normalised_c_like(sources.kernel)}\0{normalised_python(sources.plan)}"
 
     def parts(self) -> tuple[Part, ...]:
         from kernelwright.contracts.cuda.toolkit import parts
