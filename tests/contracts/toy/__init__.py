@@ -84,4 +84,16 @@ def _translated(source: str, signature: Signature) -> str:
     return "\n".join(["#include <kernelwright.h>", f"{head} {{", *body, "}"]) + "\n"
 
 
-TOY = ToyContract()
+class PlainContract(ToyContract):
+    """The toy without what has a default: no tunables, no normal form, nothing for prompts."""
+
+    name = "plain"
+    form = "a .kwp file"
+    suffixes = (".kwp",)
+    source_name = "kernel.kwp"
+    tunable_syntax = ()
+    craft = Craft()
+    normalised = HostContract.normalised
+
+
+TOY, PLAIN = ToyContract(), PlainContract()
