@@ -30,6 +30,7 @@ Files = tuple[tuple[str, str], ...]
 class BuildPlan:
     """What the host builder does: the files it finds, and the compiler's arguments.
 
+    The compiler is always the g++ of `devices/compiler.py`; a language other than C++ is one of the arguments (`-x c`).
     `{source}` in an argument stands for the folder with the files and `{output}` for the file to make.
     """
 
@@ -214,7 +215,12 @@ class HostContract(Contract):
 
     @abstractmethod
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
-        """How to build the candidate for one signature (dtypes and ranks)."""
+        """How to build the candidate for one signature (dtypes and ranks).
+
+        The library exports, with C linkage and default visibility, `void kw_run(const kw_argument*)`, which does one
+        call, and for a signature with constants `void kw_prepare(const kw_argument*)`, which the runner calls once
+        before the first call. Both get one entry for each argument of the signature, in order (`host_abi`).
+        """
 
     def build_failure(
         self, candidate: Candidate, signatures: tuple[Signature, ...], target: Target

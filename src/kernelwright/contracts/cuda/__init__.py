@@ -1,4 +1,11 @@
-"""The `cuda` contract: kernel.cu with `__global__` functions, and plan.py, which says how they are launched."""
+"""The `cuda` contract: kernel.cu with `__global__` functions, and plan.py, which says how they are launched.
+
+toolchain/    from source to programs; runs in the judge's own process and starts the confined ones
+confined/     what runs in sandboxed processes, beside hostile text: one evaluates plan.py, one compiles kernel.cu
+emulate/      from source to host code for `kernelwright check`; runs in the checking process, which has the code
+              built and called in sandboxes as that of a host contract is
+include/      stands in for the host's headers, which NVRTC does not have
+"""
 
 from __future__ import annotations
 
