@@ -1,4 +1,4 @@
-"""What holds for every contract: those of the registry, and the toy that tests register."""
+"""What holds for every contract: those of the registry, and the toys that tests register."""
 
 from __future__ import annotations
 
@@ -9,22 +9,26 @@ import pytest
 
 from kernelwright.contracts import Candidate, CandidateError, registry
 from kernelwright.contracts.brief import brief
-from kernelwright.contracts.model import Contract
+from kernelwright.contracts.model import Contract, HostContract
 from kernelwright.contracts.registry import contract_named, read_source
+from kernelwright.contracts.target import HOPPER
 from kernelwright.contracts.tunables import declared, render, variants
 from kernelwright.errors import KernelwrightError
 from kernelwright.search.take import fingerprint
+from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.resolve import resolve
-from tests.contracts.toy import TOY
+from tests.contracts.toy import PLAIN, TOY
+
+TOYS: dict[str, Contract] = {TOY.name: TOY, PLAIN.name: PLAIN}
 
 
-@pytest.fixture(params=(*registry.names(), TOY.name))
+@pytest.fixture(params=(*registry.names(), *TOYS))
 def contract(request: pytest.FixtureRequest) -> Iterator[Contract]:
     name = request.param
-    if name == TOY.name:
-        registry.register(TOY)
+    if name in TOYS:
+        registry.register(TOYS[name])
     yield contract_named(name)
-    if name == TOY.name:
+    if name in TOYS:
         registry.unregister(name)
 
 
@@ -60,10 +64,14 @@ def test_splitting_and_joining_keep_the_identity(contract: Contract, written: Pa
 
 def tunable_line(contract: Contract) -> str:
     """`WIDTH`, which is 2 and may be 4, as this contract declares it."""
+    if not contract.tunable_syntax:
+        pytest.skip(f"{contract.name} has no tunables, which is the default")
     return contract.tunable_syntax[0].rendered.format(name="WIDTH", value="2", values="2, 4")
 
 
 def test_comments_and_layout_do_not_make_another_candidate(contract: Contract, written: Path) -> None:
+    if type(contract).normalised is Contract.normalised:
+        pytest.skip(f"{contract.name} has no normal form, which is the default: a comment makes another candidate")
     candidate = read_source(written)
     mark = tunable_line(contract).partition("tunable:")[0].split()[-1]
     remarked = Candidate(contract.name, f"{mark} a remark\n\n\n{candidate.source}\n")
@@ -105,6 +113,18 @@ def test_a_wrong_source_is_one_line_that_names_the_file_and_the_fix(contract: Co
 def test_a_file_that_is_missing_is_named(contract: Contract, tmp_path: Path) -> None:
     with pytest.raises(CandidateError, match="no such file"):
         read_source(tmp_path / f"none{contract.suffixes[0]}")
+
+
+def test_a_fault_is_told_in_the_name_of_its_own_file(contract: Contract, skeleton: str) -> None:
+    if not isinstance(contract, HostContract):
+        pytest.skip("the toolchain of a GPU contract names its files itself")
+    task = resolve("softmax", contract.device)
+    signatures = (signature(task, task.public_workloads()[0]),)
+    wrong = Candidate(contract.name, f"{skeleton}out = nowhere\n")
+    failure = contract.build_failure(wrong, signatures, HOPPER)
+    assert failure is not None
+    assert any(line.startswith(f"{contract.source_name}:") and "error:" in line for line in failure.lines)
+    assert not [line for line in failure.lines if f"/{contract.source_name}" in line]
 
 
 def test_prompts_have_what_a_contract_says_of_itself(contract: Contract) -> None:

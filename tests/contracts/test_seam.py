@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 import kernelwright
-from kernelwright.contracts import registry
+from kernelwright.contracts import Candidate, registry
+from kernelwright.contracts.brief import brief
+from kernelwright.contracts.model import Contract, HostContract
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.resolve import resolve
 
 PACKAGE = Path(kernelwright.__file__).parent
 NAMES = frozenset(registry.names())
 SUFFIXES = frozenset(suffix for contract in registry.contracts() for suffix in contract.suffixes)
+
+
+def file_names(contract: Contract) -> Iterator[str]:
+    """Of the author's files, and of those that a host compiler finds beside them."""
+    task = resolve("softmax", contract.device)
+    skeleton = brief(contract, task).skeleton
+    yield from contract.file_names(skeleton)
+    if isinstance(contract, HostContract):
+        candidate, first = Candidate(contract.name, skeleton), signature(task, task.public_workloads()[0])
+        yield from (name for name, _ in contract.build_plan(candidate, first, sanitized=False).files)
+
+
+def one_of(words: Iterable[str]) -> str:
+    return f"(?:{'|'.join(sorted(map(re.escape, words)))})(?!\\w)"
+
+
+FILES = re.compile(rf"\b{one_of({name for contract in registry.contracts() for name in file_names(contract)})}")
+ENDINGS = re.compile(one_of(SUFFIXES))
 DEVICES = frozenset({"cpu", "cuda"})  # "cuda" is a kind of device, too
 # Each writes candidates of one contract, under whose name it is registered in templates/backends.py.
 BACKENDS = tuple(PACKAGE / "proposers" / "templates" / name for name in sorted(NAMES))
@@ -46,6 +69,26 @@ def questions(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield node.lineno, f"imports {module}"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _particular(node.value):
             yield node.lineno, f"names the module {node.value}"
+    yield from literals(tree)
+
+
+def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Texts and regular expressions that name a contract's files; prose may."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    expressions = {id(part) for node in ast.walk(tree) if _is_regex(node) for part in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            plain = re.sub(r"\\|\(\?:|\(", "", node.value)  # as it reads without the marks of a regular expression
+            if FILES.search(plain):
+                yield node.lineno, "names a contract's file"
+            elif id(node) in expressions and ENDINGS.search(plain):
+                yield node.lineno, "looks for a contract's suffix"
+
+
+def _is_regex(node: ast.AST) -> bool:
+    """Whether it is a call of `re`."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "re"
 
 
 def _names_one(node: ast.expr) -> bool:
@@ -110,6 +153,11 @@ def test_prompts_do_not_ask_either() -> None:
         "from kernelwright.contracts import cpp",
         "import kernelwright.contracts.cuda",
         'import_module("kernelwright.contracts.cpp")',
+        'path = folder / "plan.py"',
+        'where = f"kernel.cu:{line}"',
+        r're.compile(r"\bkernel\.(?:cpp|cu)\b")',
+        r're.compile(FOLDERS + r"(kernel\.cpp|glue\.cpp)(?=:)")',
+        r're.sub(r"\.(cpp|cu|py)$", "", words)',
     ],
 )
 def test_every_spelling_of_the_question_is_found(code: str) -> None:
@@ -125,6 +173,9 @@ def test_every_spelling_of_the_question_is_found(code: str) -> None:
         'Candidate("cpp", source)',
         "contract == other",
         "from kernelwright.contracts.registry import contract_named",
+        'def files():\n    """Such as kernel.cpp."""',
+        'path = folder / "summary.md"',
+        r're.compile(r"\.(json|md)$")',
     ],
 )
 def test_what_is_no_question_is_not_found(code: str) -> None:

@@ -15,11 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import COMMANDS, assembled
-from kernelwright.contracts import CandidateError
+from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import GROUP, read_source
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason
+from kernelwright.judge.cpu.safety import sanitizers_available
+from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, SanitizerEvidence
 from kernelwright.proposers.templates.backends import renderer_for
 from tests.contracts.toy import ToyContract
 
@@ -66,6 +67,17 @@ def test_the_judge_takes_it(
         assert any("nothing" in line for line in verdict.evidence.lines)
 
 
+@pytest.mark.skipif(not sanitizers_available(), reason="this compiler has no sanitizers")
+def test_the_sanitizers_report_on_the_file_that_its_author_wrote(
+    toy_contract: ToyContract, judge: Judge, task: str
+) -> None:
+    verdict = judge.judge(task, Candidate(toy_contract.name, "SHIFT = 40\nout = 2 * x + (1 << int(SHIFT))\n"))
+    assert verdict.reason is Reason.unsafe and isinstance(verdict.evidence, SanitizerEvidence), verdict.evidence
+    first = verdict.evidence.lines[0]
+    assert first.startswith("kernel.kwx:") and "runtime error: shift exponent 40" in first
+    assert not [line for line in verdict.evidence.lines if "/kernel.kwx" in line]
+
+
 def test_prompts_are_made_of_its_own_words(toy_contract: ToyContract, task: str) -> None:
     runner, app = CliRunner(), assembled(COMMANDS)
     said = runner.invoke(app, ["prompt", task, "--contract", "toy"]).stdout
@@ -74,6 +86,15 @@ def test_prompts_are_made_of_its_own_words(toy_contract: ToyContract, task: str)
     assert "CUDA" not in said and "OpenMP" not in said
     told = runner.invoke(app, ["contract", "toy", task, "--skeleton"]).stdout
     assert told == "# A candidate for twice.\nout = 0\n"
+
+
+@pytest.mark.parametrize("name", ["contract", "prompt"])
+def test_the_help_of_commands_lists_it(installed: dict[str, str], name: str) -> None:
+    wide = {**installed, "COLUMNS": "200"}
+    found = subprocess.run(command(name, "--help"), env=wide, capture_output=True, text=True, timeout=120, check=True)
+    assert ": cpp, cuda, toy, broken." in " ".join(
+        found.stdout.split()
+    )  # and loads none: the last one cannot be loaded
 
 
 def test_what_is_wrong_with_a_source_is_said_in_its_own_words(toy_contract: ToyContract, tmp_path: Path) -> None:
@@ -148,5 +169,6 @@ def test_a_search_by_files_takes_answers_of_an_installed_contract(
         said, complaints = search.communicate(timeout=300)
     assert search.returncode in (0, 1), complaints
     assert "0001.answer.kwx" in said + complaints and "accepted" in said + complaints
+    assert not (requests / "0002.md").exists()  # of which nothing could be judged
     kept = runs / "twice-1" / "candidates"
     assert [path.read_text() for path in kept.glob("0001-*/kernel.kwx")] == [RIGHT]

@@ -17,6 +17,7 @@ from typing import TypeVar
 import torch
 
 from kernelwright.contracts.candidate import Candidate
+from kernelwright.contracts.cuda import CUDA
 from kernelwright.contracts.cuda.source import read_cuda_candidate
 from kernelwright.contracts.cuda.toolchain.build import build_cuda
 from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
@@ -187,7 +188,10 @@ class Bench:
         built = made.built[0]
         inspectors = Inspectors(self.helpers, 0, 0, nullcontext)
         return with_descriptors(
-            oracle, lambda fds: inspectors.inspect(tuple(Tool), built.program, built.modules, fds, oracle.word, 120.0)
+            oracle,
+            lambda fds: inspectors.inspect(
+                tuple(Tool), built.program, built.modules, fds, oracle.word, 120.0, CUDA.source_name
+            ),
         )
 
     def profile(self, candidate: Path, size: tuple[int, int]) -> tuple[Profile, GpuBuilt]:

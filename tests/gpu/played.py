@@ -178,7 +178,7 @@ class PlayedInspectors:
         self._helpers = helpers
 
     def inspect(
-        self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int, _: float
+        self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int, *_: object
     ) -> tuple[Inspection, ...]:
         elements, does = program.blocks[0].extent // 4, program.launches[0].function
         self.asked.append((tuple(tools), elements))

@@ -156,7 +156,7 @@ def test_what_a_kernel_prints_neither_hides_nor_forges_a_report(bench: Bench, tm
     found = {one.tool: one for one in bench.sanitize(path)}
     assert not any(one.failed for one in found.values()), [one.failed for one in found.values()]
     assert any("Invalid __global__ write" in finding.what for finding in found[Tool.memcheck].findings)
-    assert parse(Tool.memcheck, "") == ()
+    assert parse(Tool.memcheck, "", "kernel.cu") == ()
 
 
 READING_PLAN = """

@@ -17,24 +17,32 @@ SECONDS = 5.0  # it takes milliseconds; without bounds it takes minutes
 def test_paths_of_the_sandbox_are_taken_off() -> None:
     said = "In file from /source/glue.cpp:3,\n\n  /tmp/b.1/s/kernel.cpp:7:5: error: no  \n"
     said += "at /a/kernel.cu:2 of kernelwright.h:9"
-    assert shown_lines(said) == [
+    assert shown_lines(said, ("kernel.cpp", "kernel.cu", "glue.cpp", "kernelwright.h")) == [
         "In file from glue.cpp:3,",
         "  kernel.cpp:7:5: error: no",
         "at kernel.cu:2 of kernelwright.h:9",
     ]
 
 
+def test_names_are_taken_as_they_are_and_other_files_are_left_alone() -> None:
+    assert shown_lines("/s/kernel.c:4:7: error\n/s/kernel_c:4: no", ("kernel.c",)) == [
+        "kernel.c:4:7: error",
+        "/s/kernel_c:4: no",
+    ]
+
+
 @pytest.mark.parametrize("piece", ["/", "/a", "/a/kernel.cpp", "/a" * (LONGEST_LINE // 2) + "\n", f"/{'a' * 255}"])
 def test_a_long_line_is_read_at_once(piece: str) -> None:
     begin = time.process_time()
-    lines = shown_lines((piece * (LENGTH // len(piece) + 1))[:LENGTH])
+    lines = shown_lines((piece * (LENGTH // len(piece) + 1))[:LENGTH], ("kernel.cpp", "glue.cpp"))
     assert time.process_time() - begin < SECONDS
     assert all(len(line) <= LONGEST_LINE for line in lines)
 
 
 def test_a_long_line_of_a_report_is_read_at_once() -> None:
     begin = time.process_time()
-    found = parse(Tool.memcheck, "========= Invalid __global__ read of size 4\n=========" + " at a" * (LENGTH // 5))
+    text = "========= Invalid __global__ read of size 4\n=========" + " at a" * (LENGTH // 5)
+    found = parse(Tool.memcheck, text, "kernel.cu")
     assert time.process_time() - begin < SECONDS
     assert len(found) == 1
 

@@ -104,6 +104,14 @@ def test_a_cuda_candidate_has_two_files(tmp_path: Path) -> None:
     assert (place / "prompt.md").read_text() == "# what was asked\n"
 
 
+@pytest.mark.parametrize(("given", "kept"), [("fast.cpp", "fast"), ("fast.c++", "fast"), ("fast.cu", "fast.cu")])
+def test_a_folder_is_named_without_a_suffix_of_the_contract(tmp_path: Path, given: str, kept: str) -> None:
+    start = Proposal(toy.Candidate("cpp", toy.source_of((1,) * 8), given), "start")
+    folder = create(tmp_path, toy.started(), [start])
+    Directory(folder).restore(look(folder))
+    assert [place.name for place in (folder / "candidates").iterdir()] == [f"0001-{kept}"]
+
+
 def test_the_summary_says_why_answers_were_refused(tmp_path: Path) -> None:
     folder = create(tmp_path, toy.started(), [])
     run = take_up(folder, "50evals", time.time())

@@ -33,6 +33,13 @@ def test_a_search_ends_on_its_budget_with_a_best_that_won_a_final(tmp_path: Path
     assert won[-1].challenger == state.best
 
 
+@pytest.mark.parametrize("lockstep", [True, False])
+def test_no_request_is_opened_whose_answer_could_not_be_judged(tmp_path: Path, lockstep: bool) -> None:
+    state = toy.search(tmp_path, budget="1evals", lockstep=lockstep)
+    assert (state.requests, state.spent.evaluations) == (1, 1)
+    assert state.stopped is not None and state.stopped.reason is StopReason.budget
+
+
 def test_learning_beats_random_sampling(tmp_path: Path) -> None:
     def reached(policy: str, seed: int) -> float:
         state = toy.search(tmp_path / f"{policy}{seed}", policy=policy, seed=seed, budget="100evals")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
-from kernelwright.contracts.normalise import _tokens, normalised_cpp, normalised_python
+from kernelwright.contracts.normalise import _tokens, normalised_c_like, normalised_python
 from kernelwright.search.take import fingerprint
 from tests.hostile import LENGTH, long, quickly
 
@@ -25,7 +25,7 @@ void kernel(int n) {
 
 
 def same(one: str, other: str) -> bool:
-    return normalised_cpp(one) == normalised_cpp(other)
+    return normalised_c_like(one) == normalised_c_like(other)
 
 
 def test_comments_and_layout_do_not_count() -> None:
@@ -78,8 +78,8 @@ def test_a_continued_line_is_one_line() -> None:
 
 @given(text=st.text(max_size=200))
 def test_normalising_twice_changes_nothing_more(text: str) -> None:
-    once = normalised_cpp(text)
-    assert normalised_cpp(once) == once or "/" in text  # what is left of two comments may look like one
+    once = normalised_c_like(text)
+    assert normalised_c_like(once) == once or "/" in text  # what is left of two comments may look like one
 
 
 words = st.sampled_from(["int", "x", "=", "1", ";", "{", "}", "+", "(", ")", "for", '"s t"', "0.5f"])
@@ -134,7 +134,7 @@ def test_the_name_does_not_count() -> None:
     ids=lambda source: source[:8],
 )
 def test_no_source_takes_longer_than_its_length_allows(source: str) -> None:
-    quickly(normalised_cpp, source)
+    quickly(normalised_c_like, source)
 
 
 _TOKEN = re.compile(

@@ -219,6 +219,17 @@ def test_nothing_is_kept_for_finals_while_nobody_is_there_to_have_one() -> None:
     assert stop == Stop(reason=StopReason.budget, detail="1 evaluation")
 
 
+@pytest.mark.parametrize(
+    ("budget", "waiting", "asks"), [("1evals", 1, False), ("2evals", 2, False), ("2evals", 1, True)]
+)
+def test_nothing_is_asked_for_that_could_not_be_judged(budget: str, waiting: int, asks: bool) -> None:
+    actions = decide(state_with(waiting=waiting, budget=budget, lockstep=False), Greedy())
+    assert Evaluate(number=1) in actions and any(isinstance(one, Ask) for one in actions) is asks
+    judging = Planned(at=1000.0, actions=(Evaluate(number=1),))
+    state = state_with(waiting=waiting, budget=budget, lockstep=False, events=(judging,))
+    assert any(isinstance(one, Ask) for one in decide(state, Greedy())) is asks
+
+
 def test_tunables_of_the_fastest_are_swept_once() -> None:
     source = f"// tunable: BLOCK = 1, 2\n{toy.source_of(numbered_genes(1))}"
     event = proposed(1, numbered_genes(1), 1000.0)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from kernelwright.cli.views.output import print_json, print_text
 from kernelwright.contracts.brief import Brief, brief
-from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.registry import contract_named, names
 
 SCHEMA_VERSION = 1
 
@@ -21,7 +21,7 @@ class ContractReport(BaseModel):
 
 
 def contract(
-    contract: Annotated[str, typer.Argument(help="The contract: cpp or cuda.")],
+    contract: Annotated[str, typer.Argument(help=f"The contract: {', '.join(names())}.")],
     task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, ready to be saved.")] = False,

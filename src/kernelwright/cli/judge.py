@@ -34,7 +34,7 @@ def judge(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Candidates: a source file each, or for cuda a directory with kernel.cu and plan.py.",
+            help="Candidates: a source file each, or a directory where a contract has several files.",
             metavar="SOURCE...",
         ),
     ],

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from kernelwright.cli.optimize import Root
 from kernelwright.cli.views.output import print_json, print_text
-from kernelwright.contracts.registry import read_source
+from kernelwright.contracts.registry import names, read_source
 from kernelwright.devices.names import device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.context import PromptContext
@@ -59,7 +59,7 @@ def prompt(
         typer.Option(help="The candidate of the run that it is about; by default the fastest, or the last rejected."),
     ] = None,
     source: Annotated[Path | None, typer.Option(help="The kernel that it is about, where there is no run.")] = None,
-    contract: Annotated[str | None, typer.Option(help="The form that candidates take: cpp, cuda.")] = None,
+    contract: Annotated[str | None, typer.Option(help=f"The form that candidates take: {', '.join(names())}.")] = None,
     device: Annotated[str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N.")] = None,
     operator: Annotated[Evolving, typer.Option(help="For evolve: mutate, crossover or fresh.")] = Evolving.mutate,
     seed: Annotated[int, typer.Option(min=0, help="Chooses hint and form of the answer.")] = 0,

@@ -37,6 +37,7 @@ class Built:
     digest: str
     seconds: float
     cached: bool
+    files: tuple[str, ...]  # the names of what was compiled, which reports on the library name, too
 
 
 def build(candidate: Candidate, signature: Signature, *, sanitized: bool = False) -> Built | BuildFailure:
@@ -48,9 +49,10 @@ def build_as(plan: BuildPlan) -> Built | BuildFailure:
     """The library that a plan makes, from the cache if it was made before."""
     name = _digest(plan)
     library = cache_dir("builds", name[:2]) / f"{name}.so"
+    files = tuple(file for file, _ in plan.files)
     begin = time.perf_counter()
     if library.exists():
-        return Built(library, name, time.perf_counter() - begin, cached=True)
+        return Built(library, name, time.perf_counter() - begin, cached=True, files=files)
     with lock.working():
         content = _compile(plan)
     if isinstance(content, BuildFailure):
@@ -59,7 +61,7 @@ def build_as(plan: BuildPlan) -> Built | BuildFailure:
         write_whole(library, content)
     except OSError as error:
         raise CannotDecide(f"cannot write the build cache {library.parent}: {error.strerror}") from error
-    return Built(library, name, time.perf_counter() - begin, cached=False)
+    return Built(library, name, time.perf_counter() - begin, cached=False, files=files)
 
 
 def build_both(
@@ -99,7 +101,8 @@ def _compile(plan: BuildPlan) -> bytes | BuildFailure:
         if (reply.ending, reply.value) == (warden.Ending.exited, NOT_STARTED):
             raise CannotDecide(f"the compiler cannot run confined: {log.text().strip().splitlines()[-1:]}")
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
-            return BuildFailure(_diagnostics(log.text().replace(f"{source}/", ""), reply))
+            files = tuple(file for file, _ in plan.files)
+            return BuildFailure(_diagnostics(log.text().replace(f"{source}/", ""), files, reply))
         size = os.fstat(product).st_size
         if size > MAX_LIBRARY:
             return BuildFailure((f"the library has {size:,} bytes; at most {MAX_LIBRARY:,} are taken",))
@@ -125,9 +128,9 @@ def _run_compiler(folder: Path, plan: BuildPlan, log: Log, product: int) -> ward
     )
 
 
-def _diagnostics(text: str, reply: warden.Reply) -> tuple[str, ...]:
+def _diagnostics(text: str, files: tuple[str, ...], reply: warden.Reply) -> tuple[str, ...]:
     """The compiler's own lines about the candidate, errors first, with paths of the sandbox taken off."""
-    lines = shown_lines(text)
+    lines = shown_lines(text, files)
     if not lines:
         return (f"the compiler {reply.describe()} without a message",)
     errors = [i for i, line in enumerate(lines) if "error:" in line or "undefined reference" in line]

@@ -30,11 +30,17 @@ Files = tuple[tuple[str, str], ...]
 class BuildPlan:
     """What the host builder does: the files it finds, and the compiler's arguments.
 
+    The compiler is always the g++ of `devices/compiler.py`; a language other than C++ is one of the arguments (`-x c`).
     `{source}` in an argument stands for the folder with the files and `{output}` for the file to make.
     """
 
     files: Files
     arguments: tuple[str, ...]
+
+
+def host_abi() -> tuple[str, str]:
+    """The header `abi.h`, for the files of a build plan: what the runner hands to the library of any host contract."""
+    return "abi.h", (Path(__file__).parent / "host_abi.h").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,7 @@ class Contract(ABC):
     language: str  # a sentence for an author
     form: str  # the files it takes, as an error names them: "a .cu file or ..."
     suffixes: tuple[str, ...]  # of a file with a whole source; the first is the usual one
-    source_name: str  # the file that holds the kernels, among those that `split` gives
+    source_name: str  # the file that holds the kernels, among those that `split` gives; reports name it, too
     fence: str = ""  # the language of a source in Markdown
     emulated: bool = False  # whether `emulation` gives something
     tunable_syntax: tuple[TunableSyntax, ...] = ()  # none: a source declares no tunables
@@ -170,6 +176,10 @@ class Contract(ABC):
         """The files that an author would keep. Raises CandidateError where the source has not this form."""
         return ((self.source_name, source),)
 
+    def file_names(self, source: str) -> tuple[str, ...]:
+        """How compilers and sanitizers name the author's code."""
+        return tuple(name for name, _ in self.split(source))
+
     def join(self, files: Mapping[str, str]) -> str:
         """The source of which `split` makes these files; a candidate's identity is this text."""
         return files[self.source_name]
@@ -205,7 +215,12 @@ class HostContract(Contract):
 
     @abstractmethod
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
-        """How to build the candidate for one signature (dtypes and ranks)."""
+        """How to build the candidate for one signature (dtypes and ranks).
+
+        The library exports, with C linkage and default visibility, `void kw_run(const kw_argument*)`, which does one
+        call, and for a signature with constants `void kw_prepare(const kw_argument*)`, which the runner calls once
+        before the first call. Both get one entry for each argument of the signature, in order (`host_abi`).
+        """
 
     def build_failure(
         self, candidate: Candidate, signatures: tuple[Signature, ...], target: Target

@@ -1,4 +1,4 @@
-"""Sources with comments and layout taken out, in C++ and in Python, for contracts to tell duplicates by.
+"""Sources with comments and layout taken out, in C-like languages and in Python, for contracts to tell duplicates by.
 
 Two sources with the same normal form are the same program. The reverse does not hold, and need not: a duplicate that
 is not noticed costs an evaluation, a false one would lose a kernel.
@@ -47,8 +47,8 @@ _LAYOUT = {tokenize.NEWLINE: "\n", tokenize.INDENT: "{", tokenize.DEDENT: "}"}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
 
 
-def normalised_cpp(source: str) -> str:
-    """Tokens with a space between them. Lines are kept where they mean something: around directives.
+def normalised_c_like(source: str) -> str:
+    """Tokens of C, C++ or CUDA, a space between them. Lines are kept where they mean something: around directives.
 
     A source whose continued lines compilers might read in two ways is taken as it is.
     """

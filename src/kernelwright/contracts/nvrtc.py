@@ -1,4 +1,7 @@
-"""Compiles CUDA C++ with NVRTC in this process. Hostile text is compiled where `build` has confined the process."""
+"""Compiles CUDA C++ with NVRTC in this process; outside cuda/, since the judge compiles its own helper kernels, too.
+
+Hostile text is compiled only where the toolchain has confined the process.
+"""
 
 from __future__ import annotations
 

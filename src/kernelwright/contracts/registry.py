@@ -19,7 +19,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.paths import printable
 
 GROUP = "kernelwright.contracts"
-_BUILT_IN = {
+_BUILT_IN = {  # the first one of a device is its usual contract
     "cpp": "kernelwright.contracts.cpp:CPP",
     "cuda": "kernelwright.contracts.cuda:CUDA",
 }

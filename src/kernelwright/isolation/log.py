@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import threading
+from functools import cache
 
 LOG_BYTES = 1 << 16
 REPORT_BYTES = 16 << 20
@@ -13,12 +14,18 @@ LONGEST_LINE = 2000  # a source decides how long a line gets, and a reader needs
 
 # Bounded: the text is a candidate's to choose, and from every slash of it a path might begin.
 _FOLDERS = r"(?:/(?:[^\s/]{1,255}/){0,32})?"
-_OURS = re.compile(_FOLDERS + r"(kernel\.cpp|kernel\.cu|glue\.cpp|kernelwright\.h)(?=[:,])")
 
 
-def shown_lines(text: str) -> list[str]:
-    """The lines that are not blank, short, and with paths of the sandbox taken off."""
-    return [_OURS.sub(r"\1", line[:LONGEST_LINE].rstrip()) for line in text.splitlines() if line.strip()]
+def shown_lines(text: str, files: tuple[str, ...]) -> list[str]:
+    """The lines that are not blank, short, and without the sandbox's folder before the names of these files."""
+    placed = _placed(files)
+    return [placed.sub(r"\1", line[:LONGEST_LINE].rstrip()) for line in text.splitlines() if line.strip()]
+
+
+@cache
+def _placed(files: tuple[str, ...]) -> re.Pattern[str]:
+    """One of these files in a place of a source: before a line number or a comma, in whatever folder."""
+    return re.compile(rf"{_FOLDERS}({'|'.join(map(re.escape, files))})(?=[:,])")
 
 
 class Log:

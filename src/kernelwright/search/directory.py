@@ -86,8 +86,9 @@ class Directory:
             self._remove_best()
 
     def of(self, entry: Entry) -> Path:
-        words = re.sub(r"[^A-Za-z0-9_.]+", "-", entry.proposal.candidate.name).strip("-.")
-        name = re.sub(r"\.(cpp|cu|py)$", "", words)[:40]
+        candidate = entry.proposal.candidate
+        words = re.sub(r"[^A-Za-z0-9_.]+", "-", _without_suffix(candidate)).strip("-.")
+        name = words[:40]
         return self.folder / CANDIDATES / (f"{entry.number:04d}-{name}" if name else f"{entry.number:04d}")
 
     def _proposed(self, entry: Entry) -> None:
@@ -156,6 +157,11 @@ def _one_line(folder: Path) -> Iterator[None]:
         raise KernelwrightError(
             f"{error.filename or folder}: {error.strerror}; put that right, and go on with --resume {folder}"
         ) from error
+
+
+def _without_suffix(candidate: Candidate) -> str:
+    suffixes = contract_named(candidate.contract).suffixes
+    return next((candidate.name.removesuffix(one) for one in suffixes if candidate.name.endswith(one)), candidate.name)
 
 
 def files(candidate: Candidate) -> Iterable[tuple[str, str]]:

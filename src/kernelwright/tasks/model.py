@@ -108,7 +108,7 @@ class TensorSpec:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements, and row-major for every tensor of every task today (`row_major`)
     role: str  # "input", "constant", "inout" or "output"
 
 

@@ -5,7 +5,7 @@
     out = SCALE * x
 
 `NAME = EXPRESSION` on a line of its own. An output is computed element by element from the inputs; every other name is
-a number for the lines below it. The source becomes C++ and is built as a cpp candidate is.
+a number for the lines below it. The source becomes C++ and is built as a cpp candidate is, in a file of its own name.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class ToyContract(HostContract):
 
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
         translated = Candidate(CPP.name, _translated(candidate.source, signature))
-        return CPP.build_plan(translated, signature, sanitized=sanitized)
+        plan = CPP.build_plan(translated, signature, sanitized=sanitized)
+        renamed = ((name.replace(CPP.source_name, self.source_name), text) for name, text in plan.files)
+        included = (f'"{CPP.source_name}"', f'"{self.source_name}"')
+        return BuildPlan(tuple((name, text.replace(*included)) for name, text in renamed), plan.arguments)
 
 
 def _bare(source: str) -> list[str]:
@@ -81,4 +84,16 @@ def _translated(source: str, signature: Signature) -> str:
     return "\n".join(["#include <kernelwright.h>", f"{head} {{", *body, "}"]) + "\n"
 
 
-TOY = ToyContract()
+class PlainContract(ToyContract):
+    """The toy without what has a default: no tunables, no normal form, nothing for prompts."""
+
+    name = "plain"
+    form = "a .kwp file"
+    suffixes = (".kwp",)
+    source_name = "kernel.kwp"
+    tunable_syntax = ()
+    craft = Craft()
+    normalised = HostContract.normalised
+
+
+TOY, PLAIN = ToyContract(), PlainContract()

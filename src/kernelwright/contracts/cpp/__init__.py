@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.craft import Craft, read_craft
-from kernelwright.contracts.model import BuildPlan, HostContract, varying_dtypes
-from kernelwright.contracts.normalise import normalised_cpp
+from kernelwright.contracts.model import BuildPlan, HostContract, host_abi, varying_dtypes
+from kernelwright.contracts.normalise import normalised_c_like
 from kernelwright.contracts.tunable_syntax import C_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
@@ -169,14 +169,14 @@ class CppContract(HostContract):
         )
 
     def normalised(self, source: str) -> str:
-        return normalised_cpp(source)
+        return normalised_c_like(source)
 
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
         files = (
             (SOURCE_NAME, candidate.source),
             ("glue.cpp", _glue(signature)),
             ("kernelwright.h", (HERE / "kernelwright.h").read_text(encoding="utf-8")),
-            ("abi.h", (HERE / "abi.h").read_text(encoding="utf-8")),
+            host_abi(),
         )
         arguments = (
             *(*FLAGS, *WARNINGS, *(SANITIZED if sanitized else FAST)),

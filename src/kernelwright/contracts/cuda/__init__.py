@@ -1,4 +1,11 @@
-"""The `cuda` contract: kernel.cu with `__global__` functions, and plan.py, which says how they are launched."""
+"""The `cuda` contract: kernel.cu with `__global__` functions, and plan.py, which says how they are launched.
+
+toolchain/    from source to programs; runs in the judge's own process and starts the confined ones
+confined/     what runs in sandboxed processes, beside hostile text: one evaluates plan.py, one compiles kernel.cu
+emulate/      from source to host code for `kernelwright check`; runs in the checking process, which has the code
+              built and called in sandboxes as that of a host contract is
+include/      stands in for the host's headers, which NVRTC does not have
+"""
 
 from __future__ import annotations
 
@@ -25,7 +32,7 @@ from kernelwright.contracts.model import (
     Part,
     varying_dtypes,
 )
-from kernelwright.contracts.normalise import normalised_cpp, normalised_python
+from kernelwright.contracts.normalise import normalised_c_like, normalised_python
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import C_TUNABLES, PYTHON_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -183,8 +190,8 @@ class CudaContract(GpuContract):
         try:
             sources = split(source)
         except CandidateError:
-            return normalised_cpp(source)
-        return f"{normalised_cpp(sources.kernel)}\0{normalised_python(sources.plan)}"
+            return normalised_c_like(source)
+        return f"{normalised_c_like(sources.kernel)}\0{normalised_python(sources.plan)}"
 
     def parts(self) -> tuple[Part, ...]:
         from kernelwright.contracts.cuda.toolkit import parts

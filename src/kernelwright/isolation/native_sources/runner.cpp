@@ -18,7 +18,7 @@
 
 #include <vector>
 
-#include "../../contracts/cpp/abi.h"
+#include "../../contracts/host_abi.h"
 #include "seccomp.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)

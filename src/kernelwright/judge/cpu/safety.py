@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import dataclass
 from functools import cache
 
 from kernelwright.errors import CannotDecide
@@ -18,8 +19,22 @@ from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidenc
 
 LINES = 24
 UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
-_SOURCE = re.compile(r"\bkernel\.(?:cpp|cu)\b")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """The files that a report may name: the author's, and all that were compiled."""
+
+    authored: tuple[str, ...]
+    compiled: tuple[str, ...]
+
+    def name_in(self, line: str) -> bool:
+        """Whether a line of a report is about the author's code."""
+        return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line) for name in self.authored)
+
+    def shown(self, text: str) -> list[str]:
+        return shown_lines(text, (*self.authored, *self.compiled))
 
 
 @cache
@@ -37,6 +52,7 @@ def inspect(
     spec: WorkloadSpec,
     oracle: OracleClient,
     *,
+    files: SourceFiles,
     prepare: bool,
     deadline: float,
     calls: int = 1,
@@ -45,7 +61,7 @@ def inspect(
     end is one too."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
-        return _rejection(runner, spec, ready, Stage.load)
+        return _rejection(runner, spec, ready, Stage.load, files)
     measurement = Measurement(oracle, spec, runner, {}, {"sanitized": deadline / DEADLINE}, UNTIMED, random.Random(0))
     family = oracle.load()  # only now, when it is stopped
     try:
@@ -56,16 +72,16 @@ def inspect(
             measurement.call(oracle.load())
     except Rejected as rejected:
         if isinstance(rejected.rejection.evidence, ProcessEvidence) and _report(runner):
-            return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec))
+            return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec, files))
         return rejected.rejection
     if _report(runner):  # a candidate may have talked the sanitizer out of ending its process
-        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec))
+        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec, files))
     return None
 
 
-def _rejection(runner: WardedProcess, spec: WorkloadSpec, reply: Reply, stage: Stage) -> Rejection:
+def _rejection(runner: WardedProcess, spec: WorkloadSpec, reply: Reply, stage: Stage, files: SourceFiles) -> Rejection:
     if _report(runner) or (reply.ending, reply.value) == (Ending.exited, SANITIZER_EXIT):
-        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec))
+        return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec, files))
     reason = Reason.timed_out if reply.ending is Ending.timeout else Reason.does_not_load
     output = tuple(runner.log.text().strip().splitlines()[-LINES:])
     evidence = ProcessEvidence(workload=spec.workload.label, trial=0, ending=reply.describe(), output=output)
@@ -76,8 +92,8 @@ def _report(runner: WardedProcess) -> bool:
     return bool(_REPORT.search(runner.log.text()))
 
 
-def _evidence(runner: WardedProcess, spec: WorkloadSpec) -> SanitizerEvidence:
+def _evidence(runner: WardedProcess, spec: WorkloadSpec, files: SourceFiles) -> SanitizerEvidence:
     """The report's own lines that name the fault and the candidate's code."""
-    lines = shown_lines(runner.log.text())
-    telling = [line for line in lines if _REPORT.search(line) or _SOURCE.search(line) or "SUMMARY" in line]
+    lines = files.shown(runner.log.text())
+    telling = [line for line in lines if _REPORT.search(line) or files.name_in(line) or "SUMMARY" in line]
     return SanitizerEvidence(workload=spec.workload.label, lines=tuple(telling[:LINES] or lines[:LINES]))

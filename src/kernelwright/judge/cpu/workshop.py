@@ -9,6 +9,7 @@ from functools import partial
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build_both
 from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.registry import host_contract
 from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler_version
 from kernelwright.devices.cpu import probe
@@ -19,7 +20,7 @@ from kernelwright.isolation.warden import WardedProcess
 from kernelwright.judge.baselines import Baselines, CpuBaselineProcess
 from kernelwright.judge.cpu.overhead import measure_overhead
 from kernelwright.judge.cpu.runner import start_runner
-from kernelwright.judge.cpu.safety import inspect, sanitizers_available
+from kernelwright.judge.cpu.safety import SourceFiles, inspect, sanitizers_available
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.timing.measure import Clock, Rejection, build_rejection
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
@@ -131,8 +132,11 @@ class CpuJob:
 
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         built = self._sanitized[_types(spec)]
+        authored = host_contract(self.candidate.contract).file_names(self.candidate.source)
+        files = SourceFiles(authored, built.files)
+        prepare = bool(self.task.constant)
         with self._run(built, spec, descriptors, sanitized=True) as runner, self.shop.working():
-            rejection = inspect(runner, spec, self.shop.oracle, prepare=bool(self.task.constant), deadline=deadline)
+            rejection = inspect(runner, spec, self.shop.oracle, files=files, prepare=prepare, deadline=deadline)
         if rejection is not None and rejection.reason is Reason.timed_out:
             raise SanitizerTimeoutError(self.shop.safety or NO_SAFETY, spec, deadline)
         return rejection

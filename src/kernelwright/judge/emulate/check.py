@@ -22,7 +22,7 @@ from kernelwright.isolation import levels
 from kernelwright.isolation.levels import Level
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.cpu.runner import start_runner
-from kernelwright.judge.cpu.safety import inspect, sanitizers_available
+from kernelwright.judge.cpu.safety import SourceFiles, inspect, sanitizers_available
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import ProgressCallback, ignore_progress
@@ -195,8 +195,12 @@ class _CheckRun:
             self.oracle.begin(self.task, spec.workload, derive(self.subkey, "emulated", spec.workload.label).hex())
             sanitized = sanitizers_available()
             runner = start_runner(built.library, spec.signature, descriptors, 1, (), sanitized=sanitized)
+            authored = contract_named(self.candidate.contract).file_names(self.candidate.source)
+            files = SourceFiles(authored, built.files)
             with runner, lock.working():
-                rejection = inspect(runner, spec, self.oracle, prepare=False, calls=TRIALS, deadline=PATIENCE)
+                rejection = inspect(
+                    runner, spec, self.oracle, files=files, prepare=False, calls=TRIALS, deadline=PATIENCE
+                )
         finally:
             close_descriptors(descriptors)
         if rejection is None:

@@ -32,7 +32,13 @@ class Inspector:
         return self._launcher.alive
 
     def inspect(
-        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], word: int, deadline: float
+        self,
+        program: Program,
+        modules: Sequence[bytes],
+        descriptors: Sequence[int],
+        word: int,
+        deadline: float,
+        source: str,
     ) -> Inspection:
         """Runs the call and ends. The arena holds the values; outputs are left there for a comparison."""
         fault = None
@@ -43,7 +49,7 @@ class Inspector:
             fault = faulted
         self._launcher.end(END_SECONDS)
         text = self._launcher.reported()
-        findings = parse(self.tool, text)
+        findings = parse(self.tool, text, source)
         if not findings and fault is None and not complete(text):
             return Inspection(self.tool, failed=f"{self.tool} did not finish its report")
         return Inspection(self.tool, findings, None if findings else fault)
@@ -83,8 +89,10 @@ class Inspectors:
         descriptors: Sequence[int],
         word: int,
         deadline: float,
+        source: str,
     ) -> tuple[Inspection, ...]:
-        """The tools side by side: each has a process and copies of its own."""
+        """The tools side by side: each has a process and copies of its own. `source` names the file that has the
+        candidate's kernels."""
         path = sanitizer()
         if path is None:
             return (Inspection(Tool.memcheck, failed="compute-sanitizer is not installed; it is part of CUDA"),)
@@ -92,7 +100,7 @@ class Inspectors:
         def inspected(tool: Tool) -> Inspection:
             inspector = self._taken(path, tool)
             try:
-                return inspector.inspect(program, modules, descriptors, word, deadline)
+                return inspector.inspect(program, modules, descriptors, word, deadline, source)
             finally:
                 inspector.close()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.model import BuildFailure, GpuBuilt
 from kernelwright.contracts.program import FunctionUse
+from kernelwright.contracts.registry import contract_named
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
@@ -71,11 +72,14 @@ class GpuJob:
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         shop, built = self._shop, self._built[spec]
         self._inspected = True
+        source = contract_named(self._candidate.contract).source_name
         with shop.working():
             family = shop.oracle.load()
             tools = QUICK_TOOLS if quick else tuple(Tool)
-            found = shop.inspectors.inspect(tools, built.program, built.modules, descriptors, fresh_word(), deadline)
-        fault = inspection_rejection(found, spec.workload.label)
+            found = shop.inspectors.inspect(
+                tools, built.program, built.modules, descriptors, fresh_word(), deadline, source
+            )
+        fault = inspection_rejection(found, spec.workload.label, source)
         if fault is not None:
             return fault
         late = [one.tool for one in found if one.fault is not None]
@@ -159,12 +163,12 @@ def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelU
     )
 
 
-def inspection_rejection(found: tuple[Inspection, ...], label: str) -> Rejection | None:
+def inspection_rejection(found: tuple[Inspection, ...], label: str, source: str) -> Rejection | None:
     """What the sanitizers hold against a candidate: their findings first, since an early end follows from those.
 
     Not that a call under them takes too long: one that does not end shows in the trials.
     """
-    lines = tuple(finding.describe() for inspection in found for finding in inspection.findings)
+    lines = tuple(finding.describe(source) for inspection in found for finding in inspection.findings)
     if lines:
         return Rejection(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=lines))
     for inspection in found:

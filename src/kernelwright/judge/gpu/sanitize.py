@@ -35,15 +35,16 @@ _EXTRA: dict[Tool, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault: what it is, the line of kernel.cu if the report names one, and the kernel."""
+    """One fault: what it is, the line of the candidate's source if the report names one, and the kernel."""
 
     tool: Tool
     what: str
     line: int | None
     kernel: str
 
-    def describe(self) -> str:
-        where = f"kernel.cu:{self.line}: " if self.line else ""
+    def describe(self, source: str) -> str:
+        """In one line. `source` names the file that has the kernels."""
+        where = f"{source}:{self.line}: " if self.line else ""
         return f"{where}{self.tool}: {self.what}{f' in {self.kernel}' if self.kernel else ''}"
 
 
@@ -85,31 +86,46 @@ _HEADS = (
     re.compile(r"^(Stack overflow[^\n]*)$"),
     re.compile(r"^(Misaligned [^\n]*)$"),
 )
-_PLACES = (
-    re.compile(r" (?:at|in) (?P<kernel>[^\n]+?)\+0x[0-9a-f]+ in (?:\S*/)?kernel\.cu:(?P<line>\d+)"),
-    re.compile(r" in (?:\S*/)?kernel\.cu:(?P<line>\d+):(?P<kernel>[^\n]+)"),
-    re.compile(r" (?:at|in) (?P<kernel>[A-Za-z_][^\n]*?)\+0x[0-9a-f]+"),
-)
-
-
-_OTHER = re.compile(r"^and (\w+ access) at .* in (?:\S*/)?kernel\.cu:(\d+)")
 _SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 
 
-def parse(tool: Tool, text: str) -> tuple[Finding, ...]:
-    """The faults of a report, each once, in order. Kernels of the judge's own are not looked at."""
-    lines = _lines(text)
+@dataclass(frozen=True)
+class _Places:
+    """How a report names a kernel and a line of the candidate's source."""
+
+    kernel: tuple[re.Pattern[str], ...]
+    other: re.Pattern[str]  # the second side of a race
+
+
+@cache
+def _places(source: str) -> _Places:
+    within = rf" in (?:\S*/)?{re.escape(source)}:"
+    return _Places(
+        (
+            re.compile(rf" (?:at|in) (?P<kernel>[^\n]+?)\+0x[0-9a-f]+{within}(?P<line>\d+)"),
+            re.compile(rf"{within}(?P<line>\d+):(?P<kernel>[^\n]+)"),
+            re.compile(r" (?:at|in) (?P<kernel>[A-Za-z_][^\n]*?)\+0x[0-9a-f]+"),
+        ),
+        re.compile(rf"^and (\w+ access) at .*{within}(\d+)"),
+    )
+
+
+def parse(tool: Tool, text: str, source: str) -> tuple[Finding, ...]:
+    """The faults of a report, each once, in order. Kernels of the judge's own are not looked at. `source` names the
+    file that has the candidate's kernels."""
+    lines, places = _lines(text), _places(source)
     found: dict[Finding, None] = {}
     for number, line in enumerate(lines):
         head = next((match for pattern in _HEADS if (match := pattern.search(line))), None)
         if head is None:
             continue
-        place = _place(lines[number : number + 3])
+        place = _place(lines[number : number + 3], places)
         kernel = place.group("kernel").strip() if place else ""
         if kernel.startswith("kw_"):
             continue
         at = int(place.group("line")) if place and "line" in place.re.groupindex else None
-        found[Finding(tool, _told(head.group(1).strip(), lines[number + 1 : number + 2]), at, kernel)] = None
+        what = _told(head.group(1).strip(), lines[number + 1 : number + 2], places)
+        found[Finding(tool, what, at, kernel)] = None
     counted = sum(int(match.group(1)) for line in lines if (match := _SUMMARY.search(line)))
     if counted and not found:
         found[Finding(tool, f"{counted} faults that its report does not place", None, "")] = None
@@ -130,12 +146,12 @@ def _lines(text: str) -> list[str]:
     return [rest[:LONGEST_LINE].strip() for _, mark, rest in marked if mark]
 
 
-def _told(what: str, following: Sequence[str]) -> str:
+def _told(what: str, following: Sequence[str], places: _Places) -> str:
     """A race has two sides; the second stands in the next line."""
-    other = _OTHER.search(following[0]) if following and what.startswith("Race") else None
+    other = places.other.search(following[0]) if following and what.startswith("Race") else None
     return f"{what} and {other.group(1)} of line {other.group(2)}" if other else what
 
 
-def _place(lines: Sequence[str]) -> re.Match[str] | None:
+def _place(lines: Sequence[str], places: _Places) -> re.Match[str] | None:
     text = "\n".join(f" {line}" for line in lines)
-    return next((match for pattern in _PLACES if (match := pattern.search(text))), None)
+    return next((match for pattern in places.kernel if (match := pattern.search(text))), None)

@@ -221,6 +221,8 @@ def _starts_waiting(state: State) -> bool:
 
 
 def _for_proposer(state: State, policy: Policy) -> Action | None:
+    if not _could_be_judged(state):
+        return None
     unswept = _unswept(state)
     if unswept is not None and not state.sweeping:
         number = state.requests + 1
@@ -237,6 +239,13 @@ def _for_proposer(state: State, policy: Policy) -> Action | None:
         island, why = state.entries[broken].island, f"{broken:04d} was rejected and may be repaired"
         return ask_for(state, Operator.repair, (broken,), inspirations(state)[-1:], island, why)
     return policy.ask(state)
+
+
+def _could_be_judged(state: State) -> bool:
+    """Whether an evaluation is left for an answer: what is judged now and what waits come before it."""
+    finals = sum(isinstance(action, HoldFinal) for action in state.judgings)
+    before = len(state.queue) + len(state.judgings) - finals + finals * _price(state)
+    return state.budget.evaluations_left(state.spent) > before
 
 
 def repairable(state: State) -> int | None:
