@@ -92,7 +92,7 @@ def replay(
 ) -> Replay:
     """Judges the certificate's candidate once more, on its own terms; `device` is another one of the same kind.
 
-    Whoever signed a certificate chose its terms and the task that it names, so both are looked at before anything is
+    The signer of a certificate chose its terms and the task that it names, so both are looked at before anything is
     started.
     """
     refuse_excess(issued)

@@ -99,7 +99,7 @@ class Oracle:
         return {"workloads": [self._describe(task, chosen)] if chosen else []}
 
     def specs(self, task: str, workloads: list[Message]) -> Message:
-        """Workloads that the controller names: those of a certificate, which anybody can have signed."""
+        """Workloads that the controller names: those of a certificate, which a stranger may have signed."""
         named = [workload_from_json(workload) for workload in workloads]
         for workload in named:
             require_within(self._tasks[task], workload)
