@@ -61,7 +61,7 @@ class Curve:
 
 
 def curve(folder: Path) -> Curve:
-    """By estimate values, which every evaluation has; finals are left out, as all policies have the same."""
+    """By estimates, which every evaluation has; finals are left out, as all policies have the same."""
     started: Started | None = None
     fastest: list[float] = []
     for event in read(folder):

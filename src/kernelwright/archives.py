@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import lzma
+import re
 import tarfile
 import tempfile
 from collections.abc import Mapping
@@ -24,7 +25,19 @@ SEPARATOR = "::"
 MAX_PACKED_BYTES = 64 << 20
 MAX_BYTES = 256 << 20  # of all files together
 MAX_FILES = 20_000
+MAX_HEADERS = 3 * MAX_FILES  # of files, of directories, and of names too long for a header
+MAX_EXTENDED_BYTES = 4 << 10  # of the header that has such a name
+MAX_EXTENDED = 2  # of them for one file
+MAX_NAME_BYTES, MAX_PART_BYTES, MAX_DEPTH = 1024, 255, 16
 DECODER_BYTES = 128 << 20  # of memory for the decoder; the strongest preset needs 65 MiB
+
+
+_BLOCK = tarfile.BLOCKSIZE
+_SIZE = slice(124, 136)
+_KIND = slice(156, 157)
+_OCTAL = re.compile(rb" *[0-7]+[ \0]*")
+_EXTENDED = (tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME)
+_MOVES_WHAT_FOLLOWS = re.compile(rb"\d (size|GNU\.sparse[^=]*)=")
 
 
 class ArchiveError(KernelwrightError):
@@ -64,7 +77,9 @@ def read_archive(path: Path) -> ResultArchive:
     if packed is None:
         raise ArchiveError(f"{path}: is larger than an archive of results may be ({MAX_PACKED_BYTES >> 20} MiB)")
     try:
-        with tarfile.open(fileobj=io.BytesIO(_decoded(packed, path)), mode="r:") as tar:
+        raw = _decoded(packed, path)
+        _check_headers(raw, path)
+        with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as tar:
             return ResultArchive(path, _files(tar, path))
     except (tarfile.TarError, lzma.LZMAError, EOFError, ValueError, OverflowError) as error:
         raise ArchiveError(f"{path}: is not an archive of results ({type(error).__name__})") from None
@@ -86,8 +101,11 @@ def unpack(files: Mapping[str, bytes], folder: Path) -> None:
     """Writes files below a directory of the caller's."""
     for name, raw in files.items():
         target = folder / _plain(name, folder)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(raw)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(raw)
+        except OSError as error:
+            raise ArchiveError(f"{folder}: {name!r:.80} cannot be written there ({error.strerror})") from None
 
 
 def cached_folder(path: Path, folder: str) -> Path:
@@ -97,15 +115,24 @@ def cached_folder(path: Path, folder: str) -> Path:
     if not files:
         which = f"has no folder {folder!r:.80}" if folder else f"name a folder of it, as in {path.name}{SEPARATOR}NAME"
         raise ArchiveError(f"{path}: {which}; it has {', '.join(archive.folders()) or 'none'}")
-    digest = hashlib.sha256(b"".join(name.encode() + b"\0" + files[name] for name in sorted(files))).hexdigest()
-    target = cache_dir("archives", digest[:16]) / _plain(folder, path)
+    target = cache_dir("archives", _digest(files)[:32]) / _plain(folder.rstrip("/"), path)
     if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as name:
             fresh = Path(name) / "fresh"
             unpack(files, fresh)
-            target.parent.mkdir(parents=True, exist_ok=True)
             fresh.rename(target)
     return target
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    """With the length of every part, so that no two sets of files are the same bytes one after another."""
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        for part in (name.encode(), files[name]):
+            whole.update(len(part).to_bytes(8, "big"))
+            whole.update(part)
+    return whole.hexdigest()
 
 
 def pack(folder: Path) -> dict[str, bytes]:
@@ -122,6 +149,31 @@ def _decoded(packed: bytes, path: Path) -> bytes:
     if not decoder.eof or decoder.unused_data:
         raise ArchiveError(f"{path}: is cut off, or has something after its end")
     return raw
+
+
+def _check_headers(raw: bytes, path: Path) -> None:
+    """One pass over the headers before tarfile reads them, which takes the square of a long one's length, follows them
+    by recursion, and has several ways to say how long a file is. What it would read otherwise than this is refused."""
+    place = count = extended = 0
+    while any(header := raw[place : place + _BLOCK]):
+        count += 1
+        kind, size = header[_KIND], header[_SIZE]
+        if count > MAX_HEADERS:
+            raise ArchiveError(f"{path}: holds more than {MAX_HEADERS:,} files, directories and long names")
+        if len(header) < _BLOCK or not _OCTAL.fullmatch(size):
+            raise ArchiveError(f"{path}: is not an archive of results (a header is cut off, or has no plain size)")
+        length = int(size.strip(b" \0"), 8)
+        place += _BLOCK
+        if kind in _EXTENDED:
+            extended += 1
+            content = raw[place : place + min(length, MAX_EXTENDED_BYTES)]
+            if length > MAX_EXTENDED_BYTES or extended > MAX_EXTENDED or _MOVES_WHAT_FOLLOWS.search(content):
+                raise ArchiveError(f"{path}: has a header that is longer, or says more, than a name needs")
+        elif kind == tarfile.REGTYPE or (kind == tarfile.DIRTYPE and not length):
+            extended = 0
+        else:
+            raise ArchiveError(f"{path}: holds something that is not a plain file (of kind {kind!r})")
+        place += -(-length // _BLOCK) * _BLOCK
 
 
 def _files(tar: tarfile.TarFile, path: Path) -> dict[str, bytes]:
@@ -148,4 +200,7 @@ def _plain(name: str, path: Path) -> str:
     bad = name.startswith("/") or "\\" in name or not name.isprintable() or ".." in parts
     if bad or not parts or "/".join(parts) != name.removeprefix("./"):
         raise ArchiveError(f"{path}: has a file with a name that is not plain ({name!r:.80})")
+    longest = max(len(part.encode()) for part in parts)
+    if len(name.encode()) > MAX_NAME_BYTES or longest > MAX_PART_BYTES or len(parts) > MAX_DEPTH:
+        raise ArchiveError(f"{path}: has a file with a name that is too long, or in too many folders ({name!r:.80})")
     return name.removeprefix("./")

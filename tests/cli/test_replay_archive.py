@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.search import toy
 from typer.testing import CliRunner
 
+from kernelwright.archives import read_archive, write_archive
 from kernelwright.cli.main import assembled
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import CertificateError
+from kernelwright.search.core.events import Stopped, StopReason
+from kernelwright.search.journal import Journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 CUDA = RESULTS / "optimized_cuda.tar.xz"
+CPU = RESULTS / "optimized_cpu.tar.xz"
 ANSWERED = RESULTS / "answered.tar.xz"
 
 
@@ -39,7 +46,69 @@ def test_a_name_that_is_not_one_certificates_is_refused(name: str, why: str) -> 
         certificate.load(f"{CUDA}::{name}")
 
 
+def strangers(**changes: Any) -> bytes:
+    """A certificate signed with a key of one's own, by `place__field`."""
+    raw = next(raw for name, raw in read_archive(CPU).files.items() if name.endswith(".json") and b'"subkey"' in raw)
+    body, key = json.loads(raw)["certificate"], Ed25519PrivateKey.from_private_bytes(b"x" * 32)
+    for path, value in {**changes, "judge": key.public_key().public_bytes_raw().hex()}.items():
+        *above, field = path.split("__")
+        place = body
+        for part in above:
+            place = place[part]
+        place[field] = value
+    signed = key.sign(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+    return json.dumps({"certificate": body, "signature": signed.hex()}).encode()
+
+
+OBEYED = "\x1b[2J\x1b]0;owned\x07\x9b1m\nTHE SAME [bold]"
+TEXTS = (
+    *("issued", "environment__judge_version", "candidate__name", "verdict__conditions__device"),
+    *("verdict__conditions__sandbox", "verdict__conditions__arena"),
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_strangers_certificate_says_nothing_that_a_terminal_obeys(tmp_path: Path, options: list[str]) -> None:
+    """In the list, and before it is replayed; here it is refused then, since it names a file."""
+    hostile = strangers(**dict.fromkeys(TEXTS, OBEYED), task__reference="./stranger.py")
+    write_archive(tmp_path / "x.tar.xz", {"t/a-1.json": hostile})
+    for given in (f"{tmp_path}/x.tar.xz", f"{tmp_path}/x.tar.xz::1"):
+        done = CliRunner().invoke(assembled(["replay"]), ["replay", given, *options])
+        assert all(letter.isprintable() or letter == "\n" for letter in done.output)
+        assert not any(line.startswith("THE SAME") for line in done.output.splitlines())
+        assert "::" not in given or "signed by another judge and names ./stranger.py" in str(done.exception)
+
+
+def test_certificates_with_the_same_short_name_are_all_listed(tmp_path: Path) -> None:
+    write_archive(
+        tmp_path / "x.tar.xz",
+        {"t/a-1.json": strangers(), "t/b-1.json": strangers(issued="2001-01-01"), "t/c-2.json": strangers()},
+    )
+    found = certificate.load_all(tmp_path / "x.tar.xz")
+    assert set(found) == {"t/a-1.json", "t/b-1.json", "2"}
+    for name, issued in found.items():
+        assert certificate.load(f"{tmp_path}/x.tar.xz::{name}") == issued
+    with pytest.raises(CertificateError, match=r"names 2 certificates \(t/a-1.json, t/b-1.json\)"):
+        certificate.load(f"{tmp_path}/x.tar.xz::1")
+
+
 def test_a_run_in_an_archive_is_shown() -> None:
     run = "linear_backward@rows=64,features=128,units=10"
     shown = CliRunner().invoke(assembled(["runs"]), ["runs", "show", f"{ANSWERED}::{run}"])
     assert shown.exit_code == 0 and "linear:backward" in shown.stdout and "--resume" not in shown.stdout
+
+
+def test_a_strangers_journal_says_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    stopped = Stopped(at=2.0, reason=StopReason.exhausted, detail=OBEYED)
+    journal.append([toy.started().model_copy(update={"task_name": OBEYED}), stopped])
+    journal.close()
+    for command in (
+        ["show", str(tmp_path)],
+        ["show", str(tmp_path), "--json"],
+        ["list", "--runs", str(tmp_path.parent)],
+    ):
+        done = CliRunner().invoke(assembled(["runs"]), ["runs", *command])
+        assert done.exit_code == 0 and "THE SAME" in done.output
+        assert all(letter.isprintable() or letter == "\n" for letter in done.output)
+        assert not any(line.startswith("THE SAME") for line in done.output.splitlines())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from kernelwright.contracts.cuda.plan import MOST_LAUNCHES, Plan
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.target import HOPPER
+from kernelwright.isolation import start, warden
 from tests.contracts.cuda_samples import PLAN, vectors
 
 
@@ -172,3 +175,19 @@ def test_a_plan_with_other_parameters_is_told_those_of_the_task() -> None:
     )
     failure = evaluated("def plan(x, factor, out):\n    return len(3)\n")
     assert isinstance(failure, BuildFailure) and "called as" not in failure.lines[-1]
+
+
+def test_a_plan_sees_of_pythons_installation_what_python_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be installed in a home directory, beside whatever else lies there."""
+    grants: list[start.Grant] = []
+
+    def run(_role: object, _command: object, grant: start.Grant, *_: object) -> warden.Reply:
+        grants.append(grant)
+        return warden.Reply(warden.Ending.exited, 1)
+
+    for name in ("bin", "lib", "private"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    monkeypatch.setattr(start, "run", run)
+    assert isinstance(evaluated(PLAN), BuildFailure)
+    assert grants[0].visible == (tmp_path / "bin", tmp_path / "lib")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.archives import SEPARATOR, SUFFIX, read_archive
+from kernelwright.devices.names import device_named
 from kernelwright.judge import certificate
 from kernelwright.judge.baseline_names import chosen
 from kernelwright.judge.certificate import Certificate, Signed
-from kernelwright.judge.replay import settings_of
+from kernelwright.judge.replay import refuse_excess, settings_of
+from kernelwright.tasks.hidden import require_within
 from kernelwright.tasks.loading import digest, sources_of
-from kernelwright.tasks.resolve import parse, resolve
+from kernelwright.tasks.resolve import declared, narrowed, parse, resolve
 from tests.golden.frozen import assert_frozen
 
 ROOT = Path(__file__).parents[2]
@@ -63,12 +66,22 @@ def test_all_are_about_tasks_that_are_still_the_same(issued: dict[str, Certifica
 
 def test_all_say_how_to_judge_again(issued: dict[str, Certificate]) -> None:
     for name, one in issued.items():
+        refuse_excess(one)
         settings = settings_of(one)
         assert settings.baselines == chosen(settings.baselines, settings.device.kind), name
         assert settings.effort == one.settings.effort and settings.threads == one.settings.threads, name
         assert settings.replaying is not None, name
         hidden = {(result.label, result.dtype) for result in one.verdict.workloads if result.hidden}
         assert hidden <= {(workload.label, workload.dtype) for workload in settings.replaying.hidden}, name
+
+
+def test_their_hidden_workloads_lie_within_their_tasks(issued: dict[str, Certificate]) -> None:
+    for one in issued.values():
+        named = parse(one.task.reference)
+        task = declared(str(replace(named, sizes={})))
+        placed = narrowed(task.on(device_named(one.terms.device).kind), named.sizes)
+        for workload in (*one.hidden_workloads, *one.lighter_workloads):
+            require_within(placed, workload)
 
 
 def _within(stored: object, again: object, place: str = "") -> str | None:

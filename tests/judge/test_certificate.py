@@ -15,7 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
+from kernelwright.errors import KernelwrightError
 from kernelwright.judge import certificate
+from kernelwright.judge import replay as replay_module
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.evaluation import Evaluation
@@ -26,6 +28,7 @@ from kernelwright.judge.settings import ReplaySettings, Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
 from kernelwright.judge.workshop import InspectionPlan, Workshop
+from kernelwright.tasks.model import Workload
 
 pytestmark = pytest.mark.timed
 
@@ -137,6 +140,79 @@ def test_an_edited_task_is_refused(case: Case, tmp_path: Path) -> None:
     other.write_text(TASK.replace("x * 2", "x * 3"))
     with pytest.raises(CertificateError, match="not the task of the certificate"):
         replay(case.rejected, str(other))
+
+
+def test_another_judge_does_not_choose_the_file_that_is_run(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open a task is to run its file, so the certificate's word is not enough, however right its digest is."""
+    monkeypatch.setattr(replay_module, "Judge", _nothing_starts)
+    foreign = case.accepted.model_copy(update={"judge": certificate.public_key(b"x" * 32)})
+    for reference in (case.accepted.task.reference, "./rmsnorm.py:backward", "rmsnorm.py", str(tmp_path / "rmsnorm")):
+        named = foreign.model_copy(update={"task": foreign.task.model_copy(update={"reference": reference})})
+        with pytest.raises(CertificateError, match=r"another judge and names .*; give the file that you trust"):
+            replay(named)
+    for reference in ("rmsnorm", "rmsnorm:backward@rows=64"):
+        named = foreign.model_copy(update={"task": foreign.task.model_copy(update={"reference": reference})})
+        with pytest.raises(Started):
+            replay(named)
+    for issued, task in ((foreign, case.accepted.task.reference), (case.accepted, None)):
+        with pytest.raises(Started):
+            replay(issued, task)
+
+
+class Started(Exception):  # noqa: N818 - it names an outcome
+    pass
+
+
+def _nothing_starts(*_: object) -> None:
+    raise Started
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"threads": 10**6}, "threads"),
+        ({"threads": 10**400}, "threads"),
+        ({"effort": Sampling(least=10**9)}, "blocks"),
+        ({"effort": Sampling(least=-1)}, "blocks"),
+        ({"effort": Sampling(most=10**9)}, "blocks"),
+        ({"effort": Sampling(step=0)}, "blocks between"),
+        ({"effort": Sampling(seconds=1e9)}, "seconds"),
+        ({"effort": Sampling(seconds=float("nan"))}, "seconds"),
+        ({"baselines": ("eager",) * 1000}, "baselines"),
+        ({"baselines": ("nothing",)}, "baselines"),
+    ],
+)
+def test_terms_that_no_judge_has_are_refused_before_anything_starts(
+    case: Case, changes: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay_module, "Judge", _nothing_starts)
+    absurd = case.accepted.model_copy(update={"terms": case.accepted.terms.model_copy(update=changes)})
+    with pytest.raises(CertificateError, match=f"terms are not those of a judge .{said}"):
+        replay(absurd)
+
+
+def test_too_many_workloads_and_a_seed_too_large_are_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_module, "Judge", _nothing_starts)
+    assert case.rejected.failure is not None
+    for absurd in (
+        case.accepted.model_copy(update={"hidden": case.accepted.hidden[:1] * 1000}),
+        case.accepted.model_copy(update={"lighter": case.accepted.hidden[:1] * 1000}),
+        case.rejected.model_copy(update={"failure": case.rejected.failure.model_copy(update={"seed": 1 << 70})}),
+    ):
+        with pytest.raises(CertificateError, match="terms are not those of a judge"):
+            replay(absurd)
+
+
+def test_a_workload_outside_of_the_tasks_ranges_is_refused(case: Case, judge: Judge) -> None:
+    """By the oracle, which alone knows them, before anything is built or reserved."""
+    for sizes in ((("rows", 71), ("cols", 50)), (("rows", 40),), (("rows", 40), ("cols", 50), ("cols", 51))):
+        outside = ReplaySettings(b"s" * 32, (Workload(sizes, hidden=True),))
+        with pytest.raises(KernelwrightError, match=r"(which|than) the task declares"):
+            judge.judge(
+                case.accepted.task.reference, case.accepted.source, settings=Settings(baselines=(), replaying=outside)
+            )
 
 
 def test_same_means_overlapping_intervals_on_the_same_class_of_device(case: Case) -> None:

@@ -23,7 +23,7 @@ from kernelwright.search.core.budget import parse
 from kernelwright.search.core.events import Started
 from kernelwright.search.core.state import fold
 from kernelwright.search.proposing import Given
-from kernelwright.search.task import ResolvedTask, resolve_task
+from kernelwright.search.task import ResolvedTask, TaskChangedError, resolve_task
 
 CONFIG = SearchConfig(task="rmsnorm", threads=2, seed=7, plateau=9, answer_timeout=5.0, policy="greedy:mates=2")
 MODELS = {"models": ("http://127.0.0.1:9/v1#one",), "proposals_per_generation": 6, "judged_per_generation": 3}
@@ -100,6 +100,14 @@ def test_a_run_keeps_its_options_and_how_its_proposer_is_asked(rmsnorm: Resolved
     asked = started(replace(CONFIG, proposer="files", open_requests=3, budget="9evals,5usd"), rmsnorm, {})
     assert not asked.lockstep and asked.repairs == 3 and asked.open_requests == 3
     assert fold([asked]).budget == parse("9evals,5usd") and fold([run]).budget == parse("200evals,30m")
+
+
+def test_a_run_is_gone_on_with_only_if_it_says_what_its_task_was(rmsnorm: ResolvedTask) -> None:
+    run = started(CONFIG, rmsnorm, {})
+    rmsnorm.require_same(run)
+    for digest, said in (("", "does not say what its task was"), ("0" * 64, "has changed since the run began")):
+        with pytest.raises(TaskChangedError, match=said):
+            rmsnorm.require_same(run.model_copy(update={"task_digest": digest}))
 
 
 @pytest.mark.parametrize("proposer", ["templates", "llm"])

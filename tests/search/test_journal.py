@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -19,8 +20,9 @@ import pytest
 
 from kernelwright.cli.views.search_report import report
 from kernelwright.proposers.model import Proposal
+from kernelwright.search import journal as journal_module
 from kernelwright.search.core.events import Continued
-from kernelwright.search.journal import LOCK_NAME, NAME, Journal, JournalError, being_written, read
+from kernelwright.search.journal import _SCHEMA, LOCK_NAME, NAME, Journal, JournalError, being_written, read
 from kernelwright.search.run import look, take_up
 from kernelwright.search.summary import summary
 from tests.search import toy
@@ -217,6 +219,36 @@ def test_one_line_for_an_event_that_is_not_one(folder: Path) -> None:
     database.commit()
     database.close()
     with pytest.raises(JournalError, match="event 3 cannot be understood"):
+        look(folder)
+
+
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
+NO_JOURNALS = {
+    "a view without an end": f"CREATE VIEW events AS {ENDLESS} SELECT x AS number, 1 AS version, 'k' AS kind, "
+    "'{}' AS body FROM n WHERE x < 0",
+    "a trigger": f"{_SCHEMA} CREATE TRIGGER t AFTER INSERT ON events BEGIN DELETE FROM events; END",
+    "another table": "CREATE TABLE events (number, version, kind, body)",
+    "no table": "CREATE TABLE other (number)",
+}
+
+
+@pytest.mark.parametrize("what", NO_JOURNALS)
+def test_a_strangers_file_that_declares_something_else_is_refused(tmp_path: Path, what: str) -> None:
+    """A view could be a query without an end, in which no signal is answered."""
+    with contextlib.closing(sqlite3.connect(tmp_path / NAME)) as database:
+        database.executescript(NO_JOURNALS[what])
+    with pytest.raises(JournalError, match=r"journal\.db: is not a journal"):
+        look(tmp_path)
+    with pytest.raises(JournalError, match=r"journal\.db: is not a journal"):
+        Journal(tmp_path)
+    assert not being_written(tmp_path)
+
+
+def test_reading_ends_after_so_many_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else a file may hold that takes SQLite for ever."""
+    monkeypatch.setattr(journal_module, "MAX_STEPS", 2)
+    monkeypatch.setattr(journal_module, "STEPS_AT_ONCE", 1)
+    with pytest.raises(JournalError, match=r"cannot be read \(interrupted\)"):
         look(folder)
 
 

@@ -148,7 +148,7 @@ def test_it_stops_at_the_bound_and_says_so() -> None:
     (stop,) = decide(state_with(2.0, events=(best,), bounds={"a": 0.49e-3}), Greedy())
     assert isinstance(stop, Stop) and stop.reason is StopReason.at_the_bound
     assert not any(isinstance(a, Stop) for a in decide(state_with(2.0, events=(best,), bounds={"a": 0.3e-3}), Greedy()))
-    # a estimate value does not stop anything
+    # an estimate does not stop anything
     assert not any(isinstance(a, Stop) for a in decide(state_with(2.0, bounds={"a": 0.49e-3}), Greedy()))
 
 

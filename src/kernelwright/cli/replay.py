@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 from pydantic import BaseModel
-from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.archives import SEPARATOR, split_name
-from kernelwright.cli.views.output import Progress, console, print_json
+from kernelwright.cli.views.output import Progress, console, plain, print_json
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
@@ -102,9 +101,9 @@ def _list(path: Path, *, json: bool) -> None:
         table.add_column(title)
     for one in found:
         claims = ", ".join("undecided" if low is None else f"{low:.2f}×" for low in one.claims.values())
-        table.add_row(*map(escape, (one.name, one.task, one.verdict, claims, one.device, one.issued[:10])))
+        table.add_row(*map(plain, (one.name, one.task, one.verdict, claims, one.device, one.issued[:10])))
     console().print(table)
-    console().print(f"\n  `kernelwright replay {escape(str(path))}{SEPARATOR}NAME` replays one", soft_wrap=True)
+    console().print(f"\n  `kernelwright replay {plain(str(path))}{SEPARATOR}NAME` replays one", soft_wrap=True)
 
 
 def _listed(name: str, issued: Certificate) -> ListedCertificate:
@@ -140,11 +139,11 @@ def _introduce(issued: Certificate, *, signed_here: bool) -> None:
     out = console()
     signer = "this judge" if signed_here else f"another judge ({issued.judge[:16]}…), whose word it is until replayed"
     out.print(
-        f"[bold]{escape(issued.candidate.name)}[/] for {escape(issued.task.name)}: {issued.verdict.verdict} "
-        f"({issued.verdict.reason}) on {issued.issued}\n"
-        f"  signed by {signer}; judge {issued.environment.judge_version}, "
-        f"sandbox {issued.verdict.conditions.sandbox}, arena {issued.verdict.conditions.arena}, "
-        f"{escape(issued.verdict.conditions.device)}",
+        f"[bold]{plain(issued.candidate.name)}[/] for {plain(issued.task.name)}: {plain(issued.verdict.verdict)} "
+        f"({plain(issued.verdict.reason)}) on {plain(issued.issued)}\n"
+        f"  signed by {signer}; judge {plain(issued.environment.judge_version)}, "
+        f"sandbox {plain(issued.verdict.conditions.sandbox)}, arena {plain(issued.verdict.conditions.arena)}, "
+        f"{plain(issued.verdict.conditions.device)}",
         soft_wrap=True,
     )
 
@@ -154,12 +153,12 @@ def _show(outcome: Replay) -> None:
     word, colour = {True: ("THE SAME", "green"), False: ("NOT THE SAME", "red"), None: ("UNDECIDED", "yellow")}[
         outcome.same
     ]
-    out.print(f"[bold {colour}]{word}[/]  {escape(outcome.outcome)}", soft_wrap=True)
-    out.print(f"  artefact: {outcome.artefact}; device: {escape(outcome.device)}", soft_wrap=True)
+    out.print(f"[bold {colour}]{word}[/]  {plain(outcome.outcome)}", soft_wrap=True)
+    out.print(f"  artefact: {plain(outcome.artefact)}; device: {plain(outcome.device)}", soft_wrap=True)
     for speed in outcome.speeds:
         mark = "overlap" if speed.overlap else "[red]apart[/]"
         then, now = (f"[{low:.2f}, {high:.2f}]" for low, high in (speed.then, speed.now))
-        out.print(f"  {escape(speed.workload)} over {speed.baseline}: {escape(then)}, now {escape(now)}: {mark}")
+        out.print(f"  {plain(speed.workload)} over {plain(speed.baseline)}: {plain(then)}, now {plain(now)}: {mark}")
     if outcome.not_compared:
         count = len(outcome.not_compared)
         out.print(f"  {count} workloads have no measured speed to compare, then or now, or another device")

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 from pydantic import BaseModel
-from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.archives import cached_folder, split_name
 from kernelwright.cli.optimize import Root
-from kernelwright.cli.views.output import console, print_json
+from kernelwright.cli.views.output import console, plain, print_json
 from kernelwright.cli.views.search_report import report, show
 from kernelwright.errors import KernelwrightError
 from kernelwright.search.config import DEFAULT_ROOT
@@ -53,7 +52,7 @@ def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
         print_json(RunsReport(runs=found))
         return
     if not found:
-        console().print(f"no runs in {escape(str(root))}; `kernelwright optimize TASK` makes one")
+        console().print(f"no runs in {plain(str(root))}; `kernelwright optimize TASK` makes one")
         return
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for title in ("run", "task", "standing", "evaluations", "best"):
@@ -61,7 +60,7 @@ def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
     for one in found:
         count = "" if one.evaluations is None else str(one.evaluations)
         standing = one.fault or one.standing or ""
-        table.add_row(escape(one.run), escape(one.task or ""), escape(standing), count, _best(one))
+        table.add_row(plain(one.run), plain(one.task or ""), plain(standing), count, _best(one))
     console().print(table)
 
 

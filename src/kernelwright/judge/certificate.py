@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -221,20 +222,28 @@ def load(given: str) -> Certificate:
     if archived is None:
         return read(find(given))
     archive, wanted = read_archive(archived[0]), archived[1]
-    found = [name for name in _certificates(archive) if _is_called(name, wanted)]
+    known = _names(archive)
+    found = [wanted] if wanted in known else [name for name in known if _is_called(name, wanted)]
     if len(found) == 1:
         return parse(archive.files[found[0]], f"{archive.path}{SEPARATOR}{found[0]}")
     lister = f"`kernelwright replay {archive.path}` lists them"
     if not found:
         raise CertificateError(f"{archive.path}: has no certificate {wanted!r:.80}; {lister}")
-    names = ", ".join(short_name(name) for name in found)
+    names = ", ".join(known[name] for name in found)
     raise CertificateError(f"{archive.path}: {wanted!r:.80} names {len(found)} certificates ({names}); {lister}")
 
 
 def load_all(path: Path) -> dict[str, Certificate]:
     """Every certificate of an archive, by the name that `load` knows it by."""
     archive = read_archive(path)
-    return {short_name(name): parse(archive.files[name], f"{path}{SEPARATOR}{name}") for name in _certificates(archive)}
+    return {shown: parse(archive.files[name], f"{path}{SEPARATOR}{name}") for name, shown in _names(archive).items()}
+
+
+def _names(archive: ResultArchive) -> dict[str, str]:
+    """For each certificate's file the name to show: the short one, or the file where that is not one certificate's."""
+    members = _certificates(archive)
+    count = Counter(map(short_name, members))
+    return {name: short_name(name) if count[short_name(name)] == 1 else name for name in members}
 
 
 def _certificates(archive: ResultArchive) -> list[str]:

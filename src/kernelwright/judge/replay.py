@@ -10,17 +10,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.levels import Level, accepted
-from kernelwright.judge.certificate import Certificate, CertificateError
+from kernelwright.judge.baseline_names import known
+from kernelwright.judge.certificate import Certificate, CertificateError, public_key
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.keys import derive
+from kernelwright.judge.keys import derive, judge_key
 from kernelwright.judge.oracle_client import FailingDraw
 from kernelwright.judge.settings import ProgressCallback, ReplaySettings, Settings, ignore_progress
 from kernelwright.judge.timing import statistics
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
 from kernelwright.tasks.loading import digest
+from kernelwright.tasks.resolve import builtin_names, parse
+
+MOST_THREADS, THREADS_ANYWHERE, THREADS_PER_CORE = 1024, 64, 4
+MOST_BLOCKS = 100_000
+MOST_SECONDS = 3600.0
+MOST_WORKLOADS = 16
+MOST_SEED = (1 << 63) - 1
 
 
 class SpeedComparison(VerdictPart):
@@ -81,9 +90,14 @@ def replay(
     device: Device | None = None,
     isolation: Level | None = None,
 ) -> Replay:
-    """Judges the certificate's candidate once more, with its own settings; `device` is another one of the same kind."""
+    """Judges the certificate's candidate once more, with its own settings; `device` is another one of the same kind.
+
+    The signer of a certificate chose its settings and the task that it names, so both are looked at before anything is
+    started.
+    """
+    refuse_excess(issued)
+    reference = task or trusted_reference(issued)
     with Judge(settings_of(issued, device, isolation)) as judge:
-        reference = task or issued.task.reference
         try:
             opened = judge.open(reference)
         except KernelwrightError as error:
@@ -93,6 +107,42 @@ def replay(
                 f"{reference}: is not the task of the certificate any more; give the file as it was with --task FILE"
             )
         return compare(issued, judge.judge(reference, issued.source, progress))
+
+
+def trusted_reference(issued: Certificate) -> str:
+    """The task that the certificate names. To open one is to run its file, which another judge must not choose."""
+    reference = issued.task.reference
+    if issued.judge != public_key(judge_key()) and parse(reference).name not in builtin_names():
+        raise CertificateError(
+            f"the certificate was signed by another judge and names {reference}; give the file that you trust with "
+            "--task"
+        )
+    return reference
+
+
+def refuse_excess(issued: Certificate) -> None:
+    """Terms that no judge here would have judged on; they would cost a machine its memory, its threads or a day."""
+    terms, effort, failure = issued.settings, issued.settings.effort, issued.failure
+    threads = min(MOST_THREADS, max(THREADS_ANYWHERE, THREADS_PER_CORE * len(probe().cores)))
+    within = {
+        f"threads: at most {threads} are started here": 1 <= terms.threads <= threads,
+        f"blocks: at most {MOST_BLOCKS:,} are run": (
+            1 <= effort.least <= MOST_BLOCKS and 1 <= effort.most <= MOST_BLOCKS
+        ),
+        f"blocks between two looks: from 1 to {MOST_BLOCKS:,}": 1 <= effort.step <= MOST_BLOCKS,
+        f"seconds: at most {MOST_SECONDS:g} are spent on a workload": 0 <= effort.seconds <= MOST_SECONDS,
+        f"workloads: at most {MOST_WORKLOADS} are hidden": (
+            max(len(issued.hidden), len(issued.lighter)) <= MOST_WORKLOADS
+        ),
+        "baselines: a name that is not known, or one that is there twice": (
+            len(set(terms.baselines)) == len(terms.baselines)
+            and set(terms.baselines) <= set(known(device_named(terms.device).kind))
+        ),
+        "seed: it has 63 bits": failure is None or 0 <= failure.seed <= MOST_SEED,
+    }
+    for what, fine in within.items():
+        if not fine:
+            raise CertificateError(f"the certificate's terms are not those of a judge ({what}); it is not replayed")
 
 
 def compare(issued: Certificate, now: Verdict) -> Replay:

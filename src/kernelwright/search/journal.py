@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,7 +32,10 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE TRIGGER IF NOT EXISTS no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TRIGGER IF NOT EXISTS no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
+_DECLARED = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 READ_WAIT_SECONDS = 30.0
+MAX_STEPS, STEPS_AT_ONCE = 1_000_000_000, 1_000_000  # of SQLite's machine; an event takes about ten
+MAX_EVENT_BYTES = 64 << 20
 LOCK_SECONDS, LOCK_STEP = 1.0, 0.01  # longer than a look at the lock takes, which keeps it from a writer
 _WANTS_TO_WRITE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
@@ -49,6 +54,8 @@ class Journal:
             self._database = sqlite3.connect(
                 folder / NAME, timeout=READ_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
+            _distrust(self._database)
+            _check_schema(self._database, folder, fresh=True)
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
@@ -56,6 +63,9 @@ class Journal:
             os.close(self._lock)
             what = "cannot be written" if isinstance(error, sqlite3.OperationalError) else "is not a journal"
             raise JournalError(f"{folder / NAME}: {what} ({error})") from None
+        except JournalError:
+            os.close(self._lock)
+            raise
         self._syncing = _Syncing(folder / f"{NAME}-wal")
 
     def append(self, events: Sequence[Event]) -> None:
@@ -129,7 +139,13 @@ def read_numbered(folder: Path) -> Iterator[tuple[int, Event]]:
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
     try:
+        _distrust(database)
+        left = itertools.repeat(False, MAX_STEPS // STEPS_AT_ONCE)
+        database.set_progress_handler(lambda: next(left, True), STEPS_AT_ONCE)
+        _check_schema(database, folder)
         yield from _events(database, folder)
+    except sqlite3.Error as error:
+        raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
     finally:
         database.close()
 
@@ -146,6 +162,27 @@ def _opened(folder: Path) -> sqlite3.Connection:
             raise
         return sqlite3.connect(f"{address}&immutable=1", uri=True)
     return database
+
+
+def _distrust(database: sqlite3.Connection) -> None:
+    """The file may be a stranger's, from an archive."""
+    database.execute("PRAGMA trusted_schema=OFF")
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_EVENT_BYTES)
+
+
+@cache
+def _schema() -> frozenset[tuple[str, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_SCHEMA)
+        return frozenset(database.execute(_DECLARED))
+
+
+def _check_schema(database: sqlite3.Connection, folder: Path, *, fresh: bool = False) -> None:
+    """Nothing but what a journal has: a view in the place of its table could be a query without an end, and a trigger
+    could do anything when the run is gone on with. A fresh one has nothing yet."""
+    declared = set(database.execute(f"{_DECLARED} LIMIT {len(_schema()) + 1}"))
+    if not declared <= _schema() or not (fresh or any(one[:2] == ("table", "events") for one in declared)):
+        raise JournalError(f"{folder / NAME}: is not a journal, since it declares something else than one does")
 
 
 def being_written(folder: Path) -> bool:
@@ -183,8 +220,12 @@ def _locked(folder: Path) -> int:
 
 
 def _events(database: sqlite3.Connection, folder: Path) -> Iterator[tuple[int, Event]]:
+    last = 0
     try:
         for number, version, body in database.execute("SELECT number, version, body FROM events ORDER BY number"):
+            if number <= last:  # pages of the file refer to each other in a circle
+                raise JournalError(f"{folder / NAME}: is damaged: event {number} comes after event {last}")
+            last = number
             yield number, _event(folder, number, version, body)
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None

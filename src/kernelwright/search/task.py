@@ -32,8 +32,10 @@ class ResolvedTask:
             raise _changed(self.task)
 
     def require_same(self, run: Started) -> None:
-        """As when the run began. A run from before digests were kept is not checked."""
-        if run.task_digest and run.task_digest != self.digest:
+        """As when the run began. A run that does not say how it was cannot be gone on with."""
+        if not run.task_digest:
+            raise TaskChangedError(f"{self.task.origin}: the run does not say what its task was; begin another run")
+        if run.task_digest != self.digest:
             raise _changed(self.task)
 
 

@@ -46,6 +46,16 @@ def hidden_workloads(task: Task, key: bytes, count: int = 16) -> tuple[Workload,
     return tuple(pool)
 
 
+def require_within(task: Task, workload: Workload) -> None:
+    """Refuses a workload that the task's ranges do not have, wherever it was drawn."""
+    sizes = workload.size_map
+    if workload.dtype not in task.dtypes or set(sizes) != set(task.hidden) or len(sizes) != len(workload.sizes):
+        raise TaskError(f"{task.name}: a workload has other sizes or another dtype than the task declares")
+    for name, (low, high) in task.hidden.items():
+        if not low <= sizes[name] <= high:
+            raise TaskError(f"{task.name}: a workload has {name} outside of {low} to {high}, which the task declares")
+
+
 def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3) -> tuple[Workload, ...]:
     """The hidden workloads for one candidate: always the same ones, so that asking again reveals nothing.
 

@@ -17,7 +17,7 @@ from kernelwright.tasks.loading import load_task, refuse_unprintable
 from kernelwright.tasks.model import Task
 
 BACKWARD = "backward"
-_SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]+)")
+_SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]{1,18})")  # Python refuses to read very long numbers, in words of its own
 
 
 @dataclass(frozen=True)

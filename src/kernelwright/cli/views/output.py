@@ -6,26 +6,43 @@ thread would run on the very cores that are being measured.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from types import TracebackType
+from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
 
 from kernelwright.paths import printable
 
 REDRAW_SECONDS = 0.2
 
 
+class _HarmlessConsole(Console):
+    """Obeys our markup and no letter of the text: much of it comes from certificates, archives and journals."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(harmless(text), **options)
+
+
 def console() -> Console:
     """For people. In a pipe, lines are not cut to the width of a terminal that is not there."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=160)
+    out = _HarmlessConsole(highlight=False)
+    return out if out.is_terminal else _HarmlessConsole(highlight=False, width=160)
+
+
+def plain(text: str) -> str:
+    """A stranger's text within a line of ours: without markup, and without letters that begin a line or are obeyed."""
+    return escape(printable(text))
 
 
 def print_json(model: BaseModel) -> None:
-    print(model.model_dump_json(indent=2), flush=True)
+    text = model.model_dump_json(indent=2)
+    print("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text), flush=True)
 
 
 def print_text(text: str) -> None:

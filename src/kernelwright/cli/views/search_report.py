@@ -9,9 +9,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from kernelwright.cli.views.output import plain
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
 from kernelwright.judge.wording import counted, duration
 from kernelwright.search.core.events import StopReason
@@ -137,30 +137,30 @@ def _best(state: State) -> BestReport | None:
 
 def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> None:
     found = report(state, folder, "runs show")
-    out.print(f"[bold]{escape(found.task)}[/]  {escape(why_stopped(state))}", soft_wrap=True)
+    out.print(f"[bold]{plain(found.task)}[/]  {plain(why_stopped(state))}", soft_wrap=True)
     out.print(
         f"  {counted(found.evaluations, 'evaluation')}, {duration(max(found.wall_seconds, 1e-9))}, "
         f"{counted(found.candidates, 'candidate')}, "
         f"{found.refused} refused before they cost anything"
     )
-    out.print(f"  [dim]time[/]     {escape(time_spent(state))}", soft_wrap=True)
+    out.print(f"  [dim]time[/]     {plain(time_spent(state))}", soft_wrap=True)
     if found.calls:
-        out.print(f"  {escape(money(state))}")
+        out.print(f"  {plain(money(state))}")
         answered = CallOutcomes(found.outcomes, found.matches).line
         if answered:
-            out.print(f"  {escape(answered)}", soft_wrap=True)
+            out.print(f"  {plain(answered)}", soft_wrap=True)
     for line in suspects(state):
-        out.print(f"  [yellow]{escape(line)}[/]", soft_wrap=True)
+        out.print(f"  [yellow]{plain(line)}[/]", soft_wrap=True)
     if found.best is None:
         none, *further = why_no_best(state)
-        out.print(f"  [yellow]no best[/]: {none}", soft_wrap=True)
+        out.print(f"  [yellow]no best[/]: {plain(none)}", soft_wrap=True)
         for line in further:
-            out.print(f"  {escape(line)}", soft_wrap=True)
+            out.print(f"  {plain(line)}", soft_wrap=True)
     else:
         _show_best(out, found.best, folder)
-    out.print(f"  [dim]files[/]    {escape(str(folder))}", soft_wrap=True)
+    out.print(f"  [dim]files[/]    {plain(str(folder))}", soft_wrap=True)
     if resume:
-        out.print(f"  [dim]resume[/]   {escape(how_to_resume(state, folder))}", soft_wrap=True)
+        out.print(f"  [dim]resume[/]   {plain(how_to_resume(state, folder))}", soft_wrap=True)
 
 
 def how_to_resume(state: State, folder: Path) -> str:
@@ -179,35 +179,35 @@ def _show_best(out: Console, best: BestReport, folder: Path) -> None:
         f"{'; not shown to beat it' if slower else ''}"
     )
     if slower:
-        out.print(f"  [yellow]{slower}[/]", soft_wrap=True)
+        out.print(f"  [yellow]{plain(slower)}[/]", soft_wrap=True)
     if best.verdict is not None:
         out.print(_table(best.verdict.workloads))
     if best.gain_over_start:
-        out.print(f"  [dim]gain[/]     {escape(best.gain_over_start)}", soft_wrap=True)
+        out.print(f"  [dim]gain[/]     {plain(best.gain_over_start)}", soft_wrap=True)
     if best.review:
-        out.print(f"  [dim]review[/]   {escape(best.review)}", soft_wrap=True)
-    out.print(f"  [dim]kernel[/]   {escape(best.note or best.origin)}", soft_wrap=True)
+        out.print(f"  [dim]review[/]   {plain(best.review)}", soft_wrap=True)
+    out.print(f"  [dim]kernel[/]   {plain(best.note or best.origin)}", soft_wrap=True)
     if len(best.lineage) > 1:
         if best.chosen:
-            out.print(f"  [dim]parents[/]  {escape(best.chosen)}", soft_wrap=True)
+            out.print(f"  [dim]parents[/]  {plain(best.chosen)}", soft_wrap=True)
         out.print(f"  [dim]lineage[/]  {' → '.join(f'{number:04d}' for number in best.lineage)}", soft_wrap=True)
-    out.print(f"  [dim]source[/]   {escape(str(folder / BEST))}", soft_wrap=True)
+    out.print(f"  [dim]source[/]   {plain(str(folder / BEST))}", soft_wrap=True)
     for name in best.certificates:
-        out.print(f"  [dim]replay[/]   kernelwright replay {escape(name)}", soft_wrap=True)
+        out.print(f"  [dim]replay[/]   kernelwright replay {plain(name)}", soft_wrap=True)
 
 
 def _table(results: tuple[WorkloadResult, ...]) -> Table:
     names = [one.baseline for one in results[0].baselines] if results else []
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for title in ("", "workload", "kernel", *(f"over {name}" for name in names)):
+    for title in ("", "workload", "kernel", *(f"over {plain(name)}" for name in names)):
         table.add_column(title, justify="left" if title in ("", "workload") else "right")
     for result in results:
         speeds = {one.baseline: one.speedup for one in result.baselines}
         cells = [
-            escape(f"{found.low:.2f}× [{found.low:.2f}, {found.high:.2f}]") if (found := speeds.get(name)) else ""
+            plain(f"{found.low:.2f}× [{found.low:.2f}, {found.high:.2f}]") if (found := speeds.get(name)) else ""
             for name in names
         ]
         where = "hidden" if result.hidden else ""
         mark = "" if result.speed is SpeedStatus.measured else f" ({result.speed})"
-        table.add_row(where, result.label + mark, duration(result.seconds) if result.seconds else "", *cells)
+        table.add_row(where, plain(result.label + mark), duration(result.seconds) if result.seconds else "", *cells)
     return table

@@ -26,7 +26,7 @@ from kernelwright.judge.oracle.precision import precision_class
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
-from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, sample_hidden, small_workloads
+from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, require_within, sample_hidden, small_workloads
 from kernelwright.tasks.loading import sources_of
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
@@ -99,8 +99,11 @@ class Oracle:
         return {"workloads": [self._describe(task, chosen)] if chosen else []}
 
     def specs(self, task: str, workloads: list[Message]) -> Message:
-        """Workloads that the controller names: those of a certificate."""
-        return {"workloads": [self._describe(task, workload_from_json(workload)) for workload in workloads]}
+        """Workloads that the controller names: those of a certificate, which a stranger may have signed."""
+        named = [workload_from_json(workload) for workload in workloads]
+        for workload in named:
+            require_within(self._tasks[task], workload)
+        return {"workloads": [self._describe(task, workload) for workload in named]}
 
     def _describe(self, task: str, workload: Workload) -> Message:
         key = (task, workload)

@@ -37,8 +37,8 @@ REFUTED = 3  # finals that refuted an estimate, after which no candidate with a 
 
 
 class Policy(Protocol):
-    """What to ask for. Parents come from `state.accepted` (all that are right and timed), `state.fastest` (the first of
-    them) or `state.archive` (the elite of each niche): `Greedy` takes the second, `Islands` the third."""
+    """What to ask for. Parents come from `state.accepted` (all that are right and timed), `state.fastest` (the 64
+    fastest) or `state.archive` (the elite of each niche): `Greedy` takes the second, `Islands` the third."""
 
     @property
     def name(self) -> str: ...

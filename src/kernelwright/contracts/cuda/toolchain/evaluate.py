@@ -83,12 +83,17 @@ def _run(folder: Path, log: Log, product: int) -> warden.Reply:
     source, scratch = start.source_directory(folder), start.scratch_directory(folder)
     output = f"{scratch}/plans.json"
     python = str(Path(sys.executable).resolve())
-    prefix = Path(sys.base_prefix).resolve()
     return start.run(
         Role.plan_evaluator,
         [python, "-I", "-S", "-B", f"{source}/evaluate.py", f"{source}/request.json", output],
-        start.Grant(visible=(prefix,), folder=folder, scratch_bytes=MOST_BYTES, address_space=ADDRESS_SPACE),
+        start.Grant(visible=_interpreter(), folder=folder, scratch_bytes=MOST_BYTES, address_space=ADDRESS_SPACE),
         SECONDS,
         log,
         (product, output),
     )
+
+
+def _interpreter() -> tuple[Path, ...]:
+    """What Python needs of where it is installed, which may be a folder with much else in it."""
+    prefix = Path(sys.base_prefix).resolve()
+    return tuple(path for name in ("bin", "lib", "lib64", "include") if (path := prefix / name).is_dir())
