@@ -79,7 +79,7 @@ def test_their_hidden_workloads_lie_within_their_tasks(issued: dict[str, Certifi
     for one in issued.values():
         named = parse(one.task.reference)
         task = declared(str(replace(named, sizes={})))
-        placed = narrowed(task.on(device_named(one.terms.device).kind), named.sizes)
+        placed = narrowed(task.on(device_named(one.settings.device).kind), named.sizes)
         for workload in (*one.hidden_workloads, *one.lighter_workloads):
             require_within(placed, workload)
 

@@ -188,7 +188,7 @@ def test_terms_that_no_judge_has_are_refused_before_anything_starts(
     case: Case, changes: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay_module, "Judge", _nothing_starts)
-    absurd = case.accepted.model_copy(update={"terms": case.accepted.terms.model_copy(update=changes)})
+    absurd = case.accepted.model_copy(update={"settings": case.accepted.settings.model_copy(update=changes)})
     with pytest.raises(CertificateError, match=f"terms are not those of a judge .{said}"):
         replay(absurd)
 
