@@ -26,7 +26,7 @@ class JudgeClient(Protocol):
 
 
 QUICK = Sampling(least=6, most=18, step=6, seconds=2.0)
-TRIALS_PART = 0.8  # of the time for a final: the rest is for builds, checks and sanitizers
+TRIALS_PART = 0.7  # of the time for a final: the rest is for builds, compiled baselines, checks and sanitizers
 FINAL = Sampling(least=12, most=400, step=12, seconds=40.0)
 LEAST_SECONDS = 2.0  # for a workload of a final, however little time is left
 

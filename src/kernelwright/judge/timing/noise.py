@@ -92,7 +92,8 @@ def busiest() -> list[str]:
     if before is None or after is None:
         return []
     ours = after.ours()
-    shares = {pid: _used(before, after, pid) / (WATCHED_SECONDS * TICKS) for pid in after.processes if pid not in ours}
+    watched = [pid for pid in after.processes if pid in before.processes and pid not in ours]
+    shares = {pid: _used(before, after, pid) / (WATCHED_SECONDS * TICKS) for pid in watched}
     busy = sorted((pid for pid in shares if shares[pid] > NOTICEABLE), key=lambda pid: -shares[pid])
     return [f"{after.processes[pid].name} (pid {pid}, {shares[pid]:.0%} of a core)" for pid in busy[:MOST_NAMED]]
 
