@@ -55,7 +55,7 @@ def _search() -> None:
     show_search(out, state, session.folder)
     if state.best is None:
         out.print(
-            "On a busy or noisy machine a demo may end without a best. `kernelwright judge` says what disturbs it."
+            "On a noisy machine a demo may end without a best. `kernelwright judge` says what disturbs it."
         )
     out.print()
 
