@@ -232,7 +232,7 @@ def test_finals_take_no_longer_on_a_noisy_machine_than_there_is_time(tmp_path: P
 
     drive(create(tmp_path, toy.started()), "20evals,250s", judge=toy.ToyJudge(asked=asked))
     first, *others = efforts  # two public and three hidden workloads, and later those of the reigning best
-    assert 39 < first <= 40 and others and all(15 < effort <= 20 for effort in others)
+    assert 34 < first <= 35 and others and all(15 < effort <= 20 for effort in others)
 
 
 class Slow(toy.ToyJudge):

@@ -54,9 +54,7 @@ def _search() -> None:
         state = carry_on(session, BUDGET, view, no_server=True, settings=short, isolation=levels.Level.none)
     show_search(out, state, session.folder)
     if state.best is None:
-        out.print(
-            "On a noisy machine a demo may end without a best. `kernelwright judge` says what disturbs it."
-        )
+        out.print("On a noisy machine a demo may end without a best. `kernelwright judge` says what disturbs it.")
     out.print()
 
 
