@@ -67,7 +67,7 @@ def build_rejection(lines: tuple[str, ...], *, timed_out: bool) -> Rejection:
 
 
 class Runner(Protocol):
-    """A process that holds a candidate: `warden.Subject` on a CPU, `gpu.runner.GpuRunner` on a GPU."""
+    """A process that holds a candidate: `warden.WardedProcess` on a CPU, `gpu.runner.GpuRunner` on a GPU."""
 
     @property
     def log(self) -> Log: ...
