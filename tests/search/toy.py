@@ -16,6 +16,7 @@ from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import (
     BaselineTime,
     Conditions,
+    DomainCheck,
     IntervalValue,
     Outcome,
     Reason,
@@ -49,6 +50,10 @@ GENES, LEVELS = 8, 8
 CONDITIONS = Conditions(
     sandbox="toy", arena="toy", safety="toy", device="toy", threads=1, judge_version="toy", compiler="toy"
 )
+WHOLE_DOMAIN = DomainCheck(
+    points=4, calls=8, classes=6, classes_possible=6, coarse_pairs=9, coarse_pairs_possible=9, fine_pairs=4,
+    fine_pairs_possible=16, values=("nan",), seconds=0.1,
+)  # fmt: skip
 Genes = tuple[int, ...]
 
 
@@ -83,6 +88,7 @@ def verdict_of(
     status: SpeedStatus = SpeedStatus.measured,
     outcome: Outcome = Outcome.accepted,
     certificate: str | None = None,
+    domain: DomainCheck | None = WHOLE_DOMAIN,
 ) -> Verdict:
     """A verdict with these speedups over one baseline: (label, factor, hidden)."""
     results = tuple(
@@ -114,6 +120,7 @@ def verdict_of(
         reason=Reason.right if accepted else Reason.wrong,
         workloads=results,
         conditions=CONDITIONS,
+        domain=domain if accepted else None,
         certificate=certificate,
     )
 
@@ -140,7 +147,8 @@ class ToyJudge:
         factors = [(label, speed(genes) * math.exp(draw.gauss(0, self.noise)), hidden) for label, hidden in labels]
         outcome = Outcome.rejected if is_wrong(genes) else Outcome.accepted
         certificate = f"toy-{candidate.id}" if settings.certify and not settings.hidden_of else None
-        return verdict_of(candidate, factors, outcome=outcome, certificate=certificate)
+        domain = WHOLE_DOMAIN if settings.checks_domain else None
+        return verdict_of(candidate, factors, outcome=outcome, certificate=certificate, domain=domain)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,9 @@ def judge(
     ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,
+    domain: Annotated[
+        bool, typer.Option(help="Check the whole declared domain too, untimed; without it nothing can be called best.")
+    ] = True,
     profile: Annotated[
         bool, typer.Option("--profile", help="On a GPU: profile accepted candidates with Nsight Compute (ncu).")
     ] = False,
@@ -86,6 +89,7 @@ def judge(
         effort=Sampling() if trials is None else Sampling(trials, trials),
         public_only=public_only,
         safety=safety,
+        domain=domain,
         profile=profile,
         certify=True,
         device=where,

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -63,6 +64,7 @@ class CertifiedSettings(VerdictPart):
     effort: Sampling
     public_only: bool
     safety: bool
+    domain: bool = False  # of certificates that were issued before there was such a check
     device: str = "cpu"
 
 
@@ -76,11 +78,13 @@ class HiddenWorkload(VerdictPart):
 
 
 class CertifiedFailure(VerdictPart):
-    """The values on which a rejected candidate failed: by family and seed, in the named run of a workload."""
+    """The values on which a rejected candidate failed: by family, special values and seed, in the named run of a
+    workload."""
 
     run: str
     family: str
     seed: int
+    special: str = ""
 
 
 class CertifiedEnvironment(VerdictPart):
@@ -108,6 +112,7 @@ class Certificate(VerdictPart):
     hidden: tuple[HiddenWorkload, ...]
     lighter: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that others are too heavy for
     subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
+    checks: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # the key of the domain check's points
     failure: CertifiedFailure | None = None
     environment: CertifiedEnvironment
     verdict: Verdict
@@ -149,14 +154,14 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            domain=settings.checks_domain,
             device=str(settings.device),
         ),
         hidden=_named(judging.hidden),
         lighter=_named(judging.inspection_plan.lighter),
         subkey=judging.subkey.hex(),
-        failure=CertifiedFailure(run=judging.failed_on or "", family=failing_draw.family, seed=failing_draw.seed)
-        if failing_draw
-        else None,
+        checks=judging.check_key.hex() if settings.checks_domain else "",
+        failure=CertifiedFailure(run=judging.failed_on or "", **asdict(failing_draw)) if failing_draw else None,
         environment=_environment(verdict),
         verdict=verdict,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,12 +19,14 @@ from typing import Literal
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle_client import FailingDraw, OpenTask, WorkloadSpec, close_descriptors
-from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, ProgressCallback, Settings
+from kernelwright.judge.domain_check import DomainRun, call_deadline, points_left
+from kernelwright.judge.keys import KEY_BYTES, derive, seed
+from kernelwright.judge.oracle_client import DomainChecks, FailingDraw, OpenTask, WorkloadSpec, close_descriptors
+from kernelwright.judge.settings import DOMAIN_SECONDS, HIDDEN_PER_EVALUATION, ProgressCallback, Settings
 from kernelwright.judge.timing.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import (
     NO_SAFETY,
+    DomainCheck,
     JudgeEvidence,
     Outcome,
     ProcessEvidence,
@@ -35,13 +38,15 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.judge.workshop import InspectionPlan, Job, SanitizerTimeoutError, Workshop
 
+CHECKED = "checked "  # how the steps of a domain check begin, where they are named
+
 
 @dataclass(frozen=True)
 class EvaluationStep:
-    """A runner of its own, on one workload, to look for faults of memory, for wrong results and the time, or for what
-    costs the time."""
+    """A runner of its own, on one workload, to look for faults of memory, for wrong results and the time, for wrong
+    results alone, or for what costs the time."""
 
-    purpose: Literal["sanitized", "timed", "profiled"]
+    purpose: Literal["sanitized", "timed", "checked", "profiled"]
     spec: WorkloadSpec
 
     @property
@@ -66,12 +71,17 @@ class Evaluation:
     arena: str = "none"
     failed_on: str | None = None
     failing_draw: FailingDraw | None = None
+    check_key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
+    checks: DomainChecks | None = None
+    domain: DomainCheck | None = None
 
     def run(self, progress: ProgressCallback) -> Verdict:
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         if self.settings.safety and self.workshop.safety is not None:
             self.inspection_plan = self._inspection_plan()
+        if self.settings.checks_domain:
+            self.checks = self._checks()
         job = self.workshop.job(self.candidate, self.task)
         try:
             return self._stages(job, progress)
@@ -87,6 +97,11 @@ class Evaluation:
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=part is not self.task.public)
+        replaying = self.settings.replaying
+        if replaying is not None and (replaying.failed_on or "").startswith(CHECKED):
+            failed = self._check_domain(job, progress)
+            if failed is not None:
+                return failed
         timed_out: dict[EvaluationStep, SanitizerTimeoutError] = {}
         for step in self.steps((*self.task.public, *self.hidden)):
             if timed_out and step.purpose == "sanitized":  # it would take as long
@@ -99,7 +114,8 @@ class Evaluation:
                 continue
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
-        return self._repeat_timed_out(timed_out, job, progress) or self._accepted(job, progress)
+        late = self._repeat_timed_out(timed_out, job, progress)
+        return late or self._check_domain(job, progress) or self._accepted(job, progress)
 
     def _repeat_timed_out(
         self, timed_out: dict[EvaluationStep, SanitizerTimeoutError], job: Job, progress: ProgressCallback
@@ -117,6 +133,33 @@ class Evaluation:
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         return None
+
+    def _checks(self) -> DomainChecks:
+        replaying = self.settings.replaying
+        if replaying is not None and replaying.checks is not None:
+            self.check_key = replaying.checks
+        with self._timed("domain: points"):
+            return self.workshop.oracle.checks(self.task, self.check_key)
+
+    def _check_domain(self, job: Job, progress: ProgressCallback) -> Verdict | None:
+        """Untimed, after all that is timed: what it finds is held against the candidate, and it changes no time."""
+        if self.checks is None or self.domain is not None:
+            return None
+        shop, again = self.workshop, None
+        replaying = self.settings.replaying
+        if replaying is not None and replaying.failed_on and replaying.failed_on.startswith(CHECKED):
+            again = replaying.failed_on.removeprefix(CHECKED), replaying.failing_draw
+        limit = DOMAIN_SECONDS[self.settings.device.kind]
+        deadline = partial(call_deadline, self.results)
+        run = DomainRun(shop.oracle, self.task, self.checks, self.check_key, limit, deadline, self._timed)
+        with self._timed("domain"), points_left(shop.oracle):
+            with shop.working():
+                found = run.run(job, partial(_prefixed, progress, "domain"), again)
+            if isinstance(found, DomainCheck):
+                self.domain = found
+                return None
+            rejection = self._reject(EvaluationStep("checked", found.planned.spec), found.rejection)
+        return self._verdict(Outcome.rejected, rejection, hidden=True)
 
     def _accepted(self, job: Job, progress: ProgressCallback) -> Verdict:
         if self.settings.profile:
@@ -148,8 +191,9 @@ class Evaluation:
         return self.workshop.inspection_plan(self.task, usual, lighter)
 
     def _unseen(self) -> tuple[WorkloadSpec, ...]:
-        """In an order from which a plan cannot tell which of them are timed."""
-        unseen = [*self.hidden, *self.inspection_plan.lighter]
+        """In an order from which a plan cannot tell which of them are timed, and which are points of the domain."""
+        points = self.checks.points if self.checks else ()
+        unseen = [*self.hidden, *self.inspection_plan.lighter, *(point.spec for point in points)]
         random.Random(seed(self.subkey, "unseen", "order")).shuffle(unseen)
         return tuple(unseen)
 
@@ -182,6 +226,7 @@ class Evaluation:
             evidence=rejection.evidence if rejection else None,
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
+            domain=self.domain,
             conditions=self.workshop.conditions(self.arena, self.inspection_plan.name, self.candidate.contract),
             build_seconds=self.build_seconds,
             artefact=self.artefact,

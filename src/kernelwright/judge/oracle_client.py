@@ -16,6 +16,7 @@ from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.roles import Role
 from kernelwright.tasks.cost import Cost
+from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.loading import Sources
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
 
@@ -48,6 +49,28 @@ class FailingDraw:
 
     family: str
     seed: int
+    special: str = ""  # the name of the special values among them
+
+
+@dataclass(frozen=True)
+class CheckPoint:
+    """A point of the declared domain. `work` is that of its workload, the median public one's being 1."""
+
+    spec: WorkloadSpec
+    work: float
+
+
+@dataclass(frozen=True)
+class DomainChecks:
+    """The points of one domain check, in the order of what they add, and what is checked there.
+
+    `specials` are special values by name, each with its kind.
+    """
+
+    points: tuple[CheckPoint, ...]
+    coverage: Coverage
+    specials: tuple[tuple[str, str], ...]
+    opted_out: tuple[str, ...]
 
 
 class OracleClient:
@@ -56,19 +79,34 @@ class OracleClient:
         with theirs:
             self._process = _start(theirs, threads)
         self._started = False
+        self._posted = 0  # requests whose answers were not waited for
         self._first: Message = {"key": key.hex(), "threads": threads, "session": session, "device": asdict(device)}
 
     def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
         try:
-            if not self._started:
-                self._channel.send(self._first)
-                _checked(self._channel.receive()[0])
-                self._started = True
-            self._channel.send({"request": request, "arguments": arguments})
+            self._send(request, arguments)
             answer, descriptors = self._channel.receive()
         except ChannelClosed:
             raise OracleLost(f"the oracle ended while asked to {request} ({self._ending()})") from None
         return _checked(answer), descriptors
+
+    def _send(self, request: str, arguments: Message) -> None:
+        if not self._started:
+            self._channel.send(self._first)
+            _checked(self._channel.receive()[0])
+            self._started = True
+        while self._posted:
+            self._posted -= 1
+            _checked(self._channel.receive()[0])
+        self._channel.send({"request": request, "arguments": arguments})
+
+    def _post(self, request: str, **arguments: Any) -> None:
+        """Asks without waiting. A failure is told to whoever asks next."""
+        try:
+            self._send(request, arguments)
+        except ChannelClosed:
+            raise OracleLost(f"the oracle ended before it was asked to {request} ({self._ending()})") from None
+        self._posted += 1
 
     def _ending(self) -> str:
         code = self._process.wait()
@@ -108,6 +146,42 @@ class OracleClient:
     def begin(self, task: OpenTask, workload: Workload, runner: str, first: tuple[FailingDraw, ...] = ()) -> None:
         draws = [asdict(failing_draw) for failing_draw in first]
         self._ask("begin", task=task.reference, workload=_json(workload), runner=runner, first=draws)
+
+    def checks(self, task: OpenTask, key: bytes) -> DomainChecks:
+        """The points that follow from a key. The oracle knows those of the last key alone."""
+        answer, _ = self._ask("checks", task=task.reference, key=key.hex())
+        return DomainChecks(
+            tuple(CheckPoint(_posed(entry), entry["work"]) for entry in answer["points"]),
+            _coverage(answer["coverage"]),
+            tuple((name, kind) for name, kind in answer["specials"]),
+            tuple(answer["opted_out"]),
+        )
+
+    def coverage(self, task: OpenTask, workloads: tuple[Workload, ...]) -> Coverage:
+        """What some of the points cover."""
+        named = [_json(workload) for workload in workloads]
+        return _coverage(self._ask("coverage", task=task.reference, workloads=named)[0])
+
+    def point(self, task: OpenTask, workload: Workload) -> tuple[str, list[int]]:
+        """As `arena`, for a check point: its memory goes when the next one is opened, or at `leave`."""
+        answer, descriptors = self._ask("point", task=task.reference, workload=_json(workload))
+        return answer["level"], descriptors
+
+    def begin_at_point(
+        self,
+        task: OpenTask,
+        workload: Workload,
+        runner: str,
+        specials: tuple[str, ...],
+        first: tuple[FailingDraw, ...] = (),
+    ) -> None:
+        """As `begin`, at the open check point, and without waiting: the runner can start meanwhile."""
+        draws = [asdict(failing_draw) for failing_draw in first]
+        arguments = {"runner": runner, "first": draws, "specials": list(specials)}
+        self._post("begin", task=task.reference, workload=_json(workload), **arguments)
+
+    def leave(self) -> None:
+        self._ask("leave")
 
     def forget(self) -> FailingDraw | None:
         """The last runner's candidate was rejected: what it saw must not come again. Answers what it saw last."""
@@ -176,6 +250,11 @@ def _json(workload: Workload) -> Message:
         "dtype": workload.dtype,
         "hidden": workload.hidden,
     }
+
+
+def _coverage(raw: Message) -> Coverage:
+    counts = {name: tuple(raw[name]) for name in ("classes", "coarse_pairs", "fine_pairs")}
+    return Coverage(**counts, missing=tuple(raw["missing"]))
 
 
 def _posed(entry: Message) -> WorkloadSpec:

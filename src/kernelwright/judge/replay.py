@@ -70,6 +70,7 @@ def settings_of(issued: Certificate, device: Device | None = None, isolation: Le
         effort=issued.settings.effort,
         public_only=issued.settings.public_only,
         safety=issued.settings.safety,
+        domain=issued.settings.domain,
         key=derive(subkey, "replay"),
         device=device or device_named(issued.settings.device),
         isolation=isolation or accepted(),
@@ -78,7 +79,8 @@ def settings_of(issued: Certificate, device: Device | None = None, isolation: Le
             issued.hidden_workloads,
             issued.lighter_workloads,
             failure.run if failure else None,
-            FailingDraw(failure.family, failure.seed) if failure else None,
+            FailingDraw(failure.family, failure.seed, failure.special) if failure else None,
+            bytes.fromhex(issued.checks) if issued.checks else None,
         ),
     )
 

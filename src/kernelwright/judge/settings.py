@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kernelwright.devices.names import CPU, Device
+from kernelwright.devices.names import CPU, Device, Kind
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import usual
 from kernelwright.judge.oracle_client import FailingDraw
@@ -14,6 +14,7 @@ from kernelwright.tasks.model import Workload
 
 ProgressCallback = Callable[[str], None]
 HIDDEN_PER_EVALUATION = 3
+DOMAIN_SECONDS: dict[Kind, float] = {"cpu": 20.0, "cuda": 5.0}  # for a domain check; points that are left are dropped
 
 
 def ignore_progress(_: str) -> None:
@@ -29,6 +30,7 @@ class ReplaySettings:
     lighter: tuple[Workload, ...] = ()
     failed_on: str | None = None  # the label of the workload to which the witness belongs
     failing_draw: FailingDraw | None = None
+    checks: bytes | None = None  # the key of the domain check's points
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Settings:
     effort: Sampling = field(default_factory=Sampling)
     public_only: bool = False
     safety: bool = True
+    domain: bool = True  # check the whole declared domain, untimed; without it a candidate is never best
     profile: bool = False  # advice for authors, where the device has a profiler; a verdict never depends on it
     hidden_of: str = ""  # the id of a candidate to compare with, on whose hidden workloads; nothing is certified then
     certify: bool = False
@@ -53,3 +56,8 @@ class Settings:
     device: Device = CPU
     isolation: Level = field(default_factory=accepted)
     refuse_pageable: bool = False
+
+    @property
+    def checks_domain(self) -> bool:
+        """The points are hidden workloads, which `public_only` leaves out."""
+        return self.domain and not self.public_only

@@ -28,13 +28,15 @@ class Outcome(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where an evaluation ended. `complete` is the end of one that found nothing wrong."""
+    """Where an evaluation ended. `complete` is the end of one that found nothing wrong; `domain` is the untimed check
+    of the whole declared domain, whatever failed in it."""
 
     build = "build"
     load = "load"
     run = "run"
     compare = "compare"
     safety = "safety"
+    domain = "domain"
     complete = "complete"
 
 
@@ -92,11 +94,12 @@ class BuildEvidence(VerdictPart):
 
 
 class MismatchEvidence(VerdictPart):
-    """The first element that is wrong, and how many are."""
+    """The first element that is wrong, and how many are. `special` names the special values among the inputs."""
 
     kind: Literal["mismatch"] = "mismatch"
     workload: str
     family: str
+    special: str = ""
     trial: int
     result: str
     index: tuple[int, ...]
@@ -316,7 +319,50 @@ class Conditions(VerdictPart):
     runner: str | None = None
 
 
-class Verdict(VerdictPart):
+class DomainCheck(VerdictPart):
+    """What the untimed check of the declared domain covered, of what can be covered within its limits.
+
+    `missing` are classes of the declared sizes at which no call was checked; `values` are the kinds of special values
+    that were planted, and `opted_out` those that the task leaves out.
+    """
+
+    points: int
+    calls: int
+    classes: int
+    classes_possible: int
+    coarse_pairs: int
+    coarse_pairs_possible: int
+    fine_pairs: int
+    fine_pairs_possible: int
+    missing: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    opted_out: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class DomainView(VerdictPart):
+    """What both views say of the domain: nothing in it is hidden. `domain` is None where it was not checked, or where
+    the candidate failed before or while it was."""
+
+    verdict: Outcome
+    domain: DomainCheck | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_partial_domain(cls, given: Any) -> Any:
+        """It is written, but never read: what it follows from is here."""
+        if isinstance(given, dict) and "partial_domain" in given:
+            return {key: value for key, value in given.items() if key != "partial_domain"}
+        return given
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def partial_domain(self) -> bool:
+        """Accepted, and some of the declared domain was not checked. Such a candidate is never best."""
+        return self.verdict is Outcome.accepted and self.domain is not None and bool(self.domain.missing)
+
+
+class Verdict(DomainView):
     """The auditor's view."""
 
     view: Literal["auditor"] = "auditor"
@@ -324,7 +370,6 @@ class Verdict(VerdictPart):
     name: str
     task: str
     contract: str
-    verdict: Outcome
     stage: Stage
     reason: Reason
     evidence: Evidence | None = None
@@ -346,7 +391,7 @@ class HiddenSummary(VerdictPart):
     reason: Reason | None = None
 
 
-class AuthorVerdict(VerdictPart):
+class AuthorVerdict(DomainView):
     """The author's view. It has no field that could carry a hidden workload."""
 
     view: Literal["author"] = "author"
@@ -354,7 +399,6 @@ class AuthorVerdict(VerdictPart):
     name: str
     task: str
     contract: str
-    verdict: Outcome
     stage: Stage
     reason: Reason
     evidence: Evidence | None = None
@@ -388,7 +432,8 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
     """Drops everything that was learned on hidden workloads."""
     stage, reason = verdict.stage, verdict.reason
     if verdict.failed_on_hidden:
-        stage, reason = GENERAL.get(reason, (stage, reason))
+        general, reason = GENERAL.get(reason, (stage, reason))
+        stage = Stage.domain if stage is Stage.domain else general
     public = tuple(result for result in verdict.workloads if not result.hidden)
     hidden = len(verdict.workloads) - len(public)
     return AuthorVerdict(
@@ -397,6 +442,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         task=verdict.task,
         contract=verdict.contract,
         verdict=verdict.verdict,
+        domain=verdict.domain,
         stage=stage,
         reason=reason,
         evidence=None if verdict.failed_on_hidden else verdict.evidence,

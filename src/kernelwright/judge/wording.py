@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from kernelwright.judge.verdict import (
     BuildEvidence,
+    DomainCheck,
+    DomainView,
     Evidence,
     JudgeEvidence,
     MismatchEvidence,
+    Outcome,
     OutsideWriteEvidence,
     ProcessEvidence,
     Reason,
@@ -52,6 +55,42 @@ UNDECIDED = {
     SpeedStatus.investigate: "faster than the device can be; investigate",
     SpeedStatus.not_measured: "there is no baseline",
 }
+
+
+NOT_CHECKED = "domain not checked"
+
+
+def outcome_words(verdict: DomainView) -> str:
+    """The outcome as it is called: one that holds on part of the domain only is not plainly accepted."""
+    return f"{verdict.verdict} (partial domain)" if verdict.partial_domain else str(verdict.verdict)
+
+
+def domain_words(verdict: DomainView) -> str:
+    """What was checked of the declared domain, in one line; empty where the candidate did not get as far."""
+    if verdict.domain is None:
+        return NOT_CHECKED if verdict.verdict is Outcome.accepted else ""
+    return f"domain: {_domain(verdict.domain)}"
+
+
+def _domain(checked: DomainCheck) -> str:
+    covered = (
+        (checked.classes, checked.classes_possible, "classes"),
+        (checked.coarse_pairs, checked.coarse_pairs_possible, "pairs"),
+        (checked.fine_pairs, checked.fine_pairs_possible, "fine pairs"),
+    )
+    counts = [f"{found} of {possible} {what}" for found, possible, what in covered if possible]
+    parts = [", ".join((counted(checked.points, "point"), counted(checked.calls, "call"), *counts))]
+    if checked.missing:
+        parts.append(f"not checked: {', '.join(checked.missing)}")
+    if checked.values:
+        parts.append(f"values: {', '.join(map(_spaced, checked.values))}")
+    if checked.opted_out:
+        parts.append(f"opted out: {', '.join(map(_spaced, checked.opted_out))}")
+    return "; ".join((*parts, duration(checked.seconds)))
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ")
 
 
 def speed_words(result: WorkloadResult) -> str:
@@ -103,12 +142,13 @@ def key_line(evidence: Evidence) -> str:
 
 def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
     index = ", ".join(map(str, evidence.index))
+    values = f"{evidence.family}, {evidence.special}" if evidence.special else evidence.family
     lines = [
         f"{evidence.result}[{index}] is {evidence.got}, expected {evidence.expected}"
         + (f" ± {evidence.tolerance:.2g}" if evidence.tolerance is not None else ""),
         f"{evidence.wrong:,} of {evidence.total:,} elements are wrong"
         + (f", {evidence.unwritten:,} were never written" if evidence.unwritten else ""),
-        f"inputs: {evidence.family}; workload: {evidence.workload}; trial {evidence.trial}",
+        f"inputs: {values}; workload: {evidence.workload}; trial {evidence.trial}",
     ]
     if evidence.precision:
         lines.append(f"the errors look like {evidence.precision}")

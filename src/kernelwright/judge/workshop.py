@@ -73,6 +73,9 @@ class Job(Protocol):
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> Runner:
         """A process that holds the candidate and has seen nothing of this workload yet."""
 
+    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> Runner:
+        """As `start`, for calls that are not timed. May return before it is ready."""
+
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         """Adds what only the device knows of the trials that have just ended."""
 

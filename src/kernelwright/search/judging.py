@@ -14,7 +14,7 @@ from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Verdict
-from kernelwright.search.core.best import Decision, decide_final, decide_without_best
+from kernelwright.search.core.best import Decision, decide_final, decide_without_best, unproved_domain
 from kernelwright.search.core.score import pooled, score
 
 
@@ -35,7 +35,9 @@ LEAST_SECONDS = 2.0  # for a workload of a final, however little time is left
 class JudgeSettings:
     """How candidates of a run are judged. A final is repeated while the machine is too noisy to tell."""
 
-    quick: Settings = field(default_factory=lambda: Settings(effort=QUICK, public_only=True, safety=False))
+    quick: Settings = field(
+        default_factory=lambda: Settings(effort=QUICK, public_only=True, safety=False, domain=False)
+    )
     final: Settings = field(default_factory=lambda: Settings(effort=FINAL, certify=True))
     attempts: int = 3
     deadline: float = 600.0
@@ -106,7 +108,8 @@ def judge_fully(
     may_repeat: Callable[[], bool] = lambda: True,
     hidden_of: str = "",
 ) -> Judged:
-    """In fresh processes, on public and hidden workloads, with sanitizers; again while some speeds are undecided.
+    """In fresh processes, on public and hidden workloads and over the domain, with sanitizers; again while some speeds
+    are undecided.
 
     A machine so noisy that no speed at all was measured is left alone for now.
     """
@@ -150,7 +153,7 @@ def hold_final(
     budget; `successor` is best if the best is rejected."""
     others = 0 if best is None else 1
     first = judge_fully(judge, task, challenger, settings, progress, lambda: affords(1 + others))
-    if best is None or score(first.verdict) is None:
+    if best is None or score(first.verdict) is None or unproved_domain(first.verdict):
         return Final(first, None, decide_final(first.verdict, None))
     try:
         second = judge_fully(judge, task, best, settings, progress, lambda: affords(1), hidden_of=challenger.id)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
-from kernelwright.judge.wording import counted, shortened
+from kernelwright.judge.wording import counted, domain_words, shortened
 from kernelwright.search.core.events import Ask, StopReason
 from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio
 from kernelwright.search.core.state import Entry, Standing, State
@@ -256,6 +256,8 @@ def _best(state: State) -> list[str]:
                 f"- {result.label}: {best.speedup.low:.2f}× over {best.baseline} "
                 f"[{best.speedup.low:.2f}, {best.speedup.high:.2f}]"
             )
+    if entry.verdict.domain is not None:
+        lines.append(f"- {domain_words(entry.verdict)}")
     review = reviewed(entry)
     if review:
         lines.append(f"- review: {review}")

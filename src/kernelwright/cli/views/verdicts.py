@@ -20,7 +20,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.wording import SENTENCES, duration, evidence_lines, speed_words
+from kernelwright.judge.wording import SENTENCES, domain_words, duration, evidence_lines, outcome_words, speed_words
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
@@ -33,10 +33,12 @@ SPEED_COLOURS = {
 
 
 def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
-    colour = COLOURS[verdict.verdict]
+    colour = "yellow" if verdict.partial_domain else COLOURS[verdict.verdict]
     hidden = verdict.failed_on_hidden if isinstance(verdict, Verdict) else verdict.hidden.failed
-    where = ", on a hidden workload" if hidden else ""
-    head = f"[bold {colour}]{verdict.verdict.upper()}[/]  {escape(verdict.name)}  [dim]{verdict.candidate}[/]"
+    where = ""
+    if hidden:
+        where = ", in the domain check" if verdict.stage is Stage.domain else ", on a hidden workload"
+    head = f"[bold {colour}]{outcome_words(verdict).upper()}[/]  {escape(verdict.name)}  [dim]{verdict.candidate}[/]"
     console.print(f"{head}\n  {SENTENCES[verdict.reason]}{where}  [dim](stage: {verdict.stage})[/]")
     if verdict.evidence is not None:
         for line in evidence_lines(verdict.evidence)[:MAX_LINES]:
@@ -100,6 +102,9 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    if checked := domain_words(verdict):
+        colour = "dim" if verdict.domain is not None and not verdict.partial_domain else "yellow"
+        console.print(f"  [{colour}]{escape(checked)}[/]", soft_wrap=True)
     for line in _kernel_lines(results):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     _profile(console, results)

@@ -144,6 +144,9 @@ class CpuJob:
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
         return self._run(self._plain[_types(spec)], spec, descriptors)
 
+    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
+        return self.start(spec, descriptors)
+
     def _run(
         self, built: Built, spec: WorkloadSpec, descriptors: list[int], *, sanitized: bool = False
     ) -> WardedProcess:

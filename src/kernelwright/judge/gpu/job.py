@@ -16,7 +16,7 @@ from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.limits import Limits
-from kernelwright.judge.gpu.runner import REASONS, GpuRunner, fresh_word
+from kernelwright.judge.gpu.runner import REASONS, GpuRunner, UntimedRunner, fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.timing.measure import Rejection, build_rejection, result_rejection
@@ -97,6 +97,11 @@ class GpuJob:
             runner = GpuRunner(self._launcher, built, descriptors, keep=True, before_trial=shop.empty_between)
         self._running = runner, built, allowed
         return runner
+
+    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> UntimedRunner:
+        """In the launcher that ran the trials. The caller works: nothing is measured meanwhile."""
+        assert self._launcher is not None, "build comes first"
+        return UntimedRunner(self._launcher, self._built[spec], descriptors, keep=True)
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         assert self._running is not None

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.judge.keys import derive, seed
+from kernelwright.judge.oracle.special_values import SpecialValues, draw_special, special_expectations, special_values
 from kernelwright.judge.oracle.tolerance import Expectation, expectations
 from kernelwright.tasks.declarations import Family
+from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Scalar, Task, Workload
 
@@ -29,6 +31,7 @@ class SeededDraw:
 
     family: str
     seed: int
+    special: str = ""  # the name of special values that are planted; those of a family alone where it is empty
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,23 @@ class ValuePool:
         number = self.drawn
         self.drawn += 1
         family = next(family for family in self.task.families if str(family) == draw.family)
-        inputs = draw_inputs(self.task, self.workload, family, self._generator(draw.seed))
-        for name, value in self._constants().items():
-            inputs[name] = value
+        generator = self._generator(draw.seed)
+        if draw.special:
+            return PoolEntry(number, draw, *self._specials(draw.special, family, generator))
+        inputs = draw_inputs(self.task, self.workload, family, generator) | self._constants()
         return PoolEntry(number, draw, inputs, expectations(self.task, inputs, self.workload))
+
+    def _specials(
+        self, name: str, family: Family, generator: torch.Generator
+    ) -> tuple[dict[str, torch.Tensor | Scalar], dict[str, Expectation]]:
+        """Constant tensors stay what the candidate prepared for: special values are planted beside them."""
+        special = special_named(self.task, name)
+        inputs = draw_special(self.task, self.workload, special, family, generator) | self._constants()
+        return inputs, special_expectations(self.task, inputs, self.workload, special)
+
+    def checked(self, draws: Sequence[SeededDraw]) -> Iterator[PoolEntry]:
+        """Exactly these, none of which is kept."""
+        yield from map(self._drawn, draws)
 
     def _constants(self) -> dict[str, torch.Tensor | Scalar]:
         """Constant tensors have one value per workload and key: that is what makes them constant."""
@@ -135,3 +151,11 @@ class ValuePool:
             self.items.pop(0)
         self.items.append(item)
         return item
+
+
+def special_named(task: Task, name: str) -> SpecialValues:
+    """A certificate may name what this version does not know."""
+    for special in special_values(task):
+        if special.name == name:
+            return special
+    raise TaskError(f"{task.name}: has no special values that are called {name!r:.80}")

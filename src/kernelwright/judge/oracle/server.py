@@ -21,10 +21,13 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
+from kernelwright.judge.oracle.points import PointArenas
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.precision import precision_class
+from kernelwright.judge.oracle.special_values import special_values
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
+from kernelwright.tasks.domain import coverage
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, require_within, sample_hidden, small_workloads
 from kernelwright.tasks.loading import sources_of
@@ -48,12 +51,17 @@ class Oracle:
         self._trials: Iterator[PoolEntry] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
         self._capacity = self._device.pool_bytes
+        self._points = PointArenas(key, self._device)
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
             "small": self.small,
             "lighter": self.lighter,
             "specs": self.specs,
+            "checks": self.checks,
+            "coverage": self.coverage,
+            "point": self.point,
+            "leave": self.leave,
             "arena": self.arena,
             "begin": self.begin,
             "forget": self.forget,
@@ -105,6 +113,36 @@ class Oracle:
             require_within(self._tasks[task], workload)
         return {"workloads": [self._describe(task, workload) for workload in named]}
 
+    def checks(self, task: str, key: str) -> Message:
+        """The points of the declared domain that follow from this key, and what is checked there."""
+        found = self._tasks[task]
+        points, coverage = self._points.choose(task, found, bytes.fromhex(key))
+        return {
+            "points": [
+                {"workload": asdict(one.workload), "signature": signature_to_json(one.signature), "work": one.work}
+                for one in points
+            ],
+            "coverage": asdict(coverage),
+            "specials": [[special.name, str(special.kind)] for special in special_values(found)],
+            "opted_out": list(getattr(found, "unchecked", ())),
+        }
+
+    def coverage(self, task: str, workloads: list[Message]) -> Message:
+        """What some of the points cover, where not all of them were checked."""
+        return asdict(coverage(self._tasks[task], [workload_from_json(workload) for workload in workloads]))
+
+    def point(self, task: str, workload: Message) -> tuple[Message, list[int]]:
+        """The memory of a check point, in place of that of the one before."""
+        self._arena, self._trials = None, iter(())
+        arena = self._points.open(task, workload_from_json(workload))
+        return {"level": arena.level}, arena.descriptors
+
+    def leave(self) -> Message:
+        """The last check point was checked."""
+        self._arena, self._trials = None, iter(())
+        self._points.close()
+        return {}
+
     def _describe(self, task: str, workload: Workload) -> Message:
         key = (task, workload)
         if key not in self._signatures:
@@ -124,8 +162,18 @@ class Oracle:
         self._arenas[key] = arena
         return {"level": arena.level}, arena.descriptors
 
-    def begin(self, task: str, workload: Message, runner: str, first: list[Message]) -> Message:
-        """A new runner comes: from here on it is given pairs that it has not seen."""
+    def begin(
+        self, task: str, workload: Message, runner: str, first: list[Message], specials: list[str] | None = None
+    ) -> Message:
+        """A new runner comes: from here on it is given pairs that it has not seen.
+
+        With `specials` it is at the open check point, and the loads that follow are exactly these: special values by
+        name, or an input family where the name is empty. All are drawn here, while the runner starts.
+        """
+        if specials is not None:
+            self._arena = self._points.current
+            self._trials = iter(self._points.draw(runner, [SeededDraw(**draw) for draw in first], specials))
+            return {}
         key = (task, workload_from_json(workload))
         self._arena = self._arenas[key]
         self._pools[key] = self._pools.pop(key)

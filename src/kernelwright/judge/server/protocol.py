@@ -34,6 +34,7 @@ class RequestedSettings(ProtocolMessage):
     effort: Sampling
     public_only: bool
     safety: bool
+    domain: bool = True
     certify: bool = False
     profile: bool = False
     hidden_of: str = ""
@@ -49,6 +50,7 @@ class RequestedSettings(ProtocolMessage):
             effort=settings.effort,
             public_only=settings.public_only,
             safety=settings.safety,
+            domain=settings.domain,
             certify=settings.certify,
             profile=settings.profile,
             hidden_of=settings.hidden_of,
@@ -64,6 +66,7 @@ class RequestedSettings(ProtocolMessage):
             effort=self.effort,
             public_only=self.public_only,
             safety=self.safety,
+            domain=self.domain,
             certify=self.certify,
             profile=self.profile,
             hidden_of=self.hidden_of,

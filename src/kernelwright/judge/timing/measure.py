@@ -207,7 +207,7 @@ class Measurement:
         once = {name: kept[name, False] for name in self._baselines}
         times.add(kept["", False], once, {name: kept[name, True] for name in rivals})
 
-    def call(self, family: str, *, op: str = "r", remember: bool = False) -> float:
+    def call(self, family: str, *, op: str = "r", remember: bool = False, special: str = "") -> float:
         """One call of the candidate, checked."""
         reply = self._runner.trial(op, self._deadline)
         if reply.ending is not Ending.ok:
@@ -215,7 +215,7 @@ class Measurement:
         if op == "r":
             answer = self._oracle.check(remember=remember)
             if answer:
-                raise Rejected(result_rejection(answer, self._spec, family, self._trial))
+                raise Rejected(result_rejection(answer, self._spec, family, self._trial, special))
             self._trial += 1
         return reply.seconds
 
@@ -306,7 +306,7 @@ class Measurement:
         return Rejection(stage, reason, evidence)
 
 
-def result_rejection(answer: Message, spec: WorkloadSpec, family: str, trial: int) -> Rejection:
+def result_rejection(answer: Message, spec: WorkloadSpec, family: str, trial: int, special: str = "") -> Rejection:
     """What the oracle's answer to a comparison holds against a candidate."""
     label = spec.workload.label
     if "trespass" in answer:
@@ -314,7 +314,9 @@ def result_rejection(answer: Message, spec: WorkloadSpec, family: str, trial: in
         return Rejection(Stage.compare, Reason.wrote_outside, outside_write)
     mismatch = dict(answer["mismatch"])
     reason = Reason(mismatch.pop("kind"))
-    evidence = MismatchEvidence(workload=label, family=family, trial=trial, result=answer["result"], **mismatch)
+    evidence = MismatchEvidence(
+        workload=label, family=family, special=special, trial=trial, result=answer["result"], **mismatch
+    )
     return Rejection(Stage.compare, reason, evidence)
 
 

@@ -4,10 +4,11 @@ Pure functions over values. `search.judging.hold_final` asks `decide_final`, and
 final is journalled; the state folds the journalled final with `after_final` and reads the best from the records with
 `who_is_best`.
 
-A challenger is judged afresh with hidden workloads and sanitizers. If it is accepted and every speed is measured, the
-best is judged afresh as well, on the challenger's hidden workloads. The challenger wins only if it is faster by the
-whole interval over all workloads, and not slower over the hidden ones. Where the best is rejected, the candidate that
-was proved before it is best again, and the challenger has a final against that one.
+A challenger is judged afresh with hidden workloads, sanitizers and a check of the whole domain. If it is accepted, no
+class of the domain is left unchecked and every speed is measured, the best is judged afresh as well, on the
+challenger's hidden workloads. The challenger wins only if it is faster by the whole interval over all workloads, and
+not slower over the hidden ones. Where the best is rejected, the candidate that was proved before it is best again, and
+the challenger has a final against that one.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ def decide_final(challenger: Verdict, best: Verdict | None, successor: int | Non
         return Decision(False, f"{challenger.verdict}: {_why(challenger)}", None)
     if value is None:
         return Decision(False, "the machine is too noisy to tell its speed", None)
+    if unproved := unproved_domain(challenger):
+        return Decision(False, unproved, value)
     if best is None:
         return Decision(True, "the first whose speed was measured on every workload", value)
     other, paired = score(best), ratio(challenger, best)
@@ -80,6 +83,16 @@ def decide_final(challenger: Verdict, best: Verdict | None, successor: int | Non
     if unseen is not None and unseen.high < 1:
         return Decision(False, "slower than the best on hidden workloads", value, other, paired)
     return Decision(True, f"{paired.low:.3f} times as fast as the best, at least", value, other, paired)
+
+
+def unproved_domain(verdict: Verdict) -> str:
+    """Why an accepted candidate may not be best: it was not shown to be right wherever the task must hold. Empty where
+    it was."""
+    if verdict.domain is None:
+        return "its domain was not checked"
+    if verdict.partial_domain:
+        return f"right on part of the domain only; not checked: {', '.join(verdict.domain.missing)}"
+    return ""
 
 
 def decide_without_best(challenger: Verdict, why: str, paired: IntervalValue | None = None) -> Decision:

@@ -243,7 +243,8 @@ class FinalHeld(Happened):
     def undecided(self) -> bool:
         """Whether it did not show which of the two is faster."""
         told = self.score is not None and (self.best is None or self.ratio is not None)
-        return not self.won and not told and self.verdict.verdict is not Outcome.rejected
+        refused = self.verdict.verdict is Outcome.rejected or self.verdict.partial_domain
+        return not self.won and not told and not refused
 
 
 class ModelCalled(Happened):

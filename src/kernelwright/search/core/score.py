@@ -83,7 +83,9 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
     if later.verdict is not Outcome.accepted:
         return later
     before = {(r.label, r.hidden): r for r in earlier.workloads if r.settled}
-    return later.model_copy(update={"workloads": tuple(before.get((r.label, r.hidden), r) for r in later.workloads)})
+    workloads = tuple(before.get((r.label, r.hidden), r) for r in later.workloads)
+    domain = later.domain if later.domain is not None and not later.partial_domain else earlier.domain or later.domain
+    return later.model_copy(update={"workloads": workloads, "domain": domain})
 
 
 def ratio(

@@ -1,0 +1,211 @@
+"""The domain check from end to end on a CPU: kernels that are wrong only where no timed trial looks."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kernelwright.contracts import Candidate
+from kernelwright.judge import certificate as certificates
+from kernelwright.judge import evaluation
+from kernelwright.judge.controller import Judge
+from kernelwright.judge.domain_check import LIGHT, ORDINARY, call_deadline, plan_calls
+from kernelwright.judge.oracle_client import CheckPoint, DomainChecks, WorkloadSpec
+from kernelwright.judge.replay import replay
+from kernelwright.judge.settings import Settings
+from kernelwright.judge.timing.measure import Sampling
+from kernelwright.judge.verdict import MismatchEvidence, Outcome, ProcessEvidence, Reason, Stage, Verdict, author_view
+from kernelwright.judge.wording import domain_words, evidence_lines, outcome_words
+from kernelwright.tasks.domain import Coverage
+from kernelwright.tasks.model import Signature, Workload
+
+TASK = '''
+"""The larger of the input and zero."""
+import torch
+from kernelwright.tasks import Task, tensor
+
+def reference(x):
+    return torch.relu(x)
+
+task = Task(reference, inputs={"x": tensor("rows", "cols")},
+            public=[{"rows": 40, "cols": 64}], hidden={"rows": (1, 64), "cols": (1, 512)})
+'''
+KERNEL = """
+#include <kernelwright.h>
+void kernel(kw::Tensor<const float, 2> x, kw::Tensor<float, 2> out) {
+  const long n = x.numel(), rows = x.shape[0], cols = x.shape[1];
+  for (long i = 0; i < n; ++i) out.data[i] = x.data[i] < 0 ? 0 : x.data[i];
+  BODY
+}
+"""
+WRONG_AT = "if ({}) out.data[n - 1] += 1.0f;"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("domain") / "relu.py"
+    path.write_text(TASK)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    with Judge(Settings(baselines=(), effort=Sampling(least=2, most=2), safety=False, certify=True)) as one:
+        yield one
+
+
+def judged(judge: Judge, task: str, body: str = "", **settings: bool) -> Verdict:
+    candidate = Candidate("cpp", KERNEL.replace("BODY", body), "relu.cpp")
+    return judge.judge(task, candidate, settings=replace(judge.settings, **settings))
+
+
+def test_a_kernel_that_is_right_everywhere_says_what_was_checked(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task)
+    assert (verdict.verdict, verdict.stage) == (Outcome.accepted, Stage.complete)
+    assert verdict.domain is not None and not verdict.partial_domain
+    assert verdict.domain.calls >= verdict.domain.points > 2
+    assert verdict.domain.classes == verdict.domain.classes_possible > 0
+    assert "nan" in verdict.domain.values
+    assert outcome_words(verdict) == "accepted"
+    assert f"domain: {verdict.domain.points} points" in domain_words(verdict)
+    assert verdict.stage_seconds["domain"] > 0
+
+
+@pytest.mark.parametrize("where", ["cols % 8 == 4", "rows == 1", "cols == 1", "cols == 512"])
+def test_a_kernel_that_is_wrong_at_few_sizes_is_rejected(judge: Judge, task: str, where: str) -> None:
+    verdict = judged(judge, task, WRONG_AT.format(where))
+    assert (verdict.verdict, verdict.stage) == (Outcome.rejected, Stage.domain)
+    assert verdict.failed_on_hidden and verdict.domain is None
+    assert isinstance(verdict.evidence, MismatchEvidence)
+
+
+def test_a_kernel_that_is_wrong_at_nan_is_rejected_and_the_auditor_reads_where(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task, "for (long i = 0; i < n; ++i) if (x.data[i] != x.data[i]) out.data[i] = 0;")
+    assert (verdict.stage, verdict.reason) == (Stage.domain, Reason.nan_or_inf)
+    assert isinstance(verdict.evidence, MismatchEvidence) and verdict.evidence.special.startswith("nan")
+    assert any(verdict.evidence.special in line for line in evidence_lines(verdict.evidence))
+
+
+def test_a_kernel_that_crashes_at_one_size_is_rejected(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task, "if (cols == 1) __builtin_trap();")
+    assert (verdict.stage, verdict.reason) == (Stage.domain, Reason.crashed)
+    assert isinstance(verdict.evidence, ProcessEvidence)
+
+
+def test_the_author_learns_that_the_domain_check_failed_and_in_what_general_way(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task, "for (long i = 0; i < n; ++i) if (x.data[i] != x.data[i]) out.data[i] = 0;")
+    seen = author_view(verdict)
+    assert (seen.stage, seen.reason, seen.evidence, seen.domain) == (Stage.domain, Reason.wrong, None, None)
+    assert isinstance(verdict.evidence, MismatchEvidence)
+    text = seen.model_dump_json()
+    assert verdict.evidence.workload not in text and verdict.evidence.special not in text
+    assert not any(name in json.loads(text) for name in ("stage_seconds", "seconds", "artefact"))
+
+
+def test_the_authors_view_of_an_accepted_candidate_has_no_size_of_a_point(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task)
+    assert author_view(verdict).domain == verdict.domain
+    assert verdict.domain is not None
+    assert all(isinstance(getattr(verdict.domain, name), int | float | tuple) for name in verdict.domain.model_fields)
+    assert not any("=" in text for text in (*verdict.domain.missing, *verdict.domain.values))
+
+
+def test_without_the_check_a_verdict_says_so(judge: Judge, task: str) -> None:
+    for settings in ({"domain": False}, {"public_only": True}):
+        verdict = judged(judge, task, WRONG_AT.format("cols == 1"), **settings)
+        assert verdict.verdict is Outcome.accepted and verdict.domain is None
+        assert domain_words(verdict) == "domain not checked"
+
+
+def test_points_that_are_not_reached_in_time_leave_the_domain_partial(
+    judge: Judge, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(evaluation.DOMAIN_SECONDS, "cpu", 0.0)
+    verdict = judged(judge, task)
+    assert verdict.verdict is Outcome.accepted and verdict.partial_domain
+    assert outcome_words(verdict) == "accepted (partial domain)"
+    assert verdict.domain is not None and verdict.domain.points < 2
+    assert "not checked: " in domain_words(verdict)
+    assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+    assert json.loads(verdict.model_dump_json())["partial_domain"] is True
+
+
+def test_every_judging_draws_its_own_points(judge: Judge, task: str) -> None:
+    drawn = []
+    for _ in range(2):
+        opened = judge.open(task)
+        key = evaluation.Evaluation(judge._shop, judge.settings, opened, Candidate("cpp", "", ""), b"").check_key
+        drawn.append([point.spec.workload for point in judge._shop.oracle.checks(opened, key).points])
+    assert drawn[0] != drawn[1]
+
+
+@pytest.mark.parametrize("body", [WRONG_AT.format("cols % 8 == 4"), "if (x.data[n - 1] != x.data[n - 1]) {}"])
+def test_a_replay_repeats_the_check(judge: Judge, task: str, body: str) -> None:
+    verdict = judged(judge, task, body)
+    assert verdict.certificate is not None
+    issued = certificates.load(verdict.certificate)
+    assert issued.settings.domain and len(issued.checks) == 64
+    again = replay(issued)
+    assert again.same and again.verdict.stage is verdict.stage
+    if verdict.domain is not None and again.verdict.domain is not None:
+        assert replace_seconds(again.verdict) == replace_seconds(verdict)
+    else:
+        assert (issued.failure is not None) and issued.failure.run.startswith("checked ")
+        assert again.verdict.evidence == verdict.evidence
+
+
+def replace_seconds(verdict: Verdict) -> object:
+    assert verdict.domain is not None
+    return verdict.domain.model_copy(update={"seconds": 0.0})
+
+
+def test_a_replay_of_a_failure_on_special_values_begins_with_them(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task, "for (long i = 0; i < n; ++i) if (x.data[i] != x.data[i]) out.data[i] = 0;")
+    assert verdict.certificate is not None and isinstance(verdict.evidence, MismatchEvidence)
+    issued = certificates.load(verdict.certificate)
+    assert issued.failure is not None and issued.failure.special == verdict.evidence.special
+    again = replay(issued)
+    assert again.same and isinstance(again.verdict.evidence, MismatchEvidence)
+    assert again.verdict.evidence.trial == 0 and not again.verdict.workloads
+    assert again.verdict.evidence.index == verdict.evidence.index
+
+
+def checks(works: list[float], specials: int) -> DomainChecks:
+    specs = [WorkloadSpec(Workload((("n", number),)), Signature(())) for number in range(len(works))]
+    points = tuple(CheckPoint(spec, work) for spec, work in zip(specs, works, strict=True))
+    names = tuple((f"special {number}", "nan") for number in range(specials))
+    return DomainChecks(points, Coverage((1, 1), (0, 0), (0, 0), ()), names, ())
+
+
+@pytest.mark.parametrize(("works", "specials"), [([0.1] * 40, 12), ([1.0, 30.0, 2.0], 7), ([9.0], 2), ([1.0] * 5, 0)])
+def test_every_point_has_an_ordinary_call_and_every_special_value_a_light_point(
+    works: list[float], specials: int
+) -> None:
+    planned = plan_calls(checks(works, specials), random.Random(3))
+    assert [one.point.work for one in planned] == works
+    assert all(one.calls.count(ORDINARY) == 1 for one in planned)
+    called = {special for one in planned for special in one.calls if special}
+    assert called == {f"special {number}" for number in range(specials)}
+    if len(works) > 1:
+        assert all(one.point.work <= LIGHT or len(one.calls) == 1 for one in planned)
+    if specials:
+        assert all(len(one.calls) > 1 for one in planned if one.point.work <= LIGHT)
+
+
+def test_a_call_may_take_longer_where_there_is_more_work() -> None:
+    assert call_deadline((), 0.01) == 5.0
+    assert call_deadline((), 40.0) == pytest.approx(200.0)
+
+
+def test_nothing_of_a_check_stays_in_the_oracle(judge: Judge, task: str, tmp_path: Path) -> None:
+    """Its descriptors: an arena has one for each tensor."""
+    count = len(list(Path(f"/proc/{judge._shop.oracle.pid}/fd").iterdir()))
+    for _ in range(3):
+        judged(judge, task)
+    later = len(list(Path(f"/proc/{judge._shop.oracle.pid}/fd").iterdir()))
+    assert later <= count + 2 * evaluation.HIDDEN_PER_EVALUATION * 3
