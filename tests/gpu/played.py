@@ -131,6 +131,9 @@ class PlayedLauncher:
         answer = {"liar": 3, "early": 200}.get(self._does, 1) * KERNEL_SECONDS
         return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside, EMPTY.answer + answer)
 
+    def run(self, word: int, deadline: float) -> None:
+        self.trial(word, deadline)
+
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         self.close()
         return Faulted(kind, message)

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge import certificate as certificates
-from kernelwright.judge import evaluation
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.domain_check import LIGHT, ORDINARY, call_deadline, plan_calls
-from kernelwright.judge.oracle_client import CheckPoint, DomainChecks, WorkloadSpec
+from kernelwright.judge.evaluation import Evaluation
+from kernelwright.judge.oracle_client import CheckPoint, DomainChecks, WorkloadSpec, close_descriptors
 from kernelwright.judge.replay import replay
-from kernelwright.judge.settings import Settings
+from kernelwright.judge.settings import DOMAIN_SECONDS, Settings
 from kernelwright.judge.timing.measure import Sampling
-from kernelwright.judge.verdict import MismatchEvidence, Outcome, ProcessEvidence, Reason, Stage, Verdict, author_view
+from kernelwright.judge.verdict import (
+    DomainCheck,
+    MismatchEvidence,
+    Outcome,
+    ProcessEvidence,
+    Reason,
+    Stage,
+    Verdict,
+    author_view,
+)
 from kernelwright.judge.wording import domain_words, evidence_lines, outcome_words
 from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.model import Signature, Workload
@@ -38,12 +47,13 @@ task = Task(reference, inputs={"x": tensor("rows", "cols")},
 KERNEL = """
 #include <kernelwright.h>
 void kernel(kw::Tensor<const float, 2> x, kw::Tensor<float, 2> out) {
-  const long n = x.numel(), rows = x.shape[0], cols = x.shape[1];
+  const long n = x.numel(), rows = x.size(0), cols = x.size(1);
   for (long i = 0; i < n; ++i) out.data[i] = x.data[i] < 0 ? 0 : x.data[i];
   BODY
 }
 """
-WRONG_AT = "if ({}) out.data[n - 1] += 1.0f;"
+# Timed hidden workloads have about as many elements as the public one: none is as small or as large as this asks.
+WRONG_AT = "if (({}) && (n < 1000 || n > 5000)) out.data[n - 1] += 1.0f;"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +69,7 @@ def judge() -> Iterator[Judge]:
         yield one
 
 
-def judged(judge: Judge, task: str, body: str = "", **settings: bool) -> Verdict:
+def judged(judge: Judge, task: str, body: str = "", **settings: Any) -> Verdict:
     candidate = Candidate("cpp", KERNEL.replace("BODY", body), "relu.cpp")
     return judge.judge(task, candidate, settings=replace(judge.settings, **settings))
 
@@ -111,7 +121,7 @@ def test_the_authors_view_of_an_accepted_candidate_has_no_size_of_a_point(judge:
     verdict = judged(judge, task)
     assert author_view(verdict).domain == verdict.domain
     assert verdict.domain is not None
-    assert all(isinstance(getattr(verdict.domain, name), int | float | tuple) for name in verdict.domain.model_fields)
+    assert all(isinstance(getattr(verdict.domain, name), int | float | tuple) for name in DomainCheck.model_fields)
     assert not any("=" in text for text in (*verdict.domain.missing, *verdict.domain.values))
 
 
@@ -125,7 +135,7 @@ def test_without_the_check_a_verdict_says_so(judge: Judge, task: str) -> None:
 def test_points_that_are_not_reached_in_time_leave_the_domain_partial(
     judge: Judge, task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(evaluation.DOMAIN_SECONDS, "cpu", 0.0)
+    monkeypatch.setitem(DOMAIN_SECONDS, "cpu", 0.0)
     verdict = judged(judge, task)
     assert verdict.verdict is Outcome.accepted and verdict.partial_domain
     assert outcome_words(verdict) == "accepted (partial domain)"
@@ -139,7 +149,7 @@ def test_every_judging_draws_its_own_points(judge: Judge, task: str) -> None:
     drawn = []
     for _ in range(2):
         opened = judge.open(task)
-        key = evaluation.Evaluation(judge._shop, judge.settings, opened, Candidate("cpp", "", ""), b"").check_key
+        key = Evaluation(judge._shop, judge.settings, opened, Candidate("cpp", "", ""), b"").check_key
         drawn.append([point.spec.workload for point in judge._shop.oracle.checks(opened, key).points])
     assert drawn[0] != drawn[1]
 
@@ -175,6 +185,29 @@ def test_a_replay_of_a_failure_on_special_values_begins_with_them(judge: Judge, 
     assert again.verdict.evidence.index == verdict.evidence.index
 
 
+def test_values_that_are_drawn_ahead_are_those_that_would_be_drawn(judge: Judge, task: str) -> None:
+    oracle, opened, key = judge._shop.oracle, judge.open(task), bytes(32)
+
+    def drawn(*, ahead: bool) -> list[object]:
+        found: list[object] = []
+        planned = plan_calls(oracle.checks(opened, key), key)
+        oracle.expect(opened, key.hex(), [(one.spec.workload, one.calls) for one in planned])
+        if ahead:
+            oracle.draw_ahead(60.0)
+        for one in planned:
+            _, descriptors = oracle.point(opened, one.spec.workload)
+            close_descriptors(descriptors)
+            oracle.begin_at_point(opened, one.spec.workload, key.hex(), one.calls)
+            for _ in one.calls:
+                oracle.load()
+                found.append(oracle.forget())
+        oracle.leave()
+        return found
+
+    first = drawn(ahead=False)
+    assert len({str(draw) for draw in first}) == len(first) and drawn(ahead=True) == first
+
+
 def checks(works: list[float], specials: int) -> DomainChecks:
     specs = [WorkloadSpec(Workload((("n", number),)), Signature(())) for number in range(len(works))]
     points = tuple(CheckPoint(spec, work) for spec, work in zip(specs, works, strict=True))
@@ -186,7 +219,7 @@ def checks(works: list[float], specials: int) -> DomainChecks:
 def test_every_point_has_an_ordinary_call_and_every_special_value_a_light_point(
     works: list[float], specials: int
 ) -> None:
-    planned = plan_calls(checks(works, specials), random.Random(3))
+    planned = plan_calls(checks(works, specials), b"key")
     assert [one.point.work for one in planned] == works
     assert all(one.calls.count(ORDINARY) == 1 for one in planned)
     called = {special for one in planned for special in one.calls if special}
@@ -202,10 +235,11 @@ def test_a_call_may_take_longer_where_there_is_more_work() -> None:
     assert call_deadline((), 40.0) == pytest.approx(200.0)
 
 
-def test_nothing_of_a_check_stays_in_the_oracle(judge: Judge, task: str, tmp_path: Path) -> None:
-    """Its descriptors: an arena has one for each tensor."""
-    count = len(list(Path(f"/proc/{judge._shop.oracle.pid}/fd").iterdir()))
-    for _ in range(3):
+def test_nothing_of_a_check_stays_in_the_oracle(judge: Judge, task: str) -> None:
+    """Its descriptors: an arena has one for each tensor. Those of timed workloads stay open, up to a number."""
+
+    def descriptors() -> int:
         judged(judge, task)
-    later = len(list(Path(f"/proc/{judge._shop.oracle.pid}/fd").iterdir()))
-    assert later <= count + 2 * evaluation.HIDDEN_PER_EVALUATION * 3
+        return len(list(Path(f"/proc/{judge._shop.oracle.pid}/fd").iterdir()))
+
+    assert descriptors() == descriptors()

@@ -164,3 +164,20 @@ def test_a_fault_on_a_hidden_workload_is_told_in_general() -> None:
     wrong = verdict(2.0, outcome=Outcome.rejected)
     exact = wrong.model_copy(update={"failed_on_hidden": True, "reason": "imprecise"})
     assert "imprecise" not in decide_final(exact, None).why and "wrong" in decide_final(exact, None).why
+
+
+PARTIAL = toy.WHOLE_DOMAIN.model_copy(update={"missing": ("cols at its most (32768)",)})
+
+
+def test_who_was_not_checked_over_the_whole_domain_never_wins() -> None:
+    for reigning in (None, verdict(1.0), verdict(1.0, outcome=Outcome.rejected)):
+        partial, unchecked = (decide_final(verdict(9.0, domain=domain), reigning) for domain in (PARTIAL, None))
+        assert not partial.won and "cols at its most (32768)" in partial.why
+        assert not unchecked.won and unchecked.why == "its domain was not checked"
+        assert decide_final(verdict(9.0), reigning).won
+
+
+def test_of_two_judgings_the_one_that_checked_the_whole_domain_says_what_was_checked() -> None:
+    whole, partial, unchecked = (verdict(2.0, domain=one) for one in (toy.WHOLE_DOMAIN, PARTIAL, None))
+    assert pooled(whole, partial).domain == pooled(partial, whole).domain == toy.WHOLE_DOMAIN
+    assert pooled(unchecked, partial).partial_domain and pooled(partial, unchecked).partial_domain

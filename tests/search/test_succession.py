@@ -107,3 +107,37 @@ def test_who_lost_to_the_one_that_fell_may_have_a_final_again() -> None:
         and state.entries[2].final.finals == 0
         and not state.entries[2].final.estimate_refuted
     )
+
+
+@dataclass(frozen=True)
+class Incomplete:
+    """Judges as the toy does, and cannot check the whole domain of one candidate, which is the fastest."""
+
+    judgings: list[str]
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
+    ) -> Verdict:
+        fastest = candidate.id == CHEAT.id
+        rows = [("a", 3.0 if fastest else 2.0, False), *([] if settings.public_only else [("c", 2.0, True)])]
+        if candidate.id not in (HONEST.id, CHEAT.id):
+            return toy.verdict_of(candidate, rows, outcome=Outcome.rejected)
+        if not settings.public_only:
+            self.judgings.append(candidate.id)
+        partial = toy.WHOLE_DOMAIN.model_copy(update={"missing": ("n at its most (9)",)})
+        return toy.verdict_of(candidate, rows, domain=partial if fastest else toy.WHOLE_DOMAIN)
+
+
+def test_a_candidate_of_partial_domain_has_one_final_and_is_never_best(tmp_path: Path) -> None:
+    starts = [Proposal(candidate, "start") for candidate in (HONEST, CHEAT)]
+    folder = create(tmp_path, toy.started(plateau=5), starts)
+    run = take_up(folder, "30evals", time.time())
+    judge = Incomplete([])
+    try:
+        state = Driver(run, toy.ToyProposer(), JudgePool([judge]), policy_named("greedy")).go()
+    finally:
+        run.close()
+    assert state.best is not None and state.entries[state.best].proposal.candidate.id == HONEST.id
+    assert judge.judgings.count(CHEAT.id) == 1
+    refused = next(entry for entry in state.entries.values() if entry.proposal.candidate.id == CHEAT.id)
+    assert not refused.final.won and "n at its most (9)" in refused.why

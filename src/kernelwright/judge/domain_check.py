@@ -48,9 +48,10 @@ class PlannedPoint:
         return self.point.spec
 
 
-def plan_calls(checks: DomainChecks, order: random.Random) -> tuple[PlannedPoint, ...]:
+def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
     """A call on ordinary values at every point; every kind of special values at some light point, and one of them at
-    each other light point. Chance decides which, and in what order a point gets them."""
+    each other light point. The key decides which, and in what order a point gets them."""
+    order = random.Random(derive(key, "calls"))
     names = [name for name, _ in checks.specials]
     order.shuffle(names)
     lightest = min((point.work for point in checks.points), default=0.0)
@@ -97,15 +98,12 @@ class DomainRun:
     level: str = "none"
     done: list[PlannedPoint] = field(default_factory=list)
 
-    def planned(self) -> tuple[PlannedPoint, ...]:
-        return plan_calls(self.checks, random.Random(derive(self.key, "calls")))
-
     def run(
         self, job: Job, tick: Callable[[str], None], again: tuple[str, FailingDraw | None] | None = None
     ) -> FailedPoint | DomainCheck:
         """`again` is the label of the point where a replayed candidate failed, and on what: it comes first."""
         begin = time.perf_counter()
-        planned = self.planned()
+        planned = plan_calls(self.checks, self.key)
         if again is not None:
             planned = tuple(sorted(planned, key=lambda one: one.spec.workload.label != again[0]))
         for number, one in enumerate(planned, 1):

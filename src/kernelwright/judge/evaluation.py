@@ -19,7 +19,7 @@ from typing import Literal
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.domain_check import DomainRun, call_deadline, points_left
+from kernelwright.judge.domain_check import DomainRun, call_deadline, plan_calls, points_left
 from kernelwright.judge.keys import KEY_BYTES, derive, seed
 from kernelwright.judge.oracle_client import DomainChecks, FailingDraw, OpenTask, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import DOMAIN_SECONDS, HIDDEN_PER_EVALUATION, ProgressCallback, Settings
@@ -88,6 +88,8 @@ class Evaluation:
         finally:
             with self._timed("end"):
                 job.close()
+                if self.checks is not None:  # what was drawn ahead goes, also where the candidate did not get so far
+                    self.workshop.oracle.leave()
 
     def _stages(self, job: Job, progress: ProgressCallback) -> Verdict:
         progress("building")
@@ -138,8 +140,12 @@ class Evaluation:
         replaying = self.settings.replaying
         if replaying is not None and replaying.checks is not None:
             self.check_key = replaying.checks
+        oracle = self.workshop.oracle
         with self._timed("domain: points"):
-            return self.workshop.oracle.checks(self.task, self.check_key)
+            checks = oracle.checks(self.task, self.check_key)
+            planned = [(one.spec.workload, one.calls) for one in plan_calls(checks, self.check_key)]
+            oracle.expect(self.task, self.check_key.hex(), planned)
+            return checks
 
     def _check_domain(self, job: Job, progress: ProgressCallback) -> Verdict | None:
         """Untimed, after all that is timed: what it finds is held against the candidate, and it changes no time."""

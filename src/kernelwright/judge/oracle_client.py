@@ -101,7 +101,7 @@ class OracleClient:
         self._channel.send({"request": request, "arguments": arguments})
 
     def _post(self, request: str, **arguments: Any) -> None:
-        """Asks without waiting. A failure is told to whoever asks next."""
+        """Asks without waiting. The next request tells of a failure."""
         try:
             self._send(request, arguments)
         except ChannelClosed:
@@ -161,6 +161,15 @@ class OracleClient:
         """What some of the points cover."""
         named = [_json(workload) for workload in workloads]
         return _coverage(self._ask("coverage", task=task.reference, workloads=named)[0])
+
+    def expect(self, task: OpenTask, runner: str, planned: list[tuple[Workload, tuple[str, ...]]]) -> None:
+        """Which calls will be made at the points, by the names of special values, so that they can be drawn ahead."""
+        named = [(_json(workload), list(specials)) for workload, specials in planned]
+        self._ask("expect", task=task.reference, runner=runner, planned=named)
+
+    def draw_ahead(self, seconds: float) -> None:
+        """Lets the oracle draw values of check points meanwhile, without waiting; the next request waits for it."""
+        self._post("ahead", seconds=seconds)
 
     def point(self, task: OpenTask, workload: Workload) -> tuple[str, list[int]]:
         """As `arena`, for a check point: its memory goes when the next one is opened, or at `leave`."""

@@ -36,6 +36,7 @@ from kernelwright.judge.workshop import SanitizerTimeoutError
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
 
+AHEAD_SECONDS = 0.7  # less than any tool takes, during which the oracle would have nothing to do
 UNTRUSTED_SPEEDS = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
 
 
@@ -75,6 +76,7 @@ class GpuJob:
         source = contract_named(self._candidate.contract).source_name
         with shop.working():
             family = shop.oracle.load()
+            shop.oracle.draw_ahead(AHEAD_SECONDS)
             tools = QUICK_TOOLS if quick else tuple(Tool)
             found = shop.inspectors.inspect(
                 tools, built.program, built.modules, descriptors, fresh_word(), deadline, source

@@ -6,6 +6,8 @@ Nothing of a point is kept: its sizes are drawn for one judging, and no other on
 from __future__ import annotations
 
 import random
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -20,6 +22,7 @@ from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Signature, Task, Workload
 
 LARGE = 64 << 20  # bytes of a point's tensors; what it leaves behind is given back at once
+AHEAD_SHARE = 0.25  # of the memory for pools, for values that are drawn ahead
 
 
 @dataclass(frozen=True)
@@ -31,34 +34,62 @@ class Point:
     work: float
 
 
+@dataclass(frozen=True)
+class _Known:
+    task: Task
+    point: Point
+    number: int
+    key: bytes
+
+
 class PointArenas:
-    """The points of the last key, and the arena of one of them."""
+    """The points of the last key, the arena of one of them, and values that were drawn for others ahead of need."""
 
     def __init__(self, key: bytes, device: OracleDevice) -> None:
         self._key, self._device = key, device
-        self._check_key = b""
-        self._points: dict[tuple[str, Workload], tuple[Task, Point]] = {}
+        self._points: dict[tuple[str, Workload], _Known] = {}
         self._arena: WorkloadArena | None = None
-        self._ordinary = 0  # draws of families so far
+        self._opened: _Known | None = None
+        self._runner = ""
+        self._expected: list[tuple[_Known, list[str]]] = []
+        self._ahead: dict[Workload, list[PoolEntry]] = {}
 
     def choose(self, reference: str, task: Task, check_key: bytes) -> tuple[tuple[Point, ...], Coverage]:
         chosen = check_points(task, derive(check_key, "points"))
         usual = max(1.0, median(work(task, sizes) for sizes in task.public))
         points = tuple(Point(one, signature(task, one), work(task, one.size_map) / usual) for one in chosen.points)
         self.close()
-        self._check_key, self._ordinary = check_key, 0
-        self._points = {(reference, point.workload): (task, point) for point in points}
+        secret = derive(self._key, "checks", reference, check_key.hex())
+        self._points = {
+            (reference, point.workload): _Known(task, point, number, secret) for number, point in enumerate(points)
+        }
         return points, chosen.coverage
+
+    def expect(self, reference: str, runner: str, planned: Sequence[tuple[Workload, list[str]]]) -> None:
+        """Which calls will be made, so that their values can be drawn ahead."""
+        self._runner = runner
+        self._expected = [(self._points[reference, workload], specials) for workload, specials in planned]
+
+    def ahead(self, seconds: float) -> None:
+        """Draws what comes next until so much time or memory is used up."""
+        until, room = time.monotonic() + seconds, AHEAD_SHARE * self._device.pool_bytes
+        while self._expected and time.monotonic() < until:
+            if sum(entry.bytes for entries in self._ahead.values() for entry in entries) > room:
+                return
+            known, specials = self._expected.pop(0)
+            pool = self._pool(known)
+            self._ahead[known.point.workload] = list(pool.checked(self._draws(known, self._runner, specials)))
 
     def open(self, reference: str, workload: Workload) -> WorkloadArena:
         """Closes the arena of the point before."""
-        self.close()
-        task, point = self._points[reference, workload]
-        secret = derive(self._key, "checks", reference, self._check_key.hex())
-        pool = ValuePool(task, workload, secret, self._device.torch_device)
-        self._arena = self._device.arena(task, workload, point.signature, pool)
+        self._shut()
+        self._opened = known = self._points[reference, workload]
+        self._arena = self._device.arena(known.task, workload, known.point.signature, self._pool(known))
         self._arena.blank()
         return self._arena
+
+    def _pool(self, known: _Known) -> ValuePool:
+        return ValuePool(known.task, known.point.workload, known.key, self._device.torch_device)
 
     @property
     def current(self) -> WorkloadArena:
@@ -66,24 +97,37 @@ class PointArenas:
         return self._arena
 
     def draw(self, runner: str, first: list[SeededDraw], specials: list[str]) -> list[PoolEntry]:
-        """Special values are planted among those of the first family, which is the plainest. Families take turns."""
-        pool, draws = self.current.pool, list(first)
-        families = list(pool.task.families)
-        random.Random(seed(self._key, "check families", self._check_key.hex())).shuffle(families)
+        """The values of the open point: those that were drawn ahead, if they are there."""
+        assert self._opened is not None, "point comes first"
+        pool, workload = self.current.pool, self._opened.point.workload
+        ready = self._ahead.pop(workload, [])
+        if [entry.draw.special for entry in ready] != specials:
+            ready = list(pool.checked(self._draws(self._opened, runner, specials)))
+        return [*pool.checked(first), *ready]
+
+    def _draws(self, known: _Known, runner: str, specials: list[str]) -> list[SeededDraw]:
+        """Families take turns from point to point. Special values are planted among those of the first family, which
+        is the plainest."""
+        families = list(known.task.families)
+        random.Random(seed(known.key, "families")).shuffle(families)
+        draws = []
         for number, special in enumerate(specials):
-            family = pool.task.families[0]
-            if not special:
-                family = families[self._ordinary % len(families)]
-                self._ordinary += 1
-            number_of = seed(pool.key, "check", runner, pool.workload.label, number)
-            draws.append(SeededDraw(str(family), number_of, special))
-        return list(pool.checked(draws))
+            family = known.task.families[0] if special else families[known.number % len(families)]
+            drawn = seed(known.key, "check", runner, known.point.workload.label, known.number, number)
+            draws.append(SeededDraw(str(family), drawn, special))
+        return draws
 
     def close(self) -> None:
+        """Nothing of the last check stays."""
+        self._shut()
+        self._expected.clear()
+        self._ahead.clear()
+
+    def _shut(self) -> None:
         if self._arena is None:
             return
         large = sum(extent_bytes(tensor) for tensor in self._arena.signature.tensors) > LARGE
         self._arena.close()
-        self._arena = None
+        self._arena = self._opened = None
         if large:
             self._device.tidy()

@@ -60,6 +60,8 @@ class Oracle:
             "specs": self.specs,
             "checks": self.checks,
             "coverage": self.coverage,
+            "expect": self.expect,
+            "ahead": self.ahead,
             "point": self.point,
             "leave": self.leave,
             "arena": self.arena,
@@ -130,6 +132,16 @@ class Oracle:
     def coverage(self, task: str, workloads: list[Message]) -> Message:
         """What some of the points cover, where not all of them were checked."""
         return asdict(coverage(self._tasks[task], [workload_from_json(workload) for workload in workloads]))
+
+    def expect(self, task: str, runner: str, planned: list[tuple[Message, list[str]]]) -> Message:
+        """Which calls will be made at the points."""
+        self._points.expect(task, runner, [(workload_from_json(one), specials) for one, specials in planned])
+        return {}
+
+    def ahead(self, seconds: float) -> Message:
+        """Time in which nothing else is asked: values of check points are drawn."""
+        self._points.ahead(seconds)
+        return {}
 
     def point(self, task: str, workload: Message) -> tuple[Message, list[int]]:
         """The memory of a check point, in place of that of the one before."""
