@@ -38,28 +38,38 @@ def _parsed(dim: str) -> ast.expr:
         raise TaskError(f"dimension {dim!r} is not an expression") from error
 
 
-def evaluate(dim: Dim, sizes: Sizes) -> int:
-    """The value of a dimension such as 64, "rows" or "(height - 2) // 2 + 1" under a workload's sizes."""
+@cache
+def _compiled(dim: str) -> Callable[[Sizes], int]:
+    """The expression as nested functions: choosing check points evaluates it tens of thousands of times."""
 
-    def walk(node: ast.expr) -> int:
+    def build(node: ast.expr) -> Callable[[Sizes], int]:
         if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
+            value = node.value
+            return lambda sizes: value
         if isinstance(node, ast.Name):
-            if node.id not in sizes:
-                raise TaskError(f"dimension {dim!r} needs the size {node.id!r}, which the workload does not give")
-            return sizes[node.id]
+            return operator.itemgetter(node.id)
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            left, right = walk(node.left), walk(node.right)
-            if isinstance(node.op, ast.FloorDiv) and right == 0:
-                raise TaskError(f"dimension {dim!r} divides by zero for {described(sizes)}")
-            return _OPERATORS[type(node.op)](left, right)
+            apply, left, right = _OPERATORS[type(node.op)], build(node.left), build(node.right)
+            return lambda sizes: apply(left(sizes), right(sizes))
         raise TaskError(f"dimension {dim!r} may use whole numbers, names, + - * // and parentheses only")
 
+    return build(_parsed(dim))
+
+
+def evaluate(dim: Dim, sizes: Sizes) -> int:
+    """The value of a dimension such as 64, "rows" or "(height - 2) // 2 + 1" under a workload's sizes."""
     if type(dim) is int:
         return dim
     if not isinstance(dim, str):
         raise TaskError(f"dimension {dim!r} is neither a whole number nor an expression over sizes")
-    return walk(_parsed(dim))
+    try:
+        return _compiled(dim)(sizes)
+    except KeyError as error:
+        raise TaskError(
+            f"dimension {dim!r} needs the size {error.args[0]!r}, which the workload does not give"
+        ) from None
+    except ZeroDivisionError:
+        raise TaskError(f"dimension {dim!r} divides by zero for {described(sizes)}") from None
 
 
 def names_in(dim: Dim) -> frozenset[str]:

@@ -1,69 +1,279 @@
-"""STAND-IN until the real check points are merged: least, most and a few odd sizes. Replace this file whole."""
+"""Check points: at most forty workloads over everything that a task declares, for checks without a clock.
+
+Timed hidden workloads resemble the public ones. Check points go where those never do: every class of every size, the
+ends of the ranges, the least and the most work. They are a covering array, chosen greedily: first every size class,
+then every pair of coarse classes, then pairs of classes; by gain over the root of the work. They follow from a key
+that is made for one judging, so that they are not known before, and no torch is needed to find them.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
+import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 
+from kernelwright.tasks.covering import IMPOSSIBLE, Choice, DeclaredDomain, Group, Layout, Point, PointLimits
 from kernelwright.tasks.model import Task, Workload
 
-POINTS = 12
+__all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points"]
 
+WORTH = (100, 30, 10, 1)  # of covering a class, a group, a pair of coarse classes, a pair of classes
+STARTS, PASSES = 3, 2  # of the search for the next choice
+DRAWS = 8
+BISECTIONS, LEAST_PACE = 12, 0.2
+ALONE = 4  # values of a group that are refused with any other sizes, before the group counts as impossible
+MOST_REFUSED = 60  # points, in all: each costs a run of the reference without data
 
-@dataclass(frozen=True)
-class PointLimits:
-    """How much work the points may be."""
-
-    points: int = POINTS
+Footprint = Callable[[Workload], int | None]
+"""The bytes of every tensor of a workload, results too; None where the reference refuses the sizes."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What points cover, and what can be covered within the limits."""
+    """What the points cover, and what there is to cover.
+
+    `classes` counts the size classes (and dtypes) of the declared ranges that a possible workload is in, whatever it
+    costs, and `missing` names those of them that no point is in: as many as the two counts differ by. A class is
+    missing because even its lightest workload is beyond the limits of work or bytes, or because the points or their
+    work were used up. A class that a range does not have, or whose sizes no tensor or no reference takes, is not
+    counted. `coarse_pairs` and `fine_pairs` count the pairs that a point within the limits can be in.
+    """
 
     classes: tuple[int, int]
     coarse_pairs: tuple[int, int]
     fine_pairs: tuple[int, int]
-    missing: tuple[str, ...] = ()
+    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class CheckPoints:
-    """The points in the order of what they add: those that cover classes first, those of fine pairs last."""
+    """`work` is that of all points together, in median public workloads."""
 
     points: tuple[Workload, ...]
     coverage: Coverage
+    work: float = 0.0
 
 
-def check_points(task: Task, key: bytes, limits: PointLimits | None = None) -> CheckPoints:
-    limits = limits or PointLimits()
-    random_source = random.Random(hashlib.sha256(key).digest())
-    ranges = dict(task.hidden)
-    chosen = [{name: low for name, (low, _) in ranges.items()}, {name: high for name, (_, high) in ranges.items()}]
-    while len(chosen) < limits.points:
-        step = 1 << len(chosen) % 4
-        sizes = {}
-        for name, (low, high) in ranges.items():
-            value = random_source.randint(low, min(high, 8 * low + 64)) // (2 * step) * 2 * step + step
-            sizes[name] = min(max(value, low), high)
-        chosen.append(sizes)
-    dtypes = task.dtypes
-    points = tuple(
-        Workload(tuple(sizes.items()), dtypes[index % len(dtypes)], hidden=True) for index, sizes in enumerate(chosen)
-    )
-    return CheckPoints(points, coverage(task, points))
+LIMITS = PointLimits()
 
 
-def coverage(task: Task, points: Sequence[Workload]) -> Coverage:
-    """What some of the points cover: least, most, and the low bits of every size."""
-    covered, missing = 0, []
-    for name, (low, high) in task.hidden.items():
-        found = {point.size_map[name] for point in points}
-        for value, called in ((low, "least"), (high, "most")):
-            covered += value in found
-            if value not in found:
-                missing.append(f"{name} at its {called} ({value})")
-    possible = 2 * len(task.hidden)
-    return Coverage((covered, possible), (0, 0), (0, 0), tuple(missing))
+def check_points(
+    task: Task, key: bytes, limits: PointLimits = LIMITS, footprint: Footprint | None = None
+) -> CheckPoints:
+    """The check points of one judging. `footprint` is asked only about points that are about to be taken; without it
+    the tensors that the task declares are counted, and every shape that they can have is taken to be possible."""
+    seed = hmac.new(key, f"kernelwright check points {task.name}".encode(), hashlib.sha256).digest()
+    selection = _Selection(_layout(DeclaredDomain.of(task, limits), limits), random.Random(seed), footprint)
+    selection.take_ends()
+    while len(selection.taken) < limits.points and selection.take_next():
+        pass
+    return selection.result()
+
+
+@lru_cache(maxsize=16)
+def _layout(domain: DeclaredDomain, limits: PointLimits) -> Layout:
+    return Layout(domain, limits)
+
+
+@dataclass
+class _Selection:
+    """The points so far, and what they cover, as bits of the layout."""
+
+    layout: Layout
+    rng: random.Random
+    footprint: Footprint | None
+    taken: list[tuple[Point, str, float]] = field(default_factory=list)
+    covered: int = 0
+    left: float = 0.0
+    banned: set[Choice] = field(default_factory=set)
+    possible: set[Group] = field(default_factory=set)
+    impossible: set[Group] = field(default_factory=set)
+    pairs: list[tuple[Group, Group]] = field(default_factory=list)
+    refused: int = 0
+
+    def __post_init__(self) -> None:
+        self.left = self.layout.limits.total
+        self.pairs = self.rng.sample(self.layout.pairs, len(self.layout.pairs))
+
+    def take_ends(self) -> None:
+        """The least work there is, and about the most that the limit allows."""
+        for point in (self.layout.lightest({})[1], self._heaviest_point()):
+            dtype = self.rng.choice(self.layout.domain.dtypes)
+            if point is not None and self._within(point, self.layout.limits.single) and self._fits(point, dtype):
+                self._take(point, dtype)
+
+    def _heaviest_point(self) -> Point | None:
+        """Every size at its most where that is within the limit; otherwise on a random way down from there."""
+        paces = [self.rng.uniform(LEAST_PACE, 1.0) for _ in self.layout.domain.ranges]
+        found, near, far = None, 0.0, 1.0 / LEAST_PACE
+        for step in range(BISECTIONS):
+            down = (near + far) / 2 if step else 0.0
+            point = self.layout.domain.at([max(0.0, 1.0 - down * pace) for pace in paces])
+            if self._within(point, self.layout.limits.single):
+                found, far = point, down
+            else:
+                near = down
+            if far == 0.0:
+                break
+        return found
+
+    def _within(self, point: Point, most: float) -> bool:
+        return self.layout.cost(point) <= min(most, self.left)
+
+    def take_next(self) -> bool:
+        """Takes a point of the choice of groups that adds most for its work. False if there is nothing to gain."""
+        while self.refused < MOST_REFUSED:
+            score, choice = max(self._climb() for _ in range(STARTS))
+            if score <= 0:
+                return False
+            dtype = self.layout.dtype_of(choice)
+            for point in self._values(choice):
+                if self._fits(point, dtype):
+                    self._take(point, dtype)
+                    return True
+            self.banned.add(choice)
+        return False
+
+    def _climb(self) -> tuple[float, Choice]:
+        """From a random choice, one factor after another to its best group."""
+        choice = self._start()
+        best = self._score(choice, self.layout.cover(choice), 0.0)
+        for _ in range(PASSES):
+            before = best
+            for factor in self.rng.sample(range(len(choice)), len(choice)):
+                rest = self.layout.cover_without(choice, factor)
+                found = choice
+                for group in self._usable(factor):
+                    cover = rest | self.layout.cover_of(choice, factor, group)
+                    other = (*choice[:factor], group, *choice[factor + 1 :])
+                    score = self._score(other, cover, best)
+                    if score > best:
+                        best, found = score, other
+                choice = found
+            if best == before:
+                break
+        return best, choice
+
+    def _start(self) -> Choice:
+        """With a class in it that is not covered, or else a pair of coarse classes, and the other factors at random;
+        half of the time at their least, so that one size at its most is not beyond the limit."""
+        wanted = self._wanted()
+        light = bool(wanted) and self.rng.random() < 0.5
+        usable = [self._usable(factor) for factor in range(len(self.layout.lengths))]
+        start = [groups[0] if light else self.rng.choice(groups) for groups in usable]
+        for factor, group in wanted:
+            start[factor] = group
+        return tuple(start)
+
+    def _wanted(self) -> tuple[Group, ...]:
+        layout, missing = self.layout, self.layout.reachable & ~self.covered
+        if missing & (layout.masks.classes | layout.masks.groups):
+            groups = [
+                (factor, group)
+                for factor, row in enumerate(layout.class_bits)
+                for group, bits in enumerate(row)
+                if bits & missing and (factor, group) not in self.impossible
+            ]
+            if groups:
+                return (self.rng.choice(groups),)
+        while self.pairs:  # what is covered once stays covered
+            pair = self.pairs[-1]
+            if layout.pair_bits(*pair) & missing & layout.masks.coarse_pairs and not self.impossible & set(pair):
+                return pair
+            self.pairs.pop()
+        return ()
+
+    def _usable(self, factor: int) -> list[int]:
+        every = range(self.layout.lengths[factor])
+        return [group for group in every if (factor, group) not in self.impossible] or list(every)
+
+    def _score(self, choice: Choice, cover: int, beaten: float) -> float:
+        new = cover & self.layout.reachable & ~self.covered
+        gain = sum(worth * (new & mask).bit_count() for worth, mask in zip(WORTH, self.layout.masks, strict=True))
+        if gain <= beaten or choice in self.banned:
+            return 0.0
+        work, limits = self.layout.lightest_of(choice)[0], self.layout.limits
+        if work > min(limits.single, self.left):
+            return 0.0
+        return gain / math.sqrt(1 + work * limits.points / limits.total)
+
+    def _values(self, choice: Choice) -> Iterator[Point]:
+        """Points of the choice: at random within the ordinary work, failing that ever closer to the lightest."""
+        least, lightest = self.layout.lightest_of(choice)
+        if lightest is None:
+            return
+        most = max(self.layout.limits.ordinary, least)
+        groups = [groups[index] for groups, index in zip(self.layout.groups, choice, strict=False)]
+        drawn = [tuple(group.draw(self.rng) for group in groups) for _ in range(DRAWS)]
+        lowered = [
+            tuple(group.lowered(value, height) for group, value in zip(groups, drawn[-1], strict=True))
+            for height in (0.5, 0.25, 0.1)
+        ]
+        yield from (point for point in (*drawn, *lowered) if self._within(point, most))
+        yield lightest
+
+    def _fits(self, point: Point, dtype: str) -> bool:
+        """Whether it is new, the reference takes it, and all its tensors fit."""
+        if any((point, dtype) == (other, with_dtype) for other, with_dtype, _ in self.taken):
+            return False
+        if self.footprint is None or self.refused >= MOST_REFUSED:
+            return self.footprint is None
+        size = self.footprint(self.layout.domain.workload(point, dtype))
+        if size is None:
+            self.refused += 1
+            self._blame(point, dtype)
+        return size is not None and (size <= self.layout.most_bytes or size <= self._public_bytes())
+
+    def _public_bytes(self) -> int:
+        """What a judge holds anyway: the tensors of the largest public workload."""
+        assert self.footprint is not None
+        domain = self.layout.domain
+        return max(self.footprint(domain.workload(sizes, domain.dtypes[0])) or 0 for sizes in domain.public)
+
+    def _blame(self, point: Point, dtype: str) -> None:
+        """Finds groups that the reference refuses whatever the other sizes are, as far as a few tries tell."""
+        assert self.footprint is not None
+        for place, value in enumerate(point):
+            group = self.layout.group_of(place, value)
+            if (place, group) in self.possible | self.impossible:
+                continue
+            for turn in range(ALONE):
+                others = self.layout.domain.some_point(turn, self.rng)
+                tried = (*others[:place], self.layout.groups[place][group].draw(self.rng), *others[place + 1 :])
+                cost = self.layout.cost(tried)
+                if cost < IMPOSSIBLE and self.footprint(self.layout.domain.workload(tried, dtype)) is not None:
+                    self.possible.add((place, group))
+                    break
+            else:
+                self.impossible.add((place, group))
+
+    def _take(self, point: Point, dtype: str) -> None:
+        work = self.layout.cost(point)
+        choice = self.layout.choice_of(point, dtype)
+        self.taken.append((point, dtype, work))
+        self.covered |= self.layout.cover(choice)
+        self.possible |= set(enumerate(choice))
+        self.left -= work
+
+    def result(self) -> CheckPoints:
+        """The heaviest point comes last, so that what is wrong elsewhere is found first."""
+        layout, covered = self.layout, self.covered
+        existing = layout.existing_without(self.impossible) | covered
+        possible = (layout.reachable_without(self.impossible) if self.impossible else layout.reachable) | covered
+        classes, coarse, fine = (
+            ((covered & mask).bit_count(), (total & mask).bit_count())
+            for mask, total in (
+                (layout.masks.classes, existing),
+                (layout.masks.coarse_pairs, possible),
+                (layout.masks.fine_pairs, possible),
+            )
+        )
+        most = max((work for _, _, work in self.taken), default=0.0)
+        ordered = sorted(self.taken, key=lambda one: one[2] == most)
+        points = tuple(layout.domain.workload(point, dtype) for point, dtype, _ in ordered)
+        coverage = Coverage(classes, coarse, fine, layout.class_words(existing & ~covered))
+        return CheckPoints(points, coverage, layout.limits.total - self.left)
