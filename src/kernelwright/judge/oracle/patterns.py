@@ -1,0 +1,149 @@
+"""What results are held against where special values were planted.
+
+A pattern of NaN and infinities is demanded only where the reference in float64 and eager PyTorch agree on it, element
+by element; elsewhere nothing is. Where steps compute, any value that is not finite is as good as another: algebra that
+is equal otherwise turns one into the other. docs/decisions/0031-special-values.md has the rules and their reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from kernelwright.judge.oracle.planting import Placement, SpecialValues
+from kernelwright.judge.oracle.reference_calls import Calls
+from kernelwright.judge.oracle.tolerance import (
+    BitExact,
+    ErrorStudy,
+    Expectation,
+    Within,
+    compute_dtype,
+    held_against,
+    study,
+)
+from kernelwright.tasks.declarations import ValueKind
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.model import Task, TaskError, Workload
+from kernelwright.tasks.reference import Argument, run_reference, torch_dtype
+
+# Finite values of these kinds, from which a reference makes NaN or infinities, do so by rounding (the noise of a row
+# without variance divided by itself) or overflow, which come elsewhere in another kernel.
+BY_ROUNDING = (ValueKind.constant_rows, ValueKind.ties, ValueKind.magnitudes, ValueKind.subnormals)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which elements of a result must not be finite, and which are left unchecked."""
+
+    odd: torch.Tensor
+    free: torch.Tensor
+
+
+def pattern(exact: torch.Tensor, eager: torch.Tensor, kind: ValueKind, calls: Calls) -> Pattern:
+    """From the reference in float64, or what is left of it, and in the task's dtype."""
+    if not eager.is_floating_point():
+        return Pattern(torch.zeros_like(eager, dtype=torch.bool), exact != eager)
+    exact = exact.to(eager.dtype)
+    odd = ~torch.isfinite(exact)
+    free = odd != ~torch.isfinite(eager)
+    if calls.moves:
+        free |= odd & ~((exact == eager) | (torch.isnan(exact) & torch.isnan(eager)))
+    if kind in BY_ROUNDING:
+        free |= odd
+    odd &= ~free
+    if calls.convolves and exact.dim() > 2:  # transforms of tiles, or of whole planes, spread what is not finite
+        spoilt = (odd | free).any(dim=-1, keepdim=True)
+        for axis in range(2, exact.dim() - 1):
+            spoilt = spoilt.any(dim=axis, keepdim=True)
+        free |= spoilt & ~odd
+    return Pattern(odd, free)
+
+
+def expected_pattern(
+    task: Task, inputs: Mapping[str, Argument], workload: Workload, special: SpecialValues, calls: Calls
+) -> dict[str, Expectation]:
+    """Expectations by result; of a reference that refuses the values nothing is expected."""
+    try:
+        seen = study(partial(run_reference, task), inputs, compute_dtype(task, workload))
+        patterns = {name: pattern(seen.exact[name], eager, special.kind, calls) for name, eager in seen.eager.items()}
+        unsure = _unsure(seen)
+        eager = {name: value.contiguous() for name, value in seen.eager.items()}
+        held = held_against(task, inputs, seen)
+    except TaskError:
+        return _nothing(task, inputs, workload)
+    flushed = special.placement is Placement.subnormal
+    expected: dict[str, Expectation] = {}
+    for name, expectation in held.items():
+        if isinstance(expectation, BitExact) and (eager[name].is_floating_point() or bool(patterns[name].free.any())):
+            expectation = _by_value(expectation.value, flushed)
+        if isinstance(expectation, Within):
+            expectation = _adjusted(expectation, patterns[name], unsure.get(name), eager[name], calls.moves)
+        expected[name] = expectation
+    return expected
+
+
+def _unsure(seen: ErrorStudy) -> dict[str, torch.Tensor]:
+    """Where probes met NaN or infinities: they do not say how far an element may move, which is not "nowhere"."""
+    unsure = {name: ~torch.isfinite(spread) for name, spread in seen.spread.items()}
+    for name, jumps in seen.jumps.items():
+        unsure[name] |= ~torch.isfinite(jumps)
+    return unsure
+
+
+def _by_value(value: torch.Tensor, flushed: bool) -> Within:
+    """By value and not by bits, since either zero is right; and a subnormal number may be flushed to zero."""
+    if not value.is_floating_point():
+        return Within(value, value)
+    zero = torch.zeros_like(value)
+    low, high = (torch.minimum(value, zero), torch.maximum(value, zero)) if flushed else (value, value)
+    nan = torch.isnan(value)
+    return Within(low.masked_fill(nan, torch.inf), high.masked_fill(nan, -torch.inf), nan)
+
+
+def _adjusted(
+    expected: Within, found: Pattern, unsure: torch.Tensor | None, eager: torch.Tensor, moves: bool
+) -> Within:
+    least, most = _ends(eager.dtype)
+    low, high, nan, odd = expected.low.clone(), expected.high.clone(), expected.nan, None
+    if eager.is_floating_point():
+        largest = torch.finfo(eager.dtype).max
+        strange = torch.isnan(low) | torch.isnan(high) | (torch.isinf(low) & torch.isinf(high) & (low < high))
+        strange |= unsure if unsure is not None else torch.zeros_like(strange)
+        strange &= torch.isfinite(eager)
+        low.masked_fill_(strange, -largest)
+        high.masked_fill_(strange, largest)
+    if not moves and bool(found.odd.any()):
+        odd, nan = found.odd, None
+        low.masked_fill_(odd, most)
+        high.masked_fill_(odd, least)
+    if bool(found.free.any()):
+        low.masked_fill_(found.free, least)
+        high.masked_fill_(found.free, most)
+        nan = found.free if nan is None else nan | found.free
+    if nan is None and eager.dtype == torch.bool:  # bounds of booleans are compared, not clamped to
+        nan = torch.zeros_like(found.free)
+    return Within(low, high, nan, odd)
+
+
+def _ends(dtype: torch.dtype) -> tuple[float, float]:
+    if dtype == torch.bool:
+        return False, True
+    if dtype.is_floating_point:
+        return -torch.inf, torch.inf
+    info = torch.iinfo(dtype)
+    return info.min, info.max
+
+
+def _nothing(task: Task, inputs: Mapping[str, Argument], workload: Workload) -> dict[str, Expectation]:
+    device = next((value.device for value in inputs.values() if isinstance(value, torch.Tensor)), torch.device("cpu"))
+    expected: dict[str, Expectation] = {}
+    for spec in signature(task, workload).tensors:
+        if spec.name in task.result_names:
+            dtype = torch_dtype(spec.dtype)
+            least, most = _ends(dtype)
+            low, high = (torch.full(spec.shape, end, dtype=dtype, device=device) for end in (least, most))
+            expected[spec.name] = Within(low, high, torch.ones_like(low, dtype=torch.bool))
+    return expected
