@@ -102,7 +102,7 @@ def _middle(expectation: Within) -> tuple[torch.Tensor, torch.Tensor]:
     middle, half = torch.where(low == high, low, middle), torch.where(low == high, 0.0, half)
     for mask in (expectation.nan, expectation.odd):
         if mask is not None:
-            middle = middle.masked_fill(mask, torch.nan)
+            middle = middle.masked_fill(mask & (low > high), torch.nan)
     return middle, half
 
 

@@ -7,7 +7,8 @@ is equal otherwise turns one into the other. docs/decisions/0031-special-values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,28 +25,37 @@ from kernelwright.judge.oracle.tolerance import (
     held_against,
     study,
 )
-from kernelwright.tasks.declarations import ValueKind
-from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.declarations import Upstream, ValueKind
+from kernelwright.tasks.drawing import signature, with_saved
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, run_reference, torch_dtype
+
+Results = dict[str, torch.Tensor]
 
 # Finite values of these kinds, from which a reference makes NaN or infinities, do so by rounding (the noise of a row
 # without variance divided by itself) or overflow, which come elsewhere in another kernel.
 BY_ROUNDING = (ValueKind.constant_rows, ValueKind.ties, ValueKind.magnitudes, ValueKind.subnormals)
 
 
+SUBSTITUTES = (2.0**20, -(2.0**20))  # large, so that they decide every comparison that they take part in
+
+
 @dataclass(frozen=True)
 class Pattern:
-    """Which elements of a result must not be finite, and which are left unchecked."""
+    """Which elements of a result must not be finite, which are left unchecked, and which may be what the reference
+    says or not finite."""
 
     odd: torch.Tensor
     free: torch.Tensor
+    either: torch.Tensor
 
 
-def pattern(exact: torch.Tensor, eager: torch.Tensor, kind: ValueKind, calls: Calls) -> Pattern:
+def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: SpecialValues, calls: Calls) -> Pattern:
     """From the reference in float64, or what is left of it, and in the task's dtype."""
+    kind = special.kind
+    none = torch.zeros_like(eager, dtype=torch.bool)
     if not eager.is_floating_point():
-        return Pattern(torch.zeros_like(eager, dtype=torch.bool), exact != eager)
+        return Pattern(none, exact != eager, none)
     exact = exact.to(eager.dtype)
     odd = ~torch.isfinite(exact)
     free = odd != ~torch.isfinite(eager)
@@ -59,7 +69,24 @@ def pattern(exact: torch.Tensor, eager: torch.Tensor, kind: ValueKind, calls: Ca
         for axis in range(2, exact.dim() - 1):
             spoilt = spoilt.any(dim=axis, keepdim=True)
         free |= spoilt & ~odd
-    return Pattern(odd, free)
+    # A kernel may multiply the upstream gradient by the zero of a mask where the reference selects.
+    selected = kind in (ValueKind.nan, ValueKind.infinities) and isinstance(task.inputs[special.tensor], Upstream)
+    return Pattern(odd, free, (exact == 0) & ~free if selected else none)
+
+
+def without_nan(task: Task, inputs: Mapping[str, Argument], special: SpecialValues) -> Iterator[Results]:
+    """What float64 gives with other values in place of planted NaN.
+
+    Finite results that differ were chosen by a comparison with NaN. Which side it falls on depends on how the
+    comparison is written (`z > 0`, `!(z <= 0)`), and is not demanded.
+    """
+    value = inputs[special.tensor]
+    assert isinstance(value, torch.Tensor)
+    if special.kind is ValueKind.nan:
+        for number in SUBSTITUTES:
+            with suppress(TaskError):
+                other = with_saved(task, {**inputs, special.tensor: value.nan_to_num(number, torch.inf, -torch.inf)})
+                yield run_reference(task, other, torch.float64)
 
 
 def expected_pattern(
@@ -68,7 +95,7 @@ def expected_pattern(
     """Expectations by result; of a reference that refuses the values nothing is expected."""
     try:
         seen = study(partial(run_reference, task), inputs, compute_dtype(task, workload))
-        patterns = {name: pattern(seen.exact[name], eager, special.kind, calls) for name, eager in seen.eager.items()}
+        patterns = {name: pattern(seen.exact[name], eager, task, special, calls) for name, eager in seen.eager.items()}
         unsure = _unsure(seen)
         eager = {name: value.contiguous() for name, value in seen.eager.items()}
         held = held_against(task, inputs, seen)
@@ -82,7 +109,23 @@ def expected_pattern(
         if isinstance(expectation, Within):
             expectation = _adjusted(expectation, patterns[name], unsure.get(name), eager[name], calls.moves)
         expected[name] = expectation
+    for other in without_nan(task, inputs, special):
+        for name, expectation in expected.items():
+            if isinstance(expectation, Within):
+                expected[name] = _undecided(expectation, other[name], eager[name])
     return expected
+
+
+def _undecided(expected: Within, other: torch.Tensor, eager: torch.Tensor) -> Within:
+    """Leaves finite elements unchecked that are not what they would be without NaN."""
+    inside = (other >= expected.low.double()) & (other <= expected.high.double())
+    chosen = ~inside & torch.isfinite(eager)
+    if not bool(chosen.any()):
+        return expected
+    least, most = _ends(eager.dtype)
+    nan = chosen if expected.nan is None else expected.nan | chosen
+    low, high = expected.low.masked_fill(chosen, least), expected.high.masked_fill(chosen, most)
+    return Within(low, high, nan, expected.odd)
 
 
 def _unsure(seen: ErrorStudy) -> dict[str, torch.Tensor]:
@@ -119,6 +162,8 @@ def _adjusted(
         odd, nan = found.odd, None
         low.masked_fill_(odd, most)
         high.masked_fill_(odd, least)
+    if bool(found.either.any()):
+        odd = found.either if odd is None else odd | found.either
     if bool(found.free.any()):
         low.masked_fill_(found.free, least)
         high.masked_fill_(found.free, most)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.patterns import expected_pattern, pattern
+from kernelwright.judge.oracle.patterns import expected_pattern, pattern, without_nan
 from kernelwright.judge.oracle.planting import Placement, Scale, SpecialValues, draw_special, planted
 from kernelwright.judge.oracle.reference_calls import UNKNOWN, Calls, calls_of
 from kernelwright.judge.oracle.tolerance import COARSEST, FLUSHED, UNIT, Expectation
@@ -188,11 +188,14 @@ class Trial:
         wide, eager = run_reference(self.task, inputs, torch.float64), run_reference(self.task, inputs)
         if special.kind is ValueKind.infinities and calls_of(self.task, inputs).infinite_operand:
             return Effect(True, 1.0)
-        found = [pattern(wide[name], eager[name], special.kind, self.calls) for name in eager]
-        total = sum(each.free.numel() for each in found)
+        free = {name: pattern(wide[name], eager[name], self.task, special, self.calls).free for name in eager}
+        for other in without_nan(self.task, inputs, special):
+            for name, value in other.items():
+                free[name] |= torch.isfinite(wide[name]) & (value != wide[name])
+        total = sum(each.numel() for each in free.values())
         return Effect(
             odd=any(not bool(torch.isfinite(value).all()) for value in (*wide.values(), *eager.values())),
-            unchecked=sum(int(each.free.sum()) for each in found) / max(1, total),
+            unchecked=sum(int(each.sum()) for each in free.values()) / max(1, total),
         )
 
     def _with(self, special: SpecialValues, seed: int) -> dict[str, Argument]:

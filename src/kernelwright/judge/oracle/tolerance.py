@@ -50,8 +50,8 @@ class Within:
     """Right where `low <= got <= high`, all in the result's dtype. The reference lies halfway.
 
     Where the reference is NaN, `nan` is set and the bounds admit nothing else. Infinities bound themselves. Where `odd`
-    is set, NaN and both infinities are right and nothing else is. Bounds at both infinities together with `nan` leave
-    an element unchecked.
+    is set, NaN and both infinities are right beside what the bounds admit. Bounds at both infinities together with
+    `nan` leave an element unchecked.
     """
 
     low: torch.Tensor
