@@ -37,6 +37,27 @@ class Family(StrEnum):
 FAMILIES = tuple(Family)
 
 
+class ValueKind(StrEnum):
+    """A kind of special values. The judge finds out from the reference which of them a kernel must get right; a task
+    may name kinds that are not to be checked.
+
+    `magnitudes` are values far larger or smaller than those of any family, `signs` parameters of either sign and zero,
+    `masks` booleans that are all true or all false, `integers` the ends of a range, repeated numbers, and numbers that
+    the reference itself compares with.
+    """
+
+    magnitudes = "magnitudes"
+    signs = "signs"
+    zeros = "zeros"
+    subnormals = "subnormals"
+    nan = "nan"
+    infinities = "infinities"
+    ties = "ties"
+    constant_rows = "constant_rows"
+    masks = "masks"
+    integers = "integers"
+
+
 @dataclass(frozen=True)
 class FamilyDraw:
     """Drawn from the trial's input family: the default, and the only draw that changes between trials."""

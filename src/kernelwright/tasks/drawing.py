@@ -162,7 +162,7 @@ def _checked(drawn: object, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
     return drawn.detach().contiguous()
 
 
-__all__ = ["Argument", "draw_inputs", "run_reference", "signature"]
+__all__ = ["Argument", "draw_inputs", "run_reference", "signature", "with_saved"]
 
 
 def draw_inputs(task: Task, workload: Workload, family: Family, generator: torch.Generator) -> dict[str, Argument]:
@@ -181,6 +181,15 @@ def draw_inputs(task: Task, workload: Workload, family: Family, generator: torch
             case _:
                 drawn[name] = declared
     return drawn
+
+
+def with_saved(task: Task, inputs: dict[str, Argument]) -> dict[str, Argument]:
+    """The arguments with every saved tensor computed from the others, which have changed since they were drawn."""
+    fresh = dict(inputs)
+    for name, declared in task.inputs.items():
+        if isinstance(declared, Saved):
+            fresh[name] = _saved(name, declared, fresh)
+    return fresh
 
 
 def _form(declared: TensorInput | Upstream, workload: Workload) -> tuple[tuple[int, ...], torch.dtype]:

@@ -167,6 +167,7 @@ class Task:
     vjp: Callable[..., Any] | None = None
     work: Dim | None = None
     cuda: Workloads | None = None
+    unchecked: tuple[str, ...] = ()  # kinds of special values (`ValueKind`) that the judge leaves out
     direction: str = "forward"
     origin: str = ""
     pullback: Pullback | None = None  # of a derived backward

@@ -23,6 +23,7 @@ from kernelwright.tasks.declarations import (
     TensorInput,
     UniformDraw,
     Upstream,
+    ValueKind,
 )
 from kernelwright.tasks.dims import Sizes, TaskError, described, evaluate, names_in
 
@@ -105,6 +106,11 @@ def _check_mentions(task: Task) -> None:
             raise TaskError(f"comparator of {result!r} is not Close, Exact, Chosen or Rounded")
         if isinstance(comparator, Chosen) and comparator.source not in tensors:
             raise TaskError(f"Chosen(source={comparator.source!r}) is not a tensor input: {_choices(tensors)}")
+    if isinstance(task.unchecked, str):
+        raise TaskError(f"unchecked is a string: write ({task.unchecked!r},)")
+    for kind in task.unchecked:
+        if kind not in list(ValueKind):
+            raise TaskError(f"unchecked has {kind!r}, which is not a kind of special values: {_choices(ValueKind)}")
 
 
 def _choices(names: Iterable[str]) -> str:

@@ -61,7 +61,7 @@ def check(expectation: Expectation, got: torch.Tensor, sentinel: int) -> Mismatc
     """None if right. `sentinel` is the 32-bit word with which the memory of `got` was filled beforehand."""
     match expectation:
         case Within():
-            return None if _all_within(expectation, got) else _explain_within(expectation, got, sentinel)
+            return None if _all_within(expectation, got, sentinel) else _explain_within(expectation, got, sentinel)
         case BitExact(value):
             return None if torch.equal(_bits(got), _bits(value)) else _explain_same(value, got, sentinel)
         case ChosenIndex():
@@ -69,10 +69,10 @@ def check(expectation: Expectation, got: torch.Tensor, sentinel: int) -> Mismatc
             return None if bool(right.all()) else _explain_choice(expectation, got, right, sentinel)
 
 
-def _all_within(expectation: Within, got: torch.Tensor) -> bool:
+def _all_within(expectation: Within, got: torch.Tensor, sentinel: int) -> bool:
     """Clamping to the bounds changes nothing. A NaN stays NaN and is equal to nothing, itself included."""
-    if expectation.nan is not None:
-        return bool(_within(expectation, got).all())
+    if expectation.nan is not None or expectation.odd is not None:
+        return bool(_within(expectation, got, sentinel).all())
     flat, low, high = got.reshape(-1), expectation.low.reshape(-1), expectation.high.reshape(-1)
     chunk = max(flat.numel(), 1) if got.is_cuda else CHUNK  # a GPU has no cache to stay in, and every answer is a wait
     for start in range(0, flat.numel(), chunk):
@@ -82,9 +82,17 @@ def _all_within(expectation: Within, got: torch.Tensor) -> bool:
     return True
 
 
-def _within(expectation: Within, got: torch.Tensor) -> torch.Tensor:
+def _within(expectation: Within, got: torch.Tensor, sentinel: int) -> torch.Tensor:
+    """The sentinel is a NaN too, so that an element which was not written is wrong even where a NaN is right."""
     right = (got >= expectation.low) & (got <= expectation.high)
-    return right if expectation.nan is None else right | (expectation.nan & torch.isnan(got))
+    if expectation.nan is None and expectation.odd is None:
+        return right
+    written = ~_poisoned(got, sentinel)
+    if expectation.nan is not None:
+        right |= expectation.nan & torch.isnan(got) & written
+    if expectation.odd is not None:
+        right |= expectation.odd & ~torch.isfinite(got) & written
+    return right
 
 
 def _middle(expectation: Within) -> tuple[torch.Tensor, torch.Tensor]:
@@ -92,13 +100,14 @@ def _middle(expectation: Within) -> tuple[torch.Tensor, torch.Tensor]:
     low, high = expectation.low.double(), expectation.high.double()
     middle, half = (low + high) / 2, (high - low) / 2
     middle, half = torch.where(low == high, low, middle), torch.where(low == high, 0.0, half)
-    if expectation.nan is not None:
-        middle = middle.masked_fill(expectation.nan, torch.nan)
+    for mask in (expectation.nan, expectation.odd):
+        if mask is not None:
+            middle = middle.masked_fill(mask & (low > high), torch.nan)
     return middle, half
 
 
 def _explain_within(expectation: Within, got: torch.Tensor, sentinel: int) -> Mismatch | None:
-    wrong = ~_within(expectation, got)
+    wrong = ~_within(expectation, got, sentinel)
     middle, half = _middle(expectation)
     error = (got.double() - middle).abs()
     unwritten = wrong & _poisoned(got, sentinel)
@@ -131,7 +140,7 @@ def _explain_same(value: torch.Tensor, got: torch.Tensor, sentinel: int) -> Mism
     wrong = _bits(got) != _bits(value)
     odd = torch.zeros_like(wrong)
     if got.is_floating_point():
-        wrong &= ~(torch.isnan(got) & torch.isnan(value))
+        wrong &= ~(torch.isnan(got) & torch.isnan(value)) | _poisoned(got, sentinel)
         odd = wrong & ~(torch.isfinite(got) & torch.isfinite(value))
     if not bool(wrong.any()):
         return None

@@ -1,50 +1,367 @@
-"""STAND-IN until the real special values are merged: NaN in the first float input. Replace this file whole."""
+"""Finds out from a reference which special values a kernel must get right; an author of a task writes nothing.
+
+Values are tried one after the other at a small size, in float64 and in the task's dtype, and kept where the reference
+takes them and both agree on the pattern of the results. Always on the CPU: a GPU answers a number that is out of range
+with an assertion that ends the process. `planting` plants what was found, `patterns` says what is then expected.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+import itertools
+import math
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 
-from kernelwright.judge.oracle.tolerance import Expectation, expectations
-from kernelwright.tasks.declarations import Family, Scalar
-from kernelwright.tasks.drawing import draw_inputs
-from kernelwright.tasks.model import Task, TensorInput, Workload
+from kernelwright.judge.oracle.flags import strict_flags
+from kernelwright.judge.oracle.patterns import expected_pattern, pattern, without_nan
+from kernelwright.judge.oracle.planting import Placement, Scale, SpecialValues, draw_special, planted
+from kernelwright.judge.oracle.reference_calls import UNKNOWN, Calls, calls_of
+from kernelwright.judge.oracle.tolerance import COARSEST, FLUSHED, UNIT, Expectation
+from kernelwright.tasks.declarations import (
+    CustomDraw,
+    FamilyDraw,
+    Input,
+    IntegerDraw,
+    NormalDraw,
+    TensorInput,
+    UniformDraw,
+    Upstream,
+    ValueKind,
+)
+from kernelwright.tasks.drawing import draw_inputs, with_saved
+from kernelwright.tasks.hidden import work
+from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
+from kernelwright.tasks.reference import Argument, run_reference
 
-Argument = torch.Tensor | Scalar
+__all__ = ["SpecialValues", "ValueKind", "draw_special", "special_expectations", "special_values"]
 
-
-class ValueKind(StrEnum):
-    nan = "nan"
+SIDES = (6, 8, 16, 32, 64)  # sizes that are tried, all alike, until the reference accepts them
+MOST_ELEMENTS = 1 << 20
+TRIES = 2  # places at which a value that stands in a few elements is tried
+UNCHECKED = 0.5  # the largest share of the results that may be left unchecked
+SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale values stay (2^-8 in float32)
+NEAR = 1e-3  # of the largest result: how well eager must agree with float64 at a scale
+UNDERFLOW = 2.0**24  # times the smallest normal number: results below are not demanded
+TIED = (Placement.everywhere, Placement.zeros, Placement.constant_rows, Placement.equal_rows, Placement.ties)
 
 
 @dataclass(frozen=True)
-class SpecialValues:
-    """One way of planting values; `name` is unique in a task and says it in words."""
+class Found:
+    """What was found out about a task."""
 
-    name: str
-    kind: ValueKind
-    tensor: str = ""
+    specials: tuple[SpecialValues, ...]
+    calls: Calls
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Values to try. Outside of what the task declares, they are kept only if the reference stays finite."""
+
+    special: SpecialValues
+    declared: bool = True
+
+
+_FOUND: dict[int, tuple[weakref.ref[Task], Found]] = {}
 
 
 def special_values(task: Task) -> tuple[SpecialValues, ...]:
-    tensors = [name for name, given in task.inputs.items() if isinstance(given, TensorInput) and given.dtype is None]
-    return tuple(SpecialValues(f"nan in {name}", ValueKind.nan, name) for name in tensors[:1])
-
-
-def draw_special(
-    task: Task, workload: Workload, special: SpecialValues, family: Family, generator: torch.Generator
-) -> dict[str, Argument]:
-    inputs = draw_inputs(task, workload, family, generator)
-    planted = inputs[special.tensor]
-    assert isinstance(planted, torch.Tensor)
-    flat = planted.view(-1)
-    flat[torch.randint(flat.numel(), (), generator=generator, device=generator.device)] = torch.nan
-    return inputs
+    """Special values of the kinds that the task does not opt out of; every kind comes early in the order."""
+    return tuple(special for special in _found(task).specials if special.kind not in task.unchecked)
 
 
 def special_expectations(
-    task: Task, inputs: dict[str, Argument], workload: Workload, special: SpecialValues
+    task: Task, inputs: Mapping[str, Argument], workload: Workload, special: SpecialValues
 ) -> dict[str, Expectation]:
-    return expectations(task, inputs, workload)
+    """What each result, by name, is held against where special values were planted."""
+    return expected_pattern(task, inputs, workload, special, _found(task).calls)
+
+
+def _found(task: Task) -> Found:
+    """Found once for each task; tasks cannot be hashed, so that they are told apart by their place in memory."""
+    kept = _FOUND.get(id(task))
+    if kept is None or kept[0]() is not task:
+        kept = weakref.ref(task), find(task)
+        _FOUND[id(task)] = kept
+    return kept[1]
+
+
+@strict_flags()
+def find(task: Task) -> Found:
+    """Tries everything, in every dtype of the task."""
+    kept: dict[str, SpecialValues] = {}
+    calls = UNKNOWN
+    for dtype in task.dtypes:
+        trial = _accepted(task, dtype)
+        if trial is None:
+            continue
+        calls = trial.calls
+        for special in trial.kept():
+            known = kept.get(special.name, special)
+            scales = known.scales if known is special else (*known.scales, *special.scales)
+            kept[special.name] = replace(known, dtypes=(*known.dtypes, dtype), scales=scales)
+    return Found(_interleaved(tuple(kept.values())), calls)
+
+
+def _interleaved(specials: tuple[SpecialValues, ...]) -> tuple[SpecialValues, ...]:
+    """The first of every kind, then the second of every kind, and so on."""
+    kinds = [[special for special in specials if special.kind is kind] for kind in ValueKind]
+    turns = itertools.zip_longest(*kinds)
+    return tuple(special for turn in turns for special in turn if special is not None)
+
+
+def _accepted(task: Task, dtype: str) -> Trial | None:
+    """A trial at the first small size that the reference accepts."""
+    for sizes in _small_sizes(task):
+        workload = Workload(tuple(sizes.items()), dtype)
+        try:
+            if work(replace(task, work=None), sizes) > MOST_ELEMENTS:
+                continue
+            inputs = draw_inputs(task, workload, task.families[0], torch.Generator().manual_seed(1))
+            run_reference(task, inputs, torch.float64)
+            return Trial(task, workload, inputs, calls_of(task, inputs))
+        except TaskError:
+            continue
+    return None
+
+
+def _small_sizes(task: Task) -> Iterator[dict[str, int]]:
+    for side in SIDES:
+        yield {name: low if low == high else side for name, (low, high) in task.hidden.items()}
+    yield {name: low for name, (low, _) in task.hidden.items()}
+    yield from (dict(sizes) for sizes in task.public)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A task at a small size, with ordinary inputs in which values are planted."""
+
+    task: Task
+    workload: Workload
+    inputs: dict[str, Argument]
+    calls: Calls
+
+    def kept(self) -> Iterator[SpecialValues]:
+        for name, declared in self.task.inputs.items():
+            value = self.inputs[name]
+            if name not in self.task.constant and isinstance(value, torch.Tensor):
+                for proposal in _proposals(name, declared, value, self._numbers(declared), self.workload):
+                    special = replace(proposal.special, dtypes=(self.workload.dtype,))
+                    if self._bears(special, proposal.declared):
+                        yield special
+                if value.is_floating_point() and isinstance(_draw(declared), FamilyDraw | NormalDraw):
+                    yield from self._scales(name, value)
+
+    def _numbers(self, declared: Input) -> list[int]:
+        """Whole numbers of the reference's own that are not a size, and inside or outside the range at every size."""
+        draw = _draw(declared)
+        if not isinstance(draw, IntegerDraw):
+            return []
+        least = {name: low for name, (low, _) in self.task.hidden.items()}
+        ranges = [(evaluate(draw.low, sizes), evaluate(draw.high, sizes)) for sizes in (self.workload.size_map, least)]
+        tensors = (value for value in self.inputs.values() if isinstance(value, torch.Tensor))
+        sizes = {*self.workload.size_map.values(), *(size for value in tensors for size in value.shape)}
+        return sorted(n for n in self.calls.numbers - sizes if len({low <= n < high for low, high in ranges}) == 1)
+
+    def _bears(self, special: SpecialValues, declared: bool) -> bool:
+        """Whether the reference takes the values, and says something that can be demanded of a kernel."""
+        if self.calls.sorts and special.placement in TIED:
+            return False
+        if self.calls.counts and special.kind in (ValueKind.nan, ValueKind.infinities):
+            return False
+        local = special.placement in (Placement.few, Placement.rows, Placement.share)
+        try:
+            effects = [self._effect(special, seed) for seed in range(TRIES if local else 1)]
+            if special.kind is ValueKind.subnormals and not self._may_be_flushed(special):
+                return False
+        except TaskError:
+            return False
+        if special.kind is ValueKind.nan and not any(effect.odd for effect in effects):
+            return False
+        finite = all(not effect.odd for effect in effects)
+        return (finite or declared) and all(effect.unchecked <= UNCHECKED for effect in effects)
+
+    def _effect(self, special: SpecialValues, seed: int) -> Effect:
+        inputs = self._with(special, seed)
+        wide, eager = run_reference(self.task, inputs, torch.float64), run_reference(self.task, inputs)
+        if special.kind is ValueKind.infinities and calls_of(self.task, inputs).infinite_operand:
+            return Effect(True, 1.0)
+        free = {name: pattern(wide[name], eager[name], self.task, special, self.calls).free for name in eager}
+        for other in without_nan(self.task, inputs, special):
+            for name, value in other.items():
+                free[name] |= torch.isfinite(wide[name]) & (value != wide[name])
+        total = sum(each.numel() for each in free.values())
+        return Effect(
+            odd=any(not bool(torch.isfinite(value).all()) for value in (*wide.values(), *eager.values())),
+            unchecked=sum(int(each.sum()) for each in free.values()) / max(1, total),
+        )
+
+    def _with(self, special: SpecialValues, seed: int) -> dict[str, Argument]:
+        generator = torch.Generator().manual_seed(seed)
+        return with_saved(self.task, planted(self.task, self.workload, special, self.inputs, generator))
+
+    def _may_be_flushed(self, special: SpecialValues) -> bool:
+        """Whether zeros in place of subnormal numbers, as fast arithmetic has them, give the same."""
+        inputs = self._with(special, 0)
+        exact = run_reference(self.task, inputs, torch.float64)
+        value = inputs[special.tensor]
+        assert isinstance(value, torch.Tensor)
+        zero = with_saved(self.task, inputs | {special.tensor: torch.zeros_like(value)})
+        flushed = run_reference(self.task, zero, torch.float64)
+        form = torch.float64 if value.dtype == torch.float64 else torch.float32
+        if torch.finfo(value.dtype).tiny > FLUSHED * torch.finfo(form).tiny:  # normal numbers where kernels compute
+            return True
+        reach = FLUSHED * torch.finfo(form).tiny / 2
+        return all(_alike(exact[name], flushed[name], UNIT[form], reach) for name in exact)
+
+    def _scales(self, name: str, value: torch.Tensor) -> Iterator[SpecialValues]:
+        if self.calls.counts:
+            return
+        exponents = round(math.log2(torch.finfo(value.dtype).max))
+        step = exponents // SIXTEENTH
+        largest = step * _last(SIXTEENTH, lambda steps: self._near(self._scaled(name, steps * step)))
+        used = largest - step
+        if largest < exponents * 3 // 4:  # something is squared; in another kernel's formula it may be cubed
+            used = min(used, largest // 2)
+        if used >= 2:
+            yield self._scaled(name, used)
+        if self._near(self._scaled(name, -exponents // 4)):
+            yield self._scaled(name, -exponents // 4)
+
+    def _scaled(self, name: str, exponent: int) -> SpecialValues:
+        value = self.inputs[name]
+        assert isinstance(value, torch.Tensor)
+        dtype, words = self.workload.dtype, "large" if exponent > 0 else "small"
+        scales = (Scale(dtype, exponent, value.numel()),)
+        what = f"{name} times a {words} power of two"
+        return SpecialValues(what, ValueKind.magnitudes, name, Placement.scaled, 0.0, (dtype,), scales)
+
+    def _near(self, special: SpecialValues) -> bool:
+        """Whether eager is finite, near float64 and not about to underflow."""
+        try:
+            inputs = self._with(special, 0)
+            wide, eager = run_reference(self.task, inputs, torch.float64), run_reference(self.task, inputs)
+        except TaskError:
+            return False
+        for name, value in wide.items():
+            if not value.is_floating_point() or not value.numel():
+                continue
+            form = eager[name].dtype
+            size = value.abs().max()
+            error = (eager[name].double() - value).abs().max()
+            near = NEAR if UNIT[form] < NEAR else COARSEST
+            if not bool(torch.isfinite(size)) or not bool(error <= near * size):
+                return False
+            if 0 < float(size) < UNDERFLOW * torch.finfo(torch.float32 if form != torch.float64 else form).tiny:
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Whether a result is not finite, and which share of the results is left unchecked."""
+
+    odd: bool
+    unchecked: float
+
+
+def _alike(one: torch.Tensor, other: torch.Tensor, unit: float, reach: float) -> bool:
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    same = (one == other) | (torch.isnan(one) & torch.isnan(other))
+    return bool((same | ((one - other).abs() <= reach + unit * one.abs())).all())
+
+
+def _last(end: int, right: Callable[[int], bool]) -> int:
+    """The largest number below `end` for which something is right that is right for all smaller ones; 0 if none."""
+    low, high = 0, end
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if right(middle) else (low, middle)
+    return low
+
+
+def _draw(declared: Input) -> object:
+    return declared.draw if isinstance(declared, TensorInput | Upstream) else None
+
+
+def _proposals(
+    name: str, declared: Input, value: torch.Tensor, numbers: list[int], workload: Workload
+) -> Iterator[Proposal]:
+    draw = _draw(declared)
+    if not value.is_floating_point():
+        if isinstance(draw, IntegerDraw):
+            yield from _masks(name) if value.dtype == torch.bool else _whole_numbers(name, numbers)
+        return
+    match draw:
+        case FamilyDraw() | NormalDraw():
+            yield from _any_float(name, isinstance(draw, FamilyDraw), several=value.dim() > 1)
+        case UniformDraw(low, high):
+            yield from _bounded(name, low, high)
+            yield from _rearranged(name, several=value.dim() > 1)
+        case IntegerDraw(low, high):
+            yield from _bounded(name, evaluate(low, workload.size_map), evaluate(high, workload.size_map) - 1)
+        case CustomDraw() if bool(torch.isfinite(value).all()):
+            yield from _bounded(name, float(value.min()), float(value.max()), exact=False)
+
+
+def _any_float(name: str, signed: bool, several: bool) -> Iterator[Proposal]:
+    def at(what: str, kind: ValueKind, placement: Placement, value: float = 0.0) -> Proposal:
+        return Proposal(SpecialValues(what, kind, name, placement, value))
+
+    yield at(f"nan in {name}", ValueKind.nan, Placement.few, math.nan)
+    yield at(f"inf in {name}", ValueKind.infinities, Placement.few, math.inf)
+    yield at(f"-inf in {name}", ValueKind.infinities, Placement.few, -math.inf)
+    yield at(f"-inf in whole rows of {name}", ValueKind.infinities, Placement.rows, -math.inf)
+    yield at(f"{name} 0 everywhere", ValueKind.zeros, Placement.everywhere, 0.0)
+    yield at(f"{name} -0 everywhere", ValueKind.zeros, Placement.everywhere, -0.0)
+    yield at(f"zeros of either sign in {name}", ValueKind.zeros, Placement.zeros)
+    if not signed:
+        yield at(f"{name} of random signs", ValueKind.signs, Placement.signs)
+    yield at(f"{name} -1 everywhere", ValueKind.signs, Placement.everywhere, -1.0)
+    yield at(f"{name} 1 everywhere", ValueKind.signs, Placement.everywhere, 1.0)
+    yield at(f"{name} subnormal", ValueKind.subnormals, Placement.subnormal)
+    yield from _rearranged(name, several)
+
+
+def _rearranged(name: str, several: bool) -> Iterator[Proposal]:
+    """Values that were drawn, at other places."""
+    for words, kind, placement in (
+        ("constant rows in", ValueKind.constant_rows, Placement.constant_rows),
+        ("ties in", ValueKind.ties, Placement.ties),
+        ("equal rows in", ValueKind.ties, Placement.equal_rows),
+    ):
+        if placement is Placement.equal_rows and not several:
+            continue
+        yield Proposal(SpecialValues(f"{words} {name}", kind, name, placement))
+
+
+def _bounded(name: str, low: float, high: float, exact: bool = True) -> Iterator[Proposal]:
+    """The ends of a declared range, and zero: outside of the range, or where a custom draw says nothing about it, only
+    if the reference stays finite."""
+    for end in (low, high):
+        special = SpecialValues(f"{name} {end:.4g} everywhere", ValueKind.magnitudes, name, Placement.everywhere, end)
+        yield Proposal(special, declared=exact)
+    zero = SpecialValues(f"{name} 0 everywhere", ValueKind.zeros, name, Placement.everywhere, 0.0)
+    if low < 0 < high or not exact:
+        yield Proposal(zero, declared=exact)
+
+
+def _masks(name: str) -> Iterator[Proposal]:
+    for value, word in ((1.0, "true"), (0.0, "false")):
+        for placement, where in ((Placement.everywhere, "everywhere"), (Placement.rows, "in whole rows")):
+            yield Proposal(SpecialValues(f"{name} {word} {where}", ValueKind.masks, name, placement, value))
+
+
+def _whole_numbers(name: str, numbers: list[int]) -> Iterator[Proposal]:
+    def at(what: str, placement: Placement, value: float = 0.0) -> Proposal:
+        return Proposal(SpecialValues(what, ValueKind.integers, name, placement, value))
+
+    for number in numbers:
+        yield at(f"{name} {number} in some places", Placement.share, number)
+        yield at(f"{name} {number} everywhere", Placement.everywhere, number)
+    yield at(f"{name} at its least everywhere", Placement.least)
+    yield at(f"{name} at its most everywhere", Placement.most)
+    yield at(f"{name} repeated", Placement.repeated)

@@ -49,16 +49,20 @@ from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_refe
 class Within:
     """Right where `low <= got <= high`, all in the result's dtype. The reference lies halfway.
 
-    Where the reference is NaN, `nan` is set and the bounds admit nothing else. Infinities bound themselves.
+    Where the reference is NaN, `nan` is set and the bounds admit nothing else. Infinities bound themselves. Where `odd`
+    is set, NaN and both infinities are right beside what the bounds admit. Bounds at both infinities together with
+    `nan` leave an element unchecked.
     """
 
     low: torch.Tensor
     high: torch.Tensor
     nan: torch.Tensor | None = None
+    odd: torch.Tensor | None = None
 
     @property
     def nbytes(self) -> int:
-        return self.low.nbytes + self.high.nbytes + (0 if self.nan is None else self.nan.nbytes)
+        masks = (mask.nbytes for mask in (self.nan, self.odd) if mask is not None)
+        return self.low.nbytes + self.high.nbytes + sum(masks)
 
     @property
     def size(self) -> int:
@@ -103,7 +107,7 @@ class ChosenIndex:
 Expectation = Within | BitExact | ChosenIndex
 
 
-__all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "study", "tolerance"]
+__all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "held_against", "study", "tolerance"]
 
 C_STEP = 128.0
 C_EAGER = 4.0
@@ -122,8 +126,11 @@ Call = Callable[[Arguments], Results]
 
 def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str, Expectation]:
     """What each result, by name, is held against."""
-    compute = compute_dtype(task, workload)
-    seen = study(partial(run_reference, task), inputs, compute)
+    return held_against(task, inputs, study(partial(run_reference, task), inputs, compute_dtype(task, workload)))
+
+
+def held_against(task: Task, inputs: Arguments, seen: ErrorStudy) -> dict[str, Expectation]:
+    """The expectations that follow from a study, which is used up."""
     expected: dict[str, Expectation] = {}
     for name, eager in seen.eager.items():
         match task.comparator(name, dtype_name(eager.dtype)):
@@ -132,7 +139,7 @@ def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str,
             case Chosen(source, dim):
                 expected[name] = _choice(inputs[source], seen.exact[name], dim)
             case Rounded(exact):
-                expected[name] = _rounded(task, inputs, compute, exact, seen.exact[name], eager.dtype)
+                expected[name] = _rounded(task, inputs, seen.compute, exact, seen.exact[name], eager.dtype)
             case Close():
                 expected[name] = _within(seen, name, task.precision.slack)
     return expected

@@ -94,8 +94,11 @@ class WorkloadArena(ABC):
 
 
 def sentinel_word(source: random.Random) -> int:
-    """A bit pattern that is a NaN in every floating-point format, whichever half or word of it is looked at."""
-    halves = (source.choice((0x7FF0, 0xFFF0)) | source.randrange(1, 16) for _ in range(2))
+    """A bit pattern that is a NaN in every floating-point format, whichever half or word of it is looked at.
+
+    Never the NaN of all ones that a GPU computes: a kernel that wrote one would seem to have written nothing.
+    """
+    halves = (source.choice((0x7FF0, 0xFFF0)) | source.randrange(1, 15) for _ in range(2))
     high, low = halves
     return high << 16 | low
 

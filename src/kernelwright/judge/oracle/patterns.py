@@ -1,0 +1,194 @@
+"""What results are held against where special values were planted.
+
+A pattern of NaN and infinities is demanded only where the reference in float64 and eager PyTorch agree on it, element
+by element; elsewhere nothing is. Where steps compute, any value that is not finite is as good as another: algebra that
+is equal otherwise turns one into the other. docs/decisions/0031-special-values.md has the rules and their reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from kernelwright.judge.oracle.planting import Placement, SpecialValues
+from kernelwright.judge.oracle.reference_calls import Calls
+from kernelwright.judge.oracle.tolerance import (
+    BitExact,
+    ErrorStudy,
+    Expectation,
+    Within,
+    compute_dtype,
+    held_against,
+    study,
+)
+from kernelwright.tasks.declarations import Upstream, ValueKind
+from kernelwright.tasks.drawing import signature, with_saved
+from kernelwright.tasks.model import Task, TaskError, Workload
+from kernelwright.tasks.reference import Argument, run_reference, torch_dtype
+
+Results = dict[str, torch.Tensor]
+
+# Finite values of these kinds, from which a reference makes NaN or infinities, do so by rounding (the noise of a row
+# without variance divided by itself) or overflow, which come elsewhere in another kernel.
+BY_ROUNDING = (ValueKind.constant_rows, ValueKind.ties, ValueKind.magnitudes, ValueKind.subnormals)
+
+
+SUBSTITUTES = (2.0**20, -(2.0**20))  # large, so that they decide every comparison that they take part in
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which elements of a result must not be finite, which are left unchecked, and which may be what the reference
+    says or not finite."""
+
+    odd: torch.Tensor
+    free: torch.Tensor
+    either: torch.Tensor
+
+
+def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: SpecialValues, calls: Calls) -> Pattern:
+    """From the reference in float64, or what is left of it, and in the task's dtype."""
+    kind = special.kind
+    none = torch.zeros_like(eager, dtype=torch.bool)
+    if not eager.is_floating_point():
+        return Pattern(none, exact != eager, none)
+    exact = exact.to(eager.dtype)
+    odd = ~torch.isfinite(exact)
+    free = odd != ~torch.isfinite(eager)
+    if calls.moves:
+        free |= odd & ~((exact == eager) | (torch.isnan(exact) & torch.isnan(eager)))
+    if kind in BY_ROUNDING:
+        free |= odd
+    odd &= ~free
+    if calls.convolves and exact.dim() > 2:  # transforms of tiles, or of whole planes, spread what is not finite
+        spoilt = (odd | free).any(dim=-1, keepdim=True)
+        for axis in range(2, exact.dim() - 1):
+            spoilt = spoilt.any(dim=axis, keepdim=True)
+        free |= spoilt & ~odd
+    # A kernel may multiply the upstream gradient by the zero of a mask where the reference selects.
+    selected = kind in (ValueKind.nan, ValueKind.infinities) and isinstance(task.inputs[special.tensor], Upstream)
+    return Pattern(odd, free, (exact == 0) & ~free if selected else none)
+
+
+def without_nan(task: Task, inputs: Mapping[str, Argument], special: SpecialValues) -> Iterator[Results]:
+    """What float64 gives with other values in place of planted NaN.
+
+    Finite results that differ were chosen by a comparison with NaN. Which side it falls on depends on how the
+    comparison is written (`z > 0`, `!(z <= 0)`), and is not demanded.
+    """
+    value = inputs[special.tensor]
+    assert isinstance(value, torch.Tensor)
+    if special.kind is ValueKind.nan:
+        for number in SUBSTITUTES:
+            with suppress(TaskError):
+                other = with_saved(task, {**inputs, special.tensor: value.nan_to_num(number, torch.inf, -torch.inf)})
+                yield run_reference(task, other, torch.float64)
+
+
+def expected_pattern(
+    task: Task, inputs: Mapping[str, Argument], workload: Workload, special: SpecialValues, calls: Calls
+) -> dict[str, Expectation]:
+    """Expectations by result; of a reference that refuses the values nothing is expected."""
+    try:
+        seen = study(partial(run_reference, task), inputs, compute_dtype(task, workload))
+        patterns = {name: pattern(seen.exact[name], eager, task, special, calls) for name, eager in seen.eager.items()}
+        unsure = _unsure(seen)
+        eager = {name: value.contiguous() for name, value in seen.eager.items()}
+        held = held_against(task, inputs, seen)
+    except TaskError:
+        return _nothing(task, inputs, workload)
+    flushed = special.placement is Placement.subnormal
+    expected: dict[str, Expectation] = {}
+    for name, expectation in held.items():
+        if isinstance(expectation, BitExact) and (eager[name].is_floating_point() or bool(patterns[name].free.any())):
+            expectation = _by_value(expectation.value, flushed)
+        if isinstance(expectation, Within):
+            expectation = _adjusted(expectation, patterns[name], unsure.get(name), eager[name], calls.moves)
+        expected[name] = expectation
+    for other in without_nan(task, inputs, special):
+        for name, expectation in expected.items():
+            if isinstance(expectation, Within):
+                expected[name] = _undecided(expectation, other[name], eager[name])
+    return expected
+
+
+def _undecided(expected: Within, other: torch.Tensor, eager: torch.Tensor) -> Within:
+    """Leaves finite elements unchecked that are not what they would be without NaN."""
+    inside = (other >= expected.low.double()) & (other <= expected.high.double())
+    chosen = ~inside & torch.isfinite(eager)
+    if not bool(chosen.any()):
+        return expected
+    least, most = _ends(eager.dtype)
+    nan = chosen if expected.nan is None else expected.nan | chosen
+    low, high = expected.low.masked_fill(chosen, least), expected.high.masked_fill(chosen, most)
+    return Within(low, high, nan, expected.odd)
+
+
+def _unsure(seen: ErrorStudy) -> dict[str, torch.Tensor]:
+    """Where probes met NaN or infinities: they do not say how far an element may move, which is not "nowhere"."""
+    unsure = {name: ~torch.isfinite(spread) for name, spread in seen.spread.items()}
+    for name, jumps in seen.jumps.items():
+        unsure[name] |= ~torch.isfinite(jumps)
+    return unsure
+
+
+def _by_value(value: torch.Tensor, flushed: bool) -> Within:
+    """By value and not by bits, since either zero is right; and a subnormal number may be flushed to zero."""
+    if not value.is_floating_point():
+        return Within(value, value)
+    zero = torch.zeros_like(value)
+    low, high = (torch.minimum(value, zero), torch.maximum(value, zero)) if flushed else (value, value)
+    nan = torch.isnan(value)
+    return Within(low.masked_fill(nan, torch.inf), high.masked_fill(nan, -torch.inf), nan)
+
+
+def _adjusted(
+    expected: Within, found: Pattern, unsure: torch.Tensor | None, eager: torch.Tensor, moves: bool
+) -> Within:
+    least, most = _ends(eager.dtype)
+    low, high, nan, odd = expected.low.clone(), expected.high.clone(), expected.nan, None
+    if eager.is_floating_point():
+        largest = torch.finfo(eager.dtype).max
+        strange = torch.isnan(low) | torch.isnan(high) | (torch.isinf(low) & torch.isinf(high) & (low < high))
+        strange |= unsure if unsure is not None else torch.zeros_like(strange)
+        strange &= torch.isfinite(eager)
+        low.masked_fill_(strange, -largest)
+        high.masked_fill_(strange, largest)
+    if not moves and bool(found.odd.any()):
+        odd, nan = found.odd, None
+        low.masked_fill_(odd, most)
+        high.masked_fill_(odd, least)
+    if bool(found.either.any()):
+        odd = found.either if odd is None else odd | found.either
+    if bool(found.free.any()):
+        low.masked_fill_(found.free, least)
+        high.masked_fill_(found.free, most)
+        nan = found.free if nan is None else nan | found.free
+    if nan is None and eager.dtype == torch.bool:  # bounds of booleans are compared, not clamped to
+        nan = torch.zeros_like(found.free)
+    return Within(low, high, nan, odd)
+
+
+def _ends(dtype: torch.dtype) -> tuple[float, float]:
+    if dtype == torch.bool:
+        return False, True
+    if dtype.is_floating_point:
+        return -torch.inf, torch.inf
+    info = torch.iinfo(dtype)
+    return info.min, info.max
+
+
+def _nothing(task: Task, inputs: Mapping[str, Argument], workload: Workload) -> dict[str, Expectation]:
+    device = next((value.device for value in inputs.values() if isinstance(value, torch.Tensor)), torch.device("cpu"))
+    expected: dict[str, Expectation] = {}
+    for spec in signature(task, workload).tensors:
+        if spec.name in task.result_names:
+            dtype = torch_dtype(spec.dtype)
+            least, most = _ends(dtype)
+            low, high = (torch.full(spec.shape, end, dtype=dtype, device=device) for end in (least, most))
+            expected[spec.name] = Within(low, high, torch.ones_like(low, dtype=torch.bool))
+    return expected
