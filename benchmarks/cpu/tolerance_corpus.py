@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
@@ -27,14 +28,9 @@ from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E4
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
-from kernelwright.judge.oracle import rounding, tolerance  # noqa: E402
+from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
 
 PATH = RESULTS / "tolerance_corpus.json"
-CONSTANTS = {
-    **{name: getattr(tolerance, name) for name in ("C_STEP", "C_EAGER", "C_ROUND", "REACH", "PROBES")},
-    "MIXING": rounding.MIXING,
-}
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the corpus that fixes the judge's tolerance.")
@@ -109,7 +105,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, float | int | None]:
 def others(seeds: int, measured: list[str]) -> list[dict[str, Any]]:
     """What is known of the operations that were not measured now, if it is of the same constants and seeds."""
     known = load(PATH)
-    if (known.get("constants"), known.get("seeds"), known.get("torch")) != (CONSTANTS, seeds, torch.__version__):
+    if (known.get("constants"), known.get("seeds"), known.get("torch")) != (asdict(CONSTANTS), seeds, torch.__version__):
         raise SystemExit("the results that are there are of other constants, seeds or torch: measure all operations")
     return [row for row in known["rows"] if row["operation"] not in measured]
 
@@ -118,7 +114,7 @@ def write(rows: list[dict[str, Any]], seeds: int, taken: dict[str, Any]) -> None
     result = {
         "torch": torch.__version__,
         "seeds": seeds,
-        "constants": CONSTANTS,
+        "constants": asdict(CONSTANTS),
         "summary": summarise(rows),
         "taken": taken,  # of each operation
         "rows": rows,

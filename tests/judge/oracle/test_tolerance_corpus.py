@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
-from kernelwright.judge.oracle import rounding, tolerance  # noqa: E402
+from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
 from kernelwright.tasks.model import Workload  # noqa: E402
 
 ROOM = 0.5
@@ -60,9 +61,7 @@ def test_downcasts_are_rejected_within_a_few_trials(rows: list[Row]) -> None:
 
 def test_the_written_results_are_of_these_constants() -> None:
     written = json.loads((ROOT / "benchmarks/results/tolerance_corpus.json").read_text())
-    for name, value in written["constants"].items():
-        now = getattr(tolerance, name, None) or getattr(rounding, name)
-        assert now == value, f"{name} changed: run benchmarks/cpu/tolerance_corpus.py again"
+    assert asdict(CONSTANTS) == written["constants"], "run benchmarks/cpu/tolerance_corpus.py again"
     assert written["summary"]["honest trials rejected"] == 0
     assert written["summary"]["largest honest ratio"] < 1
     assert written["summary"]["rotations that missed a downcast"] == 0

@@ -4,10 +4,10 @@ Perturbing the inputs alone would show how well the operation is conditioned and
 the gradient of a cross entropy is p - 1 with p nearly 1, where p moves by a rounding error and the inputs
 by nothing. So the inputs and every floating-point result of every step that computes (moving, selecting and
 comparing are exact) are multiplied by 1 plus or minus about h at random. Three kinds of step get more (see
-`steps`):
+`operations`):
 
 - Fused operations that cancel inside are taken apart, so that their steps are seen.
-- A sum also gets noise as large as what one accumulator may lose of it.
+- A sum also gets noise as large as what one accumulator loses of it (see `sums`).
 - A convolution also gets noise in proportion to the largest value, or product, of its plane: Winograd and FFT
   transforms mix neighbours, so that a small value beside a large one carries the large one's rounding.
 """
@@ -23,12 +23,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from kernelwright.judge.oracle.constants import CONSTANTS
 from kernelwright.judge.oracle.discontinuities import DISCONTINUITIES, Site, Sites, Thresholds
-from kernelwright.judge.oracle.operations import EXACT, PARTS, WEIGHT_OF_CONVOLUTION, largest_products, lost
+from kernelwright.judge.oracle.flow import Flows
+from kernelwright.judge.oracle.fused import PARTS
+from kernelwright.judge.oracle.operations import EXACT, WEIGHT_OF_CONVOLUTION, largest_products, lost
 
 TABLE = 1 << 22
 PART = TABLE // 2
-MIXING = 3.0
 
 
 @lru_cache(maxsize=4)
@@ -82,7 +84,7 @@ class Noise:
         largest = value.abs().amax(tuple(range(2, value.dim())), keepdim=True)
         if factors is not None:
             largest = torch.maximum(largest, factors.view(largest.shape))
-        value.add_(self.applied(largest.expand(value.shape)).sub_(largest), alpha=MIXING)
+        value.add_(self.applied(largest.expand(value.shape)).sub_(largest), alpha=CONSTANTS.mixing)
 
     def _slice(self, value: torch.Tensor) -> torch.Tensor:
         table = _factors(self._h, value.device, value.dtype)
@@ -129,7 +131,16 @@ class OperationMode(TorchDispatchMode, ABC):  # type: ignore[no-untyped-call]
 
 
 class SiteRecorder(OperationMode):  # type: ignore[no-untyped-call]
-    """The plain evaluation, which finds the sites."""
+    """The plain evaluation, which finds the sites, and how the results come from the inputs."""
+
+    def __init__(self, sites: Sites) -> None:
+        super().__init__(sites)
+        self.flows = Flows()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        self.flows.saw(func, args, kwargs or {}, result)
+        return result
 
     def enter_discontinuity(self, value: torch.Tensor, thresholds: Thresholds) -> torch.Tensor:
         self.sites.record(value, thresholds)
@@ -171,7 +182,9 @@ class RoundingProbe(OperationMode):  # type: ignore[no-untyped-call]
     def compute(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func in PARTS:
             with self:
-                return PARTS[func](*args, **kwargs)
+                whole = PARTS[func](*args, **kwargs)
+            if whole is not NotImplemented:
+                return whole
         result = func(*args, **kwargs)
         name = _name(func)
         if not func.is_view and name not in EXACT:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import torch
 
-PASSES = 4
-CLIP = 4.0
+from kernelwright.judge.oracle.constants import CONSTANTS
+
 SAMPLE = 256
 
 
@@ -52,6 +52,6 @@ def _clipped_mean(rows: torch.Tensor, nonzero: bool) -> torch.Tensor:
     if nonzero:
         count = (sample > 0).sum(1, keepdim=True).clamp_min_(1)
     mean = sample.sum(1, keepdim=True) / count
-    for _ in range(PASSES):
-        mean = torch.minimum(sample, mean * CLIP).sum(1, keepdim=True) / count
+    for _ in range(CONSTANTS.clip_passes):
+        mean = torch.minimum(sample, mean * CONSTANTS.clip).sum(1, keepdim=True) / count
     return mean.squeeze(1)

@@ -2,26 +2,28 @@
 
 For each element, with u the unit roundoff of the precision in which an honest kernel computes:
 
-    tolerance = slack * max(C_EAGER * E, 2 e, C_ROUND * u_out * |ref| + max(r * |ref|, S, s)) + jumps
+    tolerance = slack * max(4 E, 2 e, max(r * |ref|, S, s)) + jumps
 
-- ref: the reference in float64. e: the error of eager PyTorch in the task's dtype on the same trial, E its
-  clipped mean over the row.
-- s: how far the element moves, on average over `PROBES` evaluations and times `REACH`, when the inputs and every
-  step are disturbed by about C_STEP * u (see `rounding`). The disturbance is as large as what is allowed, so
-  nothing is extrapolated, and a jump counts once. S is its clipped mean over the row.
-- r: S relative to the row's typical |ref|, and at least C_STEP * u. Where one number scales a whole row (a sum, a
-  norm), every element shares its rounding, also the one whose probes happen to cancel.
+- ref: the reference in float64. e: the error of eager PyTorch on the same trial, E its clipped mean over the row.
+- s: how far the element moves, on average over a few evaluations and times two, when the inputs and every step are
+  disturbed by about 128 u (see `rounding`). The disturbance is as large as what is allowed, so nothing is
+  extrapolated, and a jump counts once. S is its clipped mean over the row.
+- r: S relative to the row's typical |ref|, and at least 128 u. Where one number scales a whole row (a sum, a norm),
+  every element shares its rounding, also the one whose probes happen to cancel.
 - jumps: what the other side of a mask would give, where rounding decides on the side (see `discontinuities`).
 
 The row (the last axis) is the scale because a kernel rounds an element at the size of what went into it, not of
-what was left of it; longer stretches would let a row of small values hide behind its neighbours.
+what was left of it; longer stretches would let a row of small values hide behind its neighbours. A result whose
+elements never meet (see `flow`: an optimiser's moments) has no rows: E and S are 0, and r is 128 u. What only moves
+data is compared bit for bit, and what also selects by value. Where a product has one or two terms (see `probe_rows`)
+an eighth is allowed.
 
 The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: a value within the tolerance
-before rounding is within the bounds after it, so the output's own format needs no allowance. C_ROUND gives one
-step all the same, to kernels that truncate or round one intermediate value to a half-precision format.
+before rounding is within the bounds after it, so the output's own format needs no allowance. Eager is evaluated in
+float32 for results in a 16-bit format: a kernel rounds what it reads and what it writes, and nothing between.
 
-The constants were fixed on the corpus of `benchmarks/cpu/tolerance_corpus.py`; docs/decisions/0002-tolerance.md has
-the margins. Results below `FLUSHED` times the smallest normal number may be flushed to zero.
+The constants are in `constants` and were fixed on the corpus of `benchmarks/cpu/tolerance_corpus.py`; docs/precision.md
+has them with their margins.
 """
 
 from __future__ import annotations
@@ -34,8 +36,10 @@ from typing import TypeGuard
 
 import torch
 
+from kernelwright.judge.oracle.constants import CONSTANTS, UNIT_OF
 from kernelwright.judge.oracle.discontinuities import Sites
 from kernelwright.judge.oracle.flags import strict_flags
+from kernelwright.judge.oracle.flow import Flow, Step
 from kernelwright.judge.oracle.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
@@ -109,15 +113,8 @@ Expectation = Within | BitExact | ChosenIndex
 
 __all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "held_against", "study", "tolerance"]
 
-C_STEP = 128.0
-C_EAGER = 4.0
-C_ROUND = 1.0
-REACH = 2.0
-PROBES = 8
-COARSEST = 2.0**-5
-FLUSHED = 1024.0
-
-UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-9}
+UNIT = {torch_dtype(name): unit for name, unit in UNIT_OF.items()}
+NARROW = (torch.float16, torch.bfloat16)
 
 Arguments = Mapping[str, Argument]
 Results = dict[str, torch.Tensor]
@@ -141,7 +138,7 @@ def held_against(task: Task, inputs: Arguments, seen: ErrorStudy) -> dict[str, E
             case Rounded(exact):
                 expected[name] = _rounded(task, inputs, seen.compute, exact, seen.exact[name], eager.dtype)
             case Close():
-                expected[name] = _within(seen, name, task.precision.slack)
+                expected[name] = _close(seen, name, task.precision.slack)
     return expected
 
 
@@ -152,13 +149,16 @@ def compute_dtype(task: Task, workload: Workload) -> torch.dtype:
 
 @dataclass(frozen=True)
 class ErrorStudy:
-    """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype."""
+    """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype. `unrounded` is
+    eager in the probes' dtype where the task's is narrower, so that nothing is rounded between the steps."""
 
     compute: torch.dtype
     exact: Results
     eager: Results
     spread: Results
     jumps: Results
+    flows: dict[str, Flow]
+    unrounded: Results
 
     @property
     def step(self) -> float:
@@ -166,7 +166,7 @@ class ErrorStudy:
 
 
 def _step(compute: torch.dtype) -> float:
-    return min(C_STEP * UNIT[compute], COARSEST)
+    return min(CONSTANTS.step * UNIT[compute], CONSTANTS.coarsest)
 
 
 @strict_flags()
@@ -175,17 +175,19 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> ErrorStudy:
     form = torch.float64 if compute == torch.float64 else torch.float32
     wide = _converted(inputs, torch.float64)
     sites = Sites((value for value in wide.values() if isinstance(value, torch.Tensor)), form)
-    with SiteRecorder(sites):
+    with SiteRecorder(sites) as recorder:
         answer = call(wide)
     sites.complete()
+    flows = recorder.flows.results(answer)
     exact = {name: _as(value, form if value.is_floating_point() else value.dtype) for name, value in answer.items()}
     del wide, answer
     eager = call(inputs)
     narrow = _converted(inputs, form)
-    if not any(_floating(value) for value in eager.values()):
-        return ErrorStudy(compute, exact, eager, {}, {})
+    if all(not _floating(value) or flows[name].step < Step.COMPUTED for name, value in eager.items()):
+        return ErrorStudy(compute, exact, eager, {}, {}, flows, eager)
     spread = _spread(call, narrow, exact, sites, compute)
-    return ErrorStudy(compute, exact, eager, spread, _jumps(call, narrow, sites))
+    unrounded = call(narrow) if any(value.dtype in NARROW for value in eager.values()) else eager
+    return ErrorStudy(compute, exact, eager, spread, _jumps(call, narrow, sites), flows, unrounded)
 
 
 def _spread(call: Call, narrow: Arguments, exact: Results, sites: Sites, compute: torch.dtype) -> Results:
@@ -195,17 +197,17 @@ def _spread(call: Call, narrow: Arguments, exact: Results, sites: Sites, compute
     """
     spread = {name: torch.zeros_like(value) for name, value in exact.items() if _floating(value)}
     losses = Losses(UNIT[compute])
-    for number in range(PROBES):
+    for number in range(CONSTANTS.probes):
         noise = Noise(_step(compute), number)
         moved = {name: noise.applied(value) if _floating(value) else value for name, value in narrow.items()}
         with suppress(TaskError), RoundingProbe(sites, losses, noise):
-            _add_distances(spread, call(moved), exact, 1 / PROBES)
+            _add_distances(spread, call(moved), exact, 1 / CONSTANTS.probes)
     return spread
 
 
 def _jumps(call: Call, narrow: Arguments, sites: Sites) -> Results:
     """The sum of what changes when near values go up, go down, or (lest several cancel) split at random."""
-    near = [site.widen(REACH / PROBES) for site in sites.found]
+    near = [site.widen(CONSTANTS.reach / CONSTANTS.probes) for site in sites.found]
     if not any(near):
         return {}
     plain = call(narrow)
@@ -219,6 +221,18 @@ def _jumps(call: Call, narrow: Arguments, sites: Sites) -> Results:
 def _add_distances(sums: Results, moved: Results, still: Results, weight: float) -> None:
     for name, total in sums.items():
         total.add_((moved[name] - still[name]).abs_(), alpha=weight)
+
+
+def _close(seen: ErrorStudy, name: str, slack: float) -> Expectation:
+    """Bit for bit where data is moved, by value where it is also selected, and else within the tolerance."""
+    eager = seen.eager[name].contiguous()
+    match seen.flows[name].step:
+        case Step.MOVED:
+            return BitExact(eager)
+        case Step.SELECTED:
+            return _with_gaps(eager, torch.zeros_like(eager), eager.dtype)
+        case Step.COMPUTED:
+            return _within(seen, name, slack)
 
 
 def _within(seen: ErrorStudy, name: str, slack: float) -> Within:
@@ -243,22 +257,29 @@ def tolerance(seen: ErrorStudy, name: str, slack: float) -> torch.Tensor:
 
     In place where it can be: these are passes over millions of elements, many times a minute.
     """
-    exact, eager = seen.exact[name], seen.eager[name]
+    exact = seen.exact[name]
     size = _finite(exact.abs())
-    spread = _finite(seen.spread[name]).mul_(REACH)
-    scale = row_scale(spread, least=8, nonzero=True)
-    relative = scale / row_scale(size, least=8, nonzero=True).clamp_min_(torch.finfo(exact.dtype).tiny)
-    allowed = torch.maximum(size * relative.clamp_(seen.step, COARSEST), spread)
-    torch.maximum(allowed, scale, out=allowed)
-    allowed.add_(size, alpha=C_ROUND * UNIT[eager.dtype])
-    error = _finite((eager - exact).abs_())
-    torch.maximum(allowed, row_scale(error, least=64) * C_EAGER, out=allowed)
-    torch.maximum(allowed, error.mul_(2.0), out=allowed)
+    spread = _finite(seen.spread[name]).mul_(CONSTANTS.reach)
+    error = _finite((seen.unrounded[name] - exact).abs_())
+    if seen.flows[name].separate:
+        allowed = torch.maximum(size * seen.step, spread)
+    else:
+        allowed = _of_rows(seen.step, size, spread)
+        torch.maximum(allowed, row_scale(error, least=64) * CONSTANTS.eager, out=allowed)
+    torch.maximum(allowed, error.mul_(CONSTANTS.own_eager), out=allowed)
     allowed.mul_(slack)
     if name in seen.jumps:
         jumps = _finite(seen.jumps[name])
         allowed.add_(jumps).add_(row_scale(jumps, least=8), alpha=2.0)
-    return allowed.clamp_min_(FLUSHED * torch.finfo(exact.dtype).tiny)
+    return allowed.clamp_min_(CONSTANTS.flushed * torch.finfo(exact.dtype).tiny)
+
+
+def _of_rows(step: float, size: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
+    """max(r |ref|, S, s)."""
+    scale = row_scale(spread, least=8, nonzero=True)
+    relative = scale / row_scale(size, least=8, nonzero=True).clamp_min_(torch.finfo(size.dtype).tiny)
+    allowed = torch.maximum(size * relative.clamp_(step, CONSTANTS.coarsest), spread)
+    return torch.maximum(allowed, scale, out=allowed)
 
 
 def _choice(source: Argument, chosen: torch.Tensor, dim: int) -> ChosenIndex:
