@@ -92,7 +92,7 @@ def split_matrix_product(x: Tensor, y: Tensor) -> Tensor:
 def ex2_approx(x: Tensor) -> Tensor:
     """exp as fast-math has it: the product with log2(e) is rounded, and ex2.approx is off by up to 2 units."""
     t = (x * torch.tensor(LOG2E, dtype=torch.float32)).double()
-    return (torch.exp2(t) * (1 + torch.sin(t * 1e4) * 2.0**-22.5)).float()
+    return (torch.exp2(t) * (1 + torch.sin(t * 1e4).nan_to_num(0.0) * 2.0**-22.5)).float()
 
 
 def polynomial_exp(degree: int) -> Callable[[Tensor], Tensor]:

@@ -41,7 +41,7 @@ class Case:
 
 @dataclass
 class Row:
-    """What was seen of one kernel of a case over all judgings. Margins are the largest of any result; 1 is the limit."""
+    """What was seen of one kernel of a case in all judgings. Margins are the largest of any result; 1 is the limit."""
 
     case: str
     kernel: str

@@ -95,7 +95,6 @@ SMALL = (
     ),
     _task("softmax bf16", lambda x: torch.softmax(x, -1), ("bfloat16",), x=_x),
     _task("linear fp16", lambda x, w: x @ w, ("float16",), x=_x, w=tensor("cols", 40)),
-    _task("softmax float64", lambda x: torch.softmax(x, -1), ("float64",), x=_x),
 )
 SIZES: dict[str, tuple[dict[str, int], ...]] = {
     "small": ({"rows": 16, "cols": 96}, {"rows": 3, "cols": 200}),

@@ -20,7 +20,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.wording import SENTENCES, duration, evidence_lines, speed_words
+from kernelwright.judge.wording import SENTENCES, duration, error_words, evidence_lines, finding_words, speed_words
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
@@ -91,15 +91,15 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
         remarks.append(f"launcher {conditions.runner}")
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")
-    precision = next((r.precision for r in results if r.precision), None)
-    if precision:
-        remarks.append(f"precision {precision}")
     if any(r.deterministic is False for r in results):
         remarks.append("not deterministic: the same inputs gave different bits")
     prepared = [r.prepare_seconds for r in results if r.prepare_seconds is not None]
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    for report in verdict.errors:
+        line = f"errors: {error_words(report)}; {finding_words(report, verdict.task)}"
+        console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     for line in _kernel_lines(results):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     _profile(console, results)

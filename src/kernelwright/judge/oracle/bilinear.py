@@ -28,7 +28,7 @@ class Bilinear:
 
 
 def _no_beta(args: list[Any], kwargs: dict[str, Any]) -> None:
-    kwargs["beta"] = 0
+    args[0], kwargs["beta"] = args[0].to(args[1].dtype), 0
 
 
 def _no_bias(args: list[Any], kwargs: dict[str, Any]) -> None:

@@ -111,7 +111,8 @@ def _taken(
     taken = {}
     for name, index in chosen.index.items():
         bounds = expected[name]
-        assert isinstance(bounds, Within)
+        if not isinstance(bounds, Within):  # compared bit for bit: it has no errors
+            continue
         dtype = eager[name].dtype
         reference = torch.take(exact[name], index).double()
         low, high = torch.take(bounds.low, index).double(), torch.take(bounds.high, index).double()

@@ -218,8 +218,11 @@ class ResultErrors:
 
     observations: list[Observation] = field(default_factory=list)
 
-    def conclude(self, *, narrow: bool, constants: StatisticalConstants = STATISTICS) -> ErrorSummary | None:
-        """What they say; `narrow` where the result's format is not float32, so that they cannot say `float32`."""
+    def conclude(
+        self, *, narrow: bool, comparable: bool = True, constants: StatisticalConstants = STATISTICS
+    ) -> ErrorSummary | None:
+        """What they say; `narrow` where the result's format is not float32, so that they cannot say `float32`. Not
+        `comparable` are errors in float64: the reference has errors as large."""
         seen = [one for one in self.observations if len(one.elements)]
         if not seen:
             return None
@@ -230,7 +233,9 @@ class ResultErrors:
         form, margins["share"] = _largest_share(seen, constants)
         weight = float(table.weight.sum()) / max(1.0, float(table.elements.sum()))
         smallest = means.limit / weight if weight > 0 and math.isfinite(means.limit) else None
-        if form is not None:
+        if not comparable:
+            finding, smallest = Finding.indistinguishable, None
+        elif form is not None:
             finding = form
         elif margins["mean"] > 1:
             finding = Finding.biased

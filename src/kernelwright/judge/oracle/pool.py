@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle.tolerance import Expectation, expectations
+from kernelwright.judge.oracle.error_samples import ErrorSamples, choose_samples
+from kernelwright.judge.oracle.tolerance import Expectation, expectations, study_trial
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Scalar, Task, Workload
@@ -37,6 +38,7 @@ class PoolEntry:
     draw: SeededDraw
     inputs: dict[str, torch.Tensor | Scalar]
     expectations: dict[str, Expectation]
+    samples: ErrorSamples | None = None  # where its errors are measured in a full judging
 
     def tensor(self, name: str) -> torch.Tensor:
         value = self.inputs[name]
@@ -50,7 +52,8 @@ class PoolEntry:
     @property
     def bytes(self) -> int:
         tensors = [value for value in self.inputs.values() if isinstance(value, torch.Tensor)]
-        return sum(t.nbytes for t in tensors) + sum(e.nbytes for e in self.expectations.values())
+        held = sum(t.nbytes for t in tensors) + sum(e.nbytes for e in self.expectations.values())
+        return held + (self.samples.nbytes if self.samples is not None else 0)
 
 
 @dataclass
@@ -79,7 +82,9 @@ class ValuePool:
         inputs = draw_inputs(self.task, self.workload, family, self._generator(draw.seed))
         for name, value in self._constants().items():
             inputs[name] = value
-        return PoolEntry(number, draw, inputs, expectations(self.task, inputs, self.workload))
+        seen = study_trial(self.task, inputs, self.workload)
+        samples = choose_samples(self.task, seen, seed(self.key, "sample", self.workload.label, number))
+        return PoolEntry(number, draw, inputs, expectations(self.task, inputs, self.workload, seen), samples)
 
     def _constants(self) -> dict[str, torch.Tensor | Scalar]:
         """Constant tensors have one value per workload and key: that is what makes them constant."""

@@ -103,7 +103,7 @@ class ChosenIndex:
 Expectation = Within | BitExact | ChosenIndex
 
 
-__all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "study", "tolerance"]
+__all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "study", "study_trial", "tolerance"]
 
 C_STEP = 128.0
 C_EAGER = 4.0
@@ -120,10 +120,16 @@ Results = dict[str, torch.Tensor]
 Call = Callable[[Arguments], Results]
 
 
-def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str, Expectation]:
-    """What each result, by name, is held against."""
+def study_trial(task: Task, inputs: Arguments, workload: Workload) -> ErrorStudy:
+    return study(partial(run_reference, task), inputs, compute_dtype(task, workload))
+
+
+def expectations(
+    task: Task, inputs: Arguments, workload: Workload, seen: ErrorStudy | None = None
+) -> dict[str, Expectation]:
+    """What each result, by name, is held against. A study of the same trial is used up."""
     compute = compute_dtype(task, workload)
-    seen = study(partial(run_reference, task), inputs, compute)
+    seen = seen or study_trial(task, inputs, workload)
     expected: dict[str, Expectation] = {}
     for name, eager in seen.eager.items():
         match task.comparator(name, dtype_name(eager.dtype)):

@@ -103,11 +103,10 @@ class SequentialSums(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return
         count = flat.shape[1]
         if flat.numel() <= EXACT_TERMS and not flat.is_cuda:
-            total = torch.cat([running(part)[:, -1] for part in flat.split(max(1, AT_ONCE // count))])
+            total = torch.cat([running(part)[:, -1] for part in _parts(flat, AT_ONCE)])
             result.copy_((total if name == "sum" else total / count).view(result.shape))
             return
-        parts = flat.split(max(1, EXACT_TERMS // count))
-        squares = torch.cat([part.cumsum(1).square_().sum(1) for part in parts])
+        squares = torch.cat([part.cumsum(1).square_().sum(1) for part in _parts(flat, EXACT_TERMS)])
         error = squares.sqrt_() if name == "sum" else squares.sqrt_().div_(count)
         self._disturb(result, error.view(result.shape))
 
@@ -125,6 +124,12 @@ class SequentialSums(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _disturb(self, result: torch.Tensor, running_sums: torch.Tensor) -> None:
         noise = torch.randn(result.shape, generator=self._generator, device=result.device, dtype=torch.float32)
         result.add_((noise * running_sums).nan_to_num_(0.0, 0.0, 0.0).to(result.dtype), alpha=ROUNDING * self._unit)
+
+
+def _parts(rows: torch.Tensor, terms: int) -> list[torch.Tensor]:
+    """Some rows at a time, so that no copy is large."""
+    step = max(1, terms // rows.shape[1])
+    return [rows[start : start + step] for start in range(0, rows.shape[0], step)]
 
 
 def _present(value: torch.Tensor) -> torch.Tensor:
