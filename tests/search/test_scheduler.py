@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.verdict import IntervalValue, Outcome
+from kernelwright.judge.verdict import IntervalValue, KernelUse, Outcome
 from kernelwright.proposers.model import MEMBER, Operator, Proposal
 from kernelwright.search.core.archive import CAPACITY, Archive, Descriptor, Elite, descriptor
 from kernelwright.search.core.events import (
@@ -316,12 +316,22 @@ def test_a_niche_is_what_the_proposal_says_and_what_the_verdict_shows() -> None:
     assert of("t", width=4) == of("t", width=8)
     assert of("t", passes="one") != of("t", passes="two")
     assert of("t", "#pragma omp simd") != of("t", "int b;") == of("t", "int c;")
-    precise = toy.verdict_of(toy.candidate_of(numbered_genes(1)), [("a", 1.0, False)])
-    result = precise.workloads[0].model_copy(update={"precision": "bfloat16"})
-    coarse = precise.model_copy(update={"workloads": (result,)})
+    one = toy.verdict_of(toy.candidate_of(numbered_genes(1)), [("a", 1.0, False)])
+    use = KernelUse(
+        kernel="k",
+        registers=1,
+        spill_stores=0,
+        spill_loads=0,
+        static_shared=0,
+        dynamic_shared=0,
+        threads=1,
+        blocks_per_sm=1,
+        occupancy=1.0,
+    )
+    two = one.model_copy(update={"workloads": (one.workloads[0].model_copy(update={"kernels": (use, use)}),)})
     proposal = Proposal(toy.candidate_of(numbered_genes(1)), "t")
-    assert descriptor(proposal, for_journal(precise)) != descriptor(proposal, for_journal(coarse))
-    assert descriptor(proposal, for_journal(coarse)).precision == "bfloat16"
+    assert descriptor(proposal, for_journal(one)) != descriptor(proposal, for_journal(two))
+    assert descriptor(proposal, for_journal(two)).kernels == 2
 
 
 def test_neither_a_models_name_nor_a_swept_value_makes_a_niche() -> None:

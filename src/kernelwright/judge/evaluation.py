@@ -27,8 +27,10 @@ from kernelwright.judge.timing.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import (
     NO_SAFETY,
     DomainCheck,
+    ErrorReport,
     JudgeEvidence,
     Outcome,
+    PrecisionEvidence,
     ProcessEvidence,
     Profile,
     Reason,
@@ -74,8 +76,11 @@ class Evaluation:
     check_key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES))
     checks: DomainChecks | None = None
     domain: DomainCheck | None = None
+    errors: tuple[ErrorReport, ...] = ()
+    public_errors: tuple[ErrorReport, ...] = ()
 
     def run(self, progress: ProgressCallback) -> Verdict:
+        self.workshop.oracle.judging(errors=not self.settings.public_only)
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         if self.settings.safety and self.workshop.safety is not None:
@@ -168,6 +173,12 @@ class Evaluation:
         return self._verdict(Outcome.rejected, rejection, hidden=True)
 
     def _accepted(self, job: Job, progress: ProgressCallback) -> Verdict:
+        with self._timed("errors"):
+            self.errors, self.public_errors = self.workshop.oracle.errors()
+        found = next((one for one in (*self.public_errors, *self.errors) if one.imprecise), None)
+        if found is not None:
+            rejection = Rejection(Stage.compare, Reason.imprecise, PrecisionEvidence(report=found))
+            return self._verdict(Outcome.rejected, rejection, hidden=found not in self.public_errors)
         if self.settings.profile:
             self._profile(job, progress)
         return self._verdict(Outcome.accepted)
@@ -233,6 +244,8 @@ class Evaluation:
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
             domain=self.domain,
+            errors=self.errors,
+            public_errors=self.public_errors,
             conditions=self.workshop.conditions(self.arena, self.inspection_plan.name, self.candidate.contract),
             build_seconds=self.build_seconds,
             artefact=self.artefact,
@@ -351,10 +364,7 @@ class Evaluation:
         times = measurement.run(self.settings.effort, tick)
         result = measurement.result(times)
         deterministic = measurement.deterministic()
-        precision = None if result.hidden or self.results else oracle.precision()
-        return result.model_copy(
-            update={"deterministic": deterministic, "prepare_seconds": prepare, "precision": precision}
-        )
+        return result.model_copy(update={"deterministic": deterministic, "prepare_seconds": prepare})
 
 
 def _prefixed(progress: ProgressCallback, prefix: str, text: str) -> None:

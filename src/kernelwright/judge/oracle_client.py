@@ -15,6 +15,7 @@ from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.roles import Role
+from kernelwright.judge.verdict import ErrorReport
 from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.loading import Sources
@@ -221,8 +222,15 @@ class OracleClient:
         """What the oracle's GPU reaches. Measured the first time, under the device's lock, which must be free."""
         return self._ask("peaks")[0]
 
-    def precision(self) -> str:
-        return str(self._ask("precision")[0]["precision"])
+    def judging(self, *, errors: bool) -> None:
+        """A judging begins; with `errors`, those of its checked calls are gathered."""
+        self._ask("judging", errors=errors)
+
+    def errors(self) -> tuple[tuple[ErrorReport, ...], tuple[ErrorReport, ...]]:
+        """What was found in them: on all workloads, and on the public ones alone."""
+        answer, _ = self._ask("errors")
+        every, public = (tuple(ErrorReport(**one) for one in answer[part]) for part in ("all", "public"))
+        return every, public
 
     def close(self) -> None:
         self._channel.close()

@@ -19,6 +19,11 @@ class VerdictPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def without_precision(given: Any) -> Any:
+    """Older verdicts named a precision class here, which the error report has replaced."""
+    return {key: value for key, value in given.items() if key != "precision"} if isinstance(given, dict) else given
+
+
 class Outcome(StrEnum):
     """`accepted`: right and safe on every trial of every workload. Speed is reported apart and may be undecided."""
 
@@ -110,7 +115,11 @@ class MismatchEvidence(VerdictPart):
     wrong: int
     unwritten: int
     total: int
-    precision: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_precision(cls, given: Any) -> Any:
+        return without_precision(given)
 
 
 class OutsideWriteEvidence(VerdictPart):
@@ -137,13 +146,54 @@ class SanitizerEvidence(VerdictPart):
     lines: tuple[str, ...]
 
 
+class ErrorReport(VerdictPart):
+    """The errors of one result over a judging, beside those of eager PyTorch, on a random sample of its rows.
+
+    `share` is the largest as a part of the tolerance, `ulp` in units in the last place. `rms` and `mean` are in units
+    of what one rounding of every step moves an element by, and a positive mean is an error away from zero.
+    `finding`: `float32` (nothing wrong), `biased`, `coarse`, the name of a shorter format of factors (`tf32`, `2xtf32`,
+    `bf16x3`), or `indistinguishable` where nothing could be seen. `smallest_bias` is the smallest relative bias that
+    would have been found. `scalar`: the result is one number.
+    """
+
+    result: str
+    elements: int
+    share: float
+    rms: float
+    eager_rms: float
+    mean: float
+    eager_mean: float
+    ulp: float
+    eager_ulp: float
+    finding: str
+    smallest_bias: float | None = None
+    scalar: bool = False
+
+    @property
+    def imprecise(self) -> bool:
+        return self.finding not in ("float32", "indistinguishable")
+
+
+class PrecisionEvidence(VerdictPart):
+    """A result whose errors, over all trials, are not those of an honest kernel."""
+
+    kind: Literal["precision"] = "precision"
+    report: ErrorReport
+
+
 class JudgeEvidence(VerdictPart):
     kind: Literal["judge"] = "judge"
     message: str
 
 
 Evidence = Annotated[
-    BuildEvidence | MismatchEvidence | OutsideWriteEvidence | ProcessEvidence | SanitizerEvidence | JudgeEvidence,
+    BuildEvidence
+    | MismatchEvidence
+    | OutsideWriteEvidence
+    | ProcessEvidence
+    | SanitizerEvidence
+    | PrecisionEvidence
+    | JudgeEvidence,
     Field(discriminator="kind"),
 ]
 
@@ -265,7 +315,6 @@ class WorkloadResult(VerdictPart):
     aa_baseline: str | None = None
     prepare_seconds: float | None = None
     deterministic: bool | None = None
-    precision: str | None = None
     interference: Interference | None = None
     clock_disagreement: str | None = None
     raw_seconds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
@@ -275,8 +324,8 @@ class WorkloadResult(VerdictPart):
     def _without_standing(cls, given: Any) -> Any:
         """It is written, but never read: what it follows from is here."""
         if isinstance(given, dict) and "standing" in given:
-            return {key: value for key, value in given.items() if key != "standing"}
-        return given
+            given = {key: value for key, value in given.items() if key != "standing"}
+        return without_precision(given)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -375,6 +424,8 @@ class Verdict(DomainView):
     evidence: Evidence | None = None
     failed_on_hidden: bool = False
     workloads: tuple[WorkloadResult, ...] = ()
+    errors: tuple[ErrorReport, ...] = ()
+    public_errors: tuple[ErrorReport, ...] = ()
     conditions: Conditions
     build_seconds: float | None = None
     artefact: str | None = None
@@ -403,6 +454,7 @@ class AuthorVerdict(DomainView):
     reason: Reason
     evidence: Evidence | None = None
     workloads: tuple[WorkloadResult, ...] = ()
+    errors: tuple[ErrorReport, ...] = ()
     hidden: HiddenSummary
     conditions: Conditions
     build_seconds: float | None = None
@@ -447,6 +499,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         reason=reason,
         evidence=None if verdict.failed_on_hidden else verdict.evidence,
         workloads=public,
+        errors=verdict.public_errors,
         hidden=HiddenSummary(
             judged=hidden,
             failed=verdict.failed_on_hidden,

@@ -9,11 +9,13 @@ from kernelwright.judge.verdict import (
     BuildEvidence,
     DomainCheck,
     DomainView,
+    ErrorReport,
     Evidence,
     JudgeEvidence,
     MismatchEvidence,
     Outcome,
     OutsideWriteEvidence,
+    PrecisionEvidence,
     ProcessEvidence,
     Reason,
     SanitizerEvidence,
@@ -93,6 +95,36 @@ def _spaced(name: str) -> str:
     return name.replace("_", " ")
 
 
+FINDINGS = {
+    "float32": "its errors are those of float32",
+    "biased": "its errors have a bias: over all trials their mean is not what honest kernels have",
+    "coarse": "its errors are well above those of eager and of a sequential float32 sum: something in it is too coarse",
+    "tf32": "its errors are those of products of TF32 factors",
+    "2xtf32": "its errors are those of products with one factor of 11 bits (2xTF32, fp16 in two parts)",
+    "bf16x3": "its errors are those of products of 16-bit factors (bf16x3)",
+    "indistinguishable": "its errors do not show in what precision it computes",
+}
+
+
+def error_words(report: ErrorReport) -> str:
+    """The errors of a result in one line, beside eager's; u is one rounding of every step."""
+    return (
+        f"{report.result}: rms {report.rms:.2g} u (eager {report.eager_rms:.2g}), "
+        f"mean {report.mean:+.2g} u (eager {report.eager_mean:+.2g}), "
+        f"at most {report.ulp:,.0f} ulp (eager {report.eager_ulp:,.0f}), {report.share:.0%} of the tolerance"
+    )
+
+
+def finding_words(report: ErrorReport, task: str) -> str:
+    """What the errors show, where that is not simply float32; for one number, which task shows more."""
+    if report.finding != "indistinguishable":
+        return report.finding
+    least = report.smallest_bias
+    words = "indistinguishable" + (f" (a bias below {least:.1g} would not be seen)" if least is not None else "")
+    instead = f"{task}:backward"
+    return f"{words}; judge {instead} as well" if report.scalar and ":" not in task else words
+
+
 def speed_words(result: WorkloadResult) -> str:
     """A speed in a few words, against the baseline over which least may be claimed."""
     best = result.best_baseline
@@ -122,6 +154,8 @@ def evidence_lines(evidence: Evidence) -> list[str]:
             return [f"it {evidence.ending} {place}", *(f"| {line}" for line in evidence.output)]
         case SanitizerEvidence():
             return [f"on {evidence.workload}", *(f"| {line.strip()}" for line in evidence.lines)]
+        case PrecisionEvidence():
+            return [f"{evidence.report.result}: {FINDINGS[evidence.report.finding]}", error_words(evidence.report)]
         case JudgeEvidence():
             return [evidence.message]
 
@@ -143,16 +177,13 @@ def key_line(evidence: Evidence) -> str:
 def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
     index = ", ".join(map(str, evidence.index))
     values = f"{evidence.family}, {evidence.special}" if evidence.special else evidence.family
-    lines = [
+    return [
         f"{evidence.result}[{index}] is {evidence.got}, expected {evidence.expected}"
         + (f" ± {evidence.tolerance:.2g}" if evidence.tolerance is not None else ""),
         f"{evidence.wrong:,} of {evidence.total:,} elements are wrong"
         + (f", {evidence.unwritten:,} were never written" if evidence.unwritten else ""),
         f"inputs: {values}; workload: {evidence.workload}; trial {evidence.trial}",
     ]
-    if evidence.precision:
-        lines.append(f"the errors look like {evidence.precision}")
-    return lines
 
 
 def counted(count: int, noun: str) -> str:

@@ -12,14 +12,14 @@ import hashlib
 import hmac
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kernelwright.tasks.covering import IMPOSSIBLE, Choice, DeclaredDomain, Group, Layout, Point, PointLimits
 from kernelwright.tasks.model import Task, Workload
 
-__all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points"]
+__all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points", "coverage_of"]
 
 WORTH = (100, 30, 10, 1)  # of covering a class, a group, a pair of coarse classes, a pair of classes
 STARTS, PASSES = 3, 2  # of the search for the next choice
@@ -51,11 +51,14 @@ class Coverage:
 
 @dataclass(frozen=True)
 class CheckPoints:
-    """`work` is that of all points together, in median public workloads."""
+    """`work` is that of all points together, in median public workloads. `existing` and `possible` are what there is
+    to cover, as bits of the layout, for `coverage_of`."""
 
     points: tuple[Workload, ...]
     coverage: Coverage
     work: float = 0.0
+    existing: int = 0
+    possible: int = 0
 
 
 LIMITS = PointLimits()
@@ -72,6 +75,28 @@ def check_points(
     while len(selection.taken) < limits.points and selection.take_next():
         pass
     return selection.result()
+
+
+def coverage_of(task: Task, chosen: CheckPoints, points: Sequence[Workload], limits: PointLimits = LIMITS) -> Coverage:
+    """What some of the chosen points cover, where not all of them were checked."""
+    layout = _layout(DeclaredDomain.of(task, limits), limits)
+    covered = 0
+    for one in points:
+        values = tuple(one.size_map[name] for name, _, _ in layout.domain.ranges)
+        covered |= layout.cover(layout.choice_of(values, one.dtype))
+    return _coverage(layout, covered, chosen.existing, chosen.possible)
+
+
+def _coverage(layout: Layout, covered: int, existing: int, possible: int) -> Coverage:
+    classes, coarse, fine = (
+        ((covered & mask).bit_count(), (total & mask).bit_count())
+        for mask, total in (
+            (layout.masks.classes, existing),
+            (layout.masks.coarse_pairs, possible),
+            (layout.masks.fine_pairs, possible),
+        )
+    )
+    return Coverage(classes, coarse, fine, layout.class_words(existing & ~covered))
 
 
 @lru_cache(maxsize=16)
@@ -264,16 +289,8 @@ class _Selection:
         layout, covered = self.layout, self.covered
         existing = layout.existing_without(self.impossible) | covered
         possible = (layout.reachable_without(self.impossible) if self.impossible else layout.reachable) | covered
-        classes, coarse, fine = (
-            ((covered & mask).bit_count(), (total & mask).bit_count())
-            for mask, total in (
-                (layout.masks.classes, existing),
-                (layout.masks.coarse_pairs, possible),
-                (layout.masks.fine_pairs, possible),
-            )
-        )
         most = max((work for _, _, work in self.taken), default=0.0)
         ordered = sorted(self.taken, key=lambda one: one[2] == most)
         points = tuple(layout.domain.workload(point, dtype) for point, dtype, _ in ordered)
-        coverage = Coverage(classes, coarse, fine, layout.class_words(existing & ~covered))
-        return CheckPoints(points, coverage, layout.limits.total - self.left)
+        coverage = _coverage(layout, covered, existing, possible)
+        return CheckPoints(points, coverage, layout.limits.total - self.left, existing, possible)

@@ -20,7 +20,16 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.wording import SENTENCES, domain_words, duration, evidence_lines, outcome_words, speed_words
+from kernelwright.judge.wording import (
+    SENTENCES,
+    domain_words,
+    duration,
+    error_words,
+    evidence_lines,
+    finding_words,
+    outcome_words,
+    speed_words,
+)
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
 MAX_LINES = 14
@@ -93,9 +102,6 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
         remarks.append(f"launcher {conditions.runner}")
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")
-    precision = next((r.precision for r in results if r.precision), None)
-    if precision:
-        remarks.append(f"precision {precision}")
     if any(r.deterministic is False for r in results):
         remarks.append("not deterministic: the same inputs gave different bits")
     prepared = [r.prepare_seconds for r in results if r.prepare_seconds is not None]
@@ -105,6 +111,9 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if checked := domain_words(verdict):
         colour = "dim" if verdict.domain is not None and not verdict.partial_domain else "yellow"
         console.print(f"  [{colour}]{escape(checked)}[/]", soft_wrap=True)
+    for report in verdict.errors:
+        line = f"errors: {error_words(report)}; {finding_words(report, verdict.task)}"
+        console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     for line in _kernel_lines(results):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     _profile(console, results)

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 
 from kernelwright.contracts.layout import extent_bytes
@@ -16,10 +17,10 @@ from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
-from kernelwright.tasks.domain import Coverage, check_points
+from kernelwright.tasks.domain import CheckPoints, Coverage, check_points, coverage_of
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import work
-from kernelwright.tasks.model import Signature, Task, Workload
+from kernelwright.tasks.model import Signature, Task, TaskError, Workload
 
 LARGE = 64 << 20  # bytes of a point's tensors; what it leaves behind is given back at once
 AHEAD_SHARE = 0.25  # of the memory for pools, for values that are drawn ahead
@@ -48,6 +49,7 @@ class PointArenas:
     def __init__(self, key: bytes, device: OracleDevice) -> None:
         self._key, self._device = key, device
         self._points: dict[tuple[str, Workload], _Known] = {}
+        self._chosen: CheckPoints | None = None
         self._arena: WorkloadArena | None = None
         self._opened: _Known | None = None
         self._runner = ""
@@ -55,7 +57,7 @@ class PointArenas:
         self._ahead: dict[Workload, list[PoolEntry]] = {}
 
     def choose(self, reference: str, task: Task, check_key: bytes) -> tuple[tuple[Point, ...], Coverage]:
-        chosen = check_points(task, derive(check_key, "points"))
+        chosen = self._chosen = check_points(task, derive(check_key, "points"), footprint=partial(_footprint, task))
         usual = max(1.0, median(work(task, sizes) for sizes in task.public))
         points = tuple(Point(one, signature(task, one), work(task, one.size_map) / usual) for one in chosen.points)
         self.close()
@@ -64,6 +66,11 @@ class PointArenas:
             (reference, point.workload): _Known(task, point, number, secret) for number, point in enumerate(points)
         }
         return points, chosen.coverage
+
+    def covered_by(self, task: Task, points: Sequence[Workload]) -> Coverage:
+        """What some of the points cover."""
+        assert self._chosen is not None, "points are chosen first"
+        return coverage_of(task, self._chosen, points)
 
     def expect(self, reference: str, runner: str, planned: Sequence[tuple[Workload, list[str]]]) -> None:
         """Which calls will be made, so that their values can be drawn ahead."""
@@ -131,3 +138,11 @@ class PointArenas:
         self._arena = self._opened = None
         if large:
             self._device.tidy()
+
+
+def _footprint(task: Task, workload: Workload) -> int | None:
+    """The bytes of every tensor; None where the reference refuses the sizes."""
+    try:
+        return sum(extent_bytes(tensor) for tensor in signature(task, workload).tensors)
+    except TaskError:
+        return None

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.judge.keys import derive, seed
+from kernelwright.judge.oracle.error_samples import ErrorSamples, choose_samples
 from kernelwright.judge.oracle.special_values import SpecialValues, draw_special, special_expectations, special_values
-from kernelwright.judge.oracle.tolerance import Expectation, expectations
+from kernelwright.judge.oracle.tolerance import Expectation, held_against, study_trial
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs
@@ -40,6 +41,7 @@ class PoolEntry:
     draw: SeededDraw
     inputs: dict[str, torch.Tensor | Scalar]
     expectations: dict[str, Expectation]
+    samples: ErrorSamples | None = None  # where its errors are measured in a full judging
 
     def tensor(self, name: str) -> torch.Tensor:
         value = self.inputs[name]
@@ -53,7 +55,8 @@ class PoolEntry:
     @property
     def bytes(self) -> int:
         tensors = [value for value in self.inputs.values() if isinstance(value, torch.Tensor)]
-        return sum(t.nbytes for t in tensors) + sum(e.nbytes for e in self.expectations.values())
+        held = sum(t.nbytes for t in tensors) + sum(e.nbytes for e in self.expectations.values())
+        return held + (self.samples.nbytes if self.samples is not None else 0)
 
 
 @dataclass
@@ -83,7 +86,9 @@ class ValuePool:
         if draw.special:
             return PoolEntry(number, draw, *self._specials(draw.special, family, generator))
         inputs = draw_inputs(self.task, self.workload, family, generator) | self._constants()
-        return PoolEntry(number, draw, inputs, expectations(self.task, inputs, self.workload))
+        seen = study_trial(self.task, inputs, self.workload)
+        samples = choose_samples(self.task, seen, seed(self.key, "sample", self.workload.label, number))
+        return PoolEntry(number, draw, inputs, held_against(self.task, inputs, seen), samples)
 
     def _specials(
         self, name: str, family: Family, generator: torch.Generator

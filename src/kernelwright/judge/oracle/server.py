@@ -21,13 +21,12 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
+from kernelwright.judge.oracle.judging_errors import JudgingErrors
 from kernelwright.judge.oracle.points import PointArenas
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
-from kernelwright.judge.oracle.precision import precision_class
 from kernelwright.judge.oracle.special_values import special_values
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
-from kernelwright.tasks.domain import coverage
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, require_within, sample_hidden, small_workloads
 from kernelwright.tasks.loading import sources_of
@@ -52,6 +51,7 @@ class Oracle:
         self._sentinels = random.Random(seed(key, "sentinel"))
         self._capacity = self._device.pool_bytes
         self._points = PointArenas(key, self._device)
+        self._errors: JudgingErrors | None = None
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
@@ -72,7 +72,8 @@ class Oracle:
             "check": self.check,
             "repeat": self.repeat,
             "repeated": self.repeated,
-            "precision": self.precision,
+            "judging": self.judging,
+            "errors": self.errors,
             "cost": self.cost,
             "peaks": self._device.peaks,
         }
@@ -131,7 +132,7 @@ class Oracle:
 
     def coverage(self, task: str, workloads: list[Message]) -> Message:
         """What some of the points cover, where not all of them were checked."""
-        return asdict(coverage(self._tasks[task], [workload_from_json(workload) for workload in workloads]))
+        return asdict(self._points.covered_by(self._tasks[task], [workload_from_json(one) for one in workloads]))
 
     def expect(self, task: str, runner: str, planned: list[tuple[Message, list[str]]]) -> Message:
         """Which calls will be made at the points."""
@@ -234,6 +235,8 @@ class Oracle:
         if fault is not None:
             result, mismatch = fault
             return {"result": result, "mismatch": mismatch.to_json()}
+        if self._errors is not None:
+            self._errors.add(arena.task, arena.workload, arena.item, arena.results())
         if remember:
             arena.remember()
         return {}
@@ -246,9 +249,15 @@ class Oracle:
     def repeated(self) -> Message:
         return {"same": self._current.matches_remembered()}
 
-    def precision(self) -> Message:
-        arena = self._current
-        return {"precision": precision_class(arena.task, arena.item.inputs, arena.results(), arena.workload)}
+    def judging(self, errors: bool) -> Message:
+        """A judging begins: what was found in the errors of another candidate is dropped."""
+        self._errors = JudgingErrors() if errors else None
+        return {}
+
+    def errors(self) -> Message:
+        """What the errors of all checked calls since the judging began say. Nothing is gathered after it."""
+        gathered, self._errors = self._errors, None
+        return gathered.report() if gathered is not None else {"all": [], "public": []}
 
     def cost(self, task: str, workload: Message) -> Message:
         return asdict(cost(self._tasks[task], workload_from_json(workload)))

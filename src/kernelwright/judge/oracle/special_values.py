@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from kernelwright.judge.oracle.constants import CONSTANTS
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.patterns import expected_pattern, pattern, without_nan
 from kernelwright.judge.oracle.planting import Placement, Scale, SpecialValues, draw_special, planted
 from kernelwright.judge.oracle.reference_calls import UNKNOWN, Calls, calls_of
-from kernelwright.judge.oracle.tolerance import COARSEST, FLUSHED, UNIT, Expectation
+from kernelwright.judge.oracle.tolerance import UNIT, Expectation
 from kernelwright.tasks.declarations import (
     CustomDraw,
     FamilyDraw,
@@ -211,9 +212,12 @@ class Trial:
         zero = with_saved(self.task, inputs | {special.tensor: torch.zeros_like(value)})
         flushed = run_reference(self.task, zero, torch.float64)
         form = torch.float64 if value.dtype == torch.float64 else torch.float32
-        if torch.finfo(value.dtype).tiny > FLUSHED * torch.finfo(form).tiny:  # normal numbers where kernels compute
+        normal = CONSTANTS.flushed * torch.finfo(form).tiny  # what kernels compute in has normal numbers there
+        if torch.finfo(value.dtype).tiny > normal:
+            torch.finfo(value.dtype).tiny > CONSTANTS.flushed * torch.finfo(form).tiny
+        ):  # normal numbers where kernels compute
             return True
-        reach = FLUSHED * torch.finfo(form).tiny / 2
+        reach = normal / 2
         return all(_alike(exact[name], flushed[name], UNIT[form], reach) for name in exact)
 
     def _scales(self, name: str, value: torch.Tensor) -> Iterator[SpecialValues]:
@@ -251,7 +255,7 @@ class Trial:
             form = eager[name].dtype
             size = value.abs().max()
             error = (eager[name].double() - value).abs().max()
-            near = NEAR if UNIT[form] < NEAR else COARSEST
+            near = NEAR if UNIT[form] < NEAR else CONSTANTS.coarsest
             if not bool(torch.isfinite(size)) or not bool(error <= near * size):
                 return False
             if 0 < float(size) < UNDERFLOW * torch.finfo(torch.float32 if form != torch.float64 else form).tiny:

@@ -111,7 +111,16 @@ class ChosenIndex:
 Expectation = Within | BitExact | ChosenIndex
 
 
-__all__ = ["ErrorStudy", "Expectation", "compute_dtype", "expectations", "held_against", "study", "tolerance"]
+__all__ = [
+    "ErrorStudy",
+    "Expectation",
+    "compute_dtype",
+    "expectations",
+    "held_against",
+    "study",
+    "study_trial",
+    "tolerance",
+]
 
 UNIT = {torch_dtype(name): unit for name, unit in UNIT_OF.items()}
 NARROW = (torch.float16, torch.bfloat16)
@@ -123,7 +132,11 @@ Call = Callable[[Arguments], Results]
 
 def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str, Expectation]:
     """What each result, by name, is held against."""
-    return held_against(task, inputs, study(partial(run_reference, task), inputs, compute_dtype(task, workload)))
+    return held_against(task, inputs, study_trial(task, inputs, workload))
+
+
+def study_trial(task: Task, inputs: Arguments, workload: Workload) -> ErrorStudy:
+    return study(partial(run_reference, task), inputs, compute_dtype(task, workload))
 
 
 def held_against(task: Task, inputs: Arguments, seen: ErrorStudy) -> dict[str, Expectation]:

@@ -34,7 +34,6 @@ class Descriptor:
     features: tuple[str, ...]  # of the source
     kernels: int = 0  # launched per call
     limited_by: str = ""  # what a profile says: memory or compute
-    precision: str = ""
 
 
 def descriptor(proposal: Proposal, verdict: AuthorVerdict | None, family: str = "") -> Descriptor:
@@ -47,7 +46,6 @@ def descriptor(proposal: Proposal, verdict: AuthorVerdict | None, family: str = 
         features=tuple(feature for feature in FEATURES if feature in proposal.candidate.source),
         kernels=len(first.kernels) if first is not None else 0,
         limited_by=_limited_by(next((r.profile.launches for r in workloads if r.profile is not None), ())),
-        precision=(first.precision or "") if first is not None else "",
     )
 
 

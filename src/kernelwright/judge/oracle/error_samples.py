@@ -1,0 +1,139 @@
+"""Takes the error sample of a trial: what honest kernels lose on it, on random rows of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import torch
+
+from kernelwright.judge.oracle.constants import CONSTANTS
+from kernelwright.judge.oracle.errors import STATISTICS, ErrorSample, StatisticalConstants, figures_of, sample_index
+from kernelwright.judge.oracle.flags import strict_flags
+from kernelwright.judge.oracle.scales import row_scale
+from kernelwright.judge.oracle.shortened import predicted_errors
+from kernelwright.judge.oracle.tolerance import (
+    UNIT,
+    ErrorStudy,
+    Expectation,
+    Within,
+    compute_dtype,
+)
+from kernelwright.judge.oracle.yardstick import sequential_results
+from kernelwright.tasks.declarations import Close
+from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.reference import Argument, dtype_name, run_reference
+
+Results = dict[str, torch.Tensor]
+
+
+def error_unit(seen: ErrorStudy, name: str, index: torch.Tensor) -> torch.Tensor:
+    """In what errors are measured, but for the rounding of the result itself: what one rounding of every step moves
+    the element by, and what a mask that rounding decides would change. `tolerance` uses the study up: this is first."""
+    unit = torch.take(seen.spread[name], index).double() / CONSTANTS.step
+    if name in seen.jumps:
+        jumps = seen.jumps[name].nan_to_num(0.0, 0.0, 0.0)
+        jumps = jumps + row_scale(jumps, least=8)
+        unit = torch.maximum(unit, torch.take(jumps, index).double())
+    return unit.nan_to_num(0.0, 0.0, 0.0)
+
+
+@dataclass
+class ErrorSamples:
+    """Where the results of one trial are sampled, and in what units; the rest is computed when a full judging asks."""
+
+    seed: int
+    index: Results
+    unit: Results
+    taken: dict[str, ErrorSample] = field(default_factory=dict)
+    filtered: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        held = (*self.index.values(), *self.unit.values())
+        return sum(one.nbytes for one in held) + sum(one.nbytes for one in self.taken.values())
+
+
+def choose_samples(
+    task: Task, seen: ErrorStudy, seed: int, constants: StatisticalConstants = STATISTICS
+) -> ErrorSamples:
+    """For every floating-point result that is compared by a tolerance. `seed` is secret."""
+    generator = torch.Generator().manual_seed(seed)
+    index: Results = {}
+    unit: Results = {}
+    for name, eager in seen.eager.items():
+        close = isinstance(task.comparator(name, dtype_name(eager.dtype)), Close)
+        if close and name in seen.spread and eager.numel():
+            index[name] = sample_index(eager.shape, generator, constants).to(eager.device)
+            unit[name] = error_unit(seen, name, index[name]).float()
+    return ErrorSamples(seed, index, unit)
+
+
+@strict_flags()
+def take_samples(
+    task: Task,
+    workload: Workload,
+    inputs: Mapping[str, Argument],
+    expected: Mapping[str, Expectation],
+    chosen: ErrorSamples,
+    *,
+    filtered: bool,
+    constants: StatisticalConstants = STATISTICS,
+) -> dict[str, ErrorSample]:
+    """The samples of a trial, computed once and kept; with `filtered` also what shortened factors would do to it."""
+    if not chosen.index or (chosen.taken and (chosen.filtered or not filtered)):
+        return chosen.taken
+    compute = compute_dtype(task, workload)
+    call = partial(run_reference, task, inputs)
+    exact = call(torch.float64)
+    if not chosen.taken:
+        chosen.taken = _taken(call, exact, compute, expected, chosen, constants)
+    if filtered:
+        chosen.filtered = True
+        if compute == torch.float32:
+            _predict(call, exact, chosen)
+    return chosen.taken
+
+
+def _taken(
+    call: Callable[..., Results],
+    exact: Results,
+    compute: torch.dtype,
+    expected: Mapping[str, Expectation],
+    chosen: ErrorSamples,
+    constants: StatisticalConstants,
+) -> dict[str, ErrorSample]:
+    eager = call()
+    some = next(iter(exact.values()))
+    sequential = sequential_results(lambda: call(compute), UNIT[compute], chosen.seed % (1 << 62), some.device)
+    taken = {}
+    for name, index in chosen.index.items():
+        bounds = expected[name]
+        if not isinstance(bounds, Within):  # compared bit for bit: it has no errors
+            continue
+        dtype = eager[name].dtype
+        reference = torch.take(exact[name], index).double()
+        low, high = torch.take(bounds.low, index).double(), torch.take(bounds.high, index).double()
+        tiny = torch.finfo(dtype).tiny
+        size = reference.abs()
+        unit = torch.maximum(size * UNIT[dtype], chosen.unit[name].double()).clamp_min(CONSTANTS.flushed * tiny)
+        counts = (torch.isfinite(reference) & (reference != 0)).double()
+        weight = torch.where(counts > 0, size / unit, 0.0)
+        ulp = torch.exp2(torch.frexp(size.nan_to_num(1.0, 1.0, 1.0))[1].double()).mul_(UNIT[dtype])
+        parts = (reference, unit, ulp.clamp_min(tiny), ((high - low) / 2).nan_to_num(0.0, 0.0, 0.0), counts, weight)
+        rows = {
+            kind: figures_of(torch.take(results[name].to(dtype), index), *parts, constants)
+            for kind, results in (("eager", eager), ("sequential", sequential))
+        }
+        factored = eager[name].dim() > 0 and eager[name].shape[-1] >= constants.least_row
+        taken[name] = ErrorSample(index, *parts, rows["eager"], rows["sequential"], factored, UNIT[dtype])
+    return taken
+
+
+def _predict(call: Callable[..., Results], exact: Results, chosen: ErrorSamples) -> None:
+    predicted = predicted_errors(lambda: call(torch.float64), {name: exact[name] for name in chosen.index})
+    for name, sample in chosen.taken.items():
+        errors = {form: torch.take(moved[name], sample.index) for form, moved in predicted.items()}
+        finite = {form: error.nan_to_num(0.0, 0.0, 0.0) for form, error in errors.items()}
+        chosen.taken[name] = replace(sample, predicted=finite)

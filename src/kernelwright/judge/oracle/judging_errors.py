@@ -1,0 +1,83 @@
+"""Gathers the errors of one candidate over a whole judging, on public and hidden workloads apart, and reports them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+from kernelwright.isolation.channel import Message
+from kernelwright.judge.oracle.error_samples import take_samples
+from kernelwright.judge.oracle.errors import STATISTICS, ErrorSummary, ResultErrors, StatisticalConstants, observe
+from kernelwright.judge.oracle.pool import PoolEntry
+from kernelwright.judge.oracle.tolerance import compute_dtype
+from kernelwright.tasks.model import Task, Workload
+
+
+@dataclass
+class _Result:
+    """One result over a judging. `scalar`: it is one number."""
+
+    dtype: torch.dtype
+    compute: torch.dtype
+    scalar: bool
+    public: ResultErrors = field(default_factory=ResultErrors)
+    hidden: ResultErrors = field(default_factory=ResultErrors)
+
+    def conclude(self, *, hidden: bool, constants: StatisticalConstants) -> ErrorSummary | None:
+        both = self.public.observations + (self.hidden.observations if hidden else [])
+        return ResultErrors(both).conclude(
+            narrow=self.dtype != torch.float32 or self.compute != torch.float32,
+            comparable=self.compute != torch.float64,
+            constants=constants,
+        )
+
+
+@dataclass
+class JudgingErrors:
+    constants: StatisticalConstants = STATISTICS
+    _results: dict[str, _Result] = field(default_factory=dict)
+    _filtered: dict[Workload, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, task: Task, workload: Workload, item: PoolEntry, results: dict[str, torch.Tensor]) -> None:
+        """The errors of one checked call. Waits for nothing that the device has still to compute."""
+        if item.samples is None or not item.samples.index:
+            return
+        samples = take_samples(
+            task, workload, item.inputs, item.expectations, item.samples, filtered=self._filters(workload, item)
+        )
+        compute = compute_dtype(task, workload)
+        for name, sample in samples.items():
+            got = results[name]
+            known = self._results.setdefault(name, _Result(got.dtype, compute, got.numel() == 1))
+            known.scalar &= got.numel() == 1
+            known.compute = torch.float64 if torch.float64 in (known.compute, compute) else compute
+            part = known.hidden if workload.hidden else known.public
+            part.observations.append(observe(sample, got, self.constants))
+
+    def _filters(self, workload: Workload, item: PoolEntry) -> bool:
+        """Whether shortened factors are looked for in this trial: in the first few of a workload, and in as many as it
+        takes where results are small. What is known of a pair already costs nothing."""
+        trials, elements = self._filtered.get(workload, (0, 0))
+        if trials >= self.constants.filtered_trials and elements >= self.constants.filtered_elements:
+            return False
+        assert item.samples is not None
+        size = sum(index.numel() for index in item.samples.index.values())
+        self._filtered[workload] = trials + 1, elements + size
+        return True
+
+    def report(self) -> Message:
+        """What was found in every result: over all workloads, and over the public ones, which an author may see."""
+        return {"all": self._reports(hidden=True), "public": self._reports(hidden=False)}
+
+    def _reports(self, *, hidden: bool) -> list[Message]:
+        found = {name: one.conclude(hidden=hidden, constants=self.constants) for name, one in self._results.items()}
+        return [
+            {"result": name, "scalar": self._results[name].scalar, **_message(summary)}
+            for name, summary in found.items()
+            if summary is not None
+        ]
+
+
+def _message(summary: ErrorSummary) -> Message:
+    return {key: value for key, value in asdict(summary).items() if key != "margins"}
