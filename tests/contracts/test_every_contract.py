@@ -10,11 +10,10 @@ import pytest
 from kernelwright.contracts import Candidate, CandidateError, registry
 from kernelwright.contracts.brief import brief
 from kernelwright.contracts.model import Contract, HostContract
-from kernelwright.contracts.registry import contract_named, read_source
+from kernelwright.contracts.registry import contract_named, fingerprint, read_source
 from kernelwright.contracts.target import HOPPER
 from kernelwright.contracts.tunables import declared, render, variants
 from kernelwright.errors import KernelwrightError
-from kernelwright.search.take import fingerprint
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.resolve import resolve
 from tests.contracts.toy import PLAIN, TOY

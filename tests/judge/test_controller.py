@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import fingerprint
 from kernelwright.isolation import start
 from kernelwright.isolation.warden import Reply, WardedProcess
 from kernelwright.judge.controller import Judge
@@ -114,9 +115,15 @@ def test_two_are_compared_on_the_hidden_workloads_of_one_and_that_certifies_noth
         return [w.label for w in verdict.workloads if w.hidden], verdict.certificate
 
     one = Candidate("cpp", DOUBLE.replace("BODY", HONEST), "double.cpp")
-    (theirs, certified), (own, _) = hidden(HONEST), hidden(f"{HONEST}  // another")
+    (theirs, certified), (own, _) = hidden(HONEST), hidden(f"{HONEST} ;")
     assert certified is not None and own != theirs
-    assert hidden(f"{HONEST}  // another", one.id) == (theirs, None)
+    assert hidden(f"{HONEST} ;", fingerprint(one)) == (theirs, None)
+
+
+def test_a_comment_gives_no_other_hidden_workloads(judge: Judge, tasks: dict[str, str]) -> None:
+    first, again = (doubled(judge, tasks, f"{HONEST}{comment}") for comment in ("", "  // once more"))
+    assert first.candidate != again.candidate
+    assert [w.label for w in first.workloads] == [w.label for w in again.workloads]
 
 
 def test_a_wrong_element_is_named(judge: Judge, tasks: dict[str, str]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.normalise import _tokens, normalised_c_like, normalised_python
-from kernelwright.search.take import fingerprint
+from kernelwright.contracts.registry import fingerprint
 from tests.hostile import LENGTH, long, quickly
 
 SOURCE = """\

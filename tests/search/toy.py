@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import fingerprint
 from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import (
     BaselineTime,
@@ -44,7 +45,6 @@ from kernelwright.search.driver import Driver, for_journal
 from kernelwright.search.pool import JudgePool
 from kernelwright.search.proposing import Made, ProposerKind
 from kernelwright.search.run import create, take_up
-from kernelwright.search.take import fingerprint
 
 GENES, LEVELS = 8, 8
 CONDITIONS = Conditions(

@@ -6,6 +6,7 @@ the server included. `register` is for one process alone.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -57,6 +58,12 @@ def contract_named(name: str) -> Contract:
     if name in _installed():
         return _loaded(name)
     raise CandidateError(f"unknown contract {name!r}: choose from {', '.join(names())}")
+
+
+def fingerprint(candidate: Candidate) -> str:
+    """What candidates share that are the same program: their contract takes comments and layout out of the source."""
+    text = contract_named(candidate.contract).normalised(candidate.source)
+    return hashlib.sha256(f"{candidate.contract}\0{text}".encode()).hexdigest()[:16]
 
 
 def host_contract(name: str) -> HostContract:

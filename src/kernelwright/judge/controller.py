@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from kernelwright.contracts import Candidate, CandidateError
-from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.registry import contract_named, fingerprint
 from kernelwright.devices.names import Device
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import levels
@@ -105,6 +105,7 @@ class Judge:
             progress("the oracle ended unexpectedly; starting another")
             self.restart()
             judging, verdict = self._judge(task, candidate, progress, chosen, last=True)
+        judging.report_use(verdict)
         if chosen.certify and chosen.replaying is None and not chosen.hidden_of:
             issued = certificates.issue(self._key, judging, verdict)
             verdict = verdict.model_copy(update={"certificate": certificates.store(issued)})
@@ -121,7 +122,8 @@ class Judge:
             )
         opened = self.open(task)
         replaying = settings.replaying
-        subkey = replaying.subkey if replaying else candidate_key(self._key, digest(opened.sources), task, candidate.id)
+        program = fingerprint(candidate)
+        subkey = replaying.subkey if replaying else candidate_key(self._key, digest(opened.sources), task, program)
         judging = Evaluation(self._shop, settings, opened, candidate, subkey)
         try:
             return judging, judging.run(progress)

@@ -11,17 +11,25 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import fingerprint
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.domain_check import DomainRun, call_deadline, plan_calls, points_left
 from kernelwright.judge.keys import KEY_BYTES, derive, seed
-from kernelwright.judge.oracle_client import DomainChecks, FailingDraw, OpenTask, WorkloadSpec, close_descriptors
+from kernelwright.judge.oracle_client import (
+    DomainChecks,
+    FailingDraw,
+    OpenTask,
+    OracleLost,
+    WorkloadSpec,
+    close_descriptors,
+)
 from kernelwright.judge.settings import DOMAIN_SECONDS, HIDDEN_PER_EVALUATION, ProgressCallback, Settings
 from kernelwright.judge.timing.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import (
@@ -256,8 +264,18 @@ class Evaluation:
     def _hidden(self) -> tuple[WorkloadSpec, ...]:
         if self.settings.replaying is not None:
             return self.workshop.oracle.specs(self.task, self.settings.replaying.hidden)
-        whose = self.settings.hidden_of or self.candidate.id
-        return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
+        return self.workshop.oracle.hidden(self.task, self._whose_hidden, HIDDEN_PER_EVALUATION)
+
+    @property
+    def _whose_hidden(self) -> str:
+        return self.settings.hidden_of or fingerprint(self.candidate)
+
+    def report_use(self, verdict: Verdict) -> None:
+        """Tells the oracle how the hidden workloads fared, so that it retires those that may have become known."""
+        if self.hidden and self.settings.replaying is None:
+            failed = verdict.failed_on_hidden or verdict.verdict is Outcome.undecided
+            with suppress(OracleLost):  # the oracle knows then that a judging did not come to its end
+                self.workshop.oracle.used(self.task, self._whose_hidden, failed=failed)
 
     def _begin(self, step: EvaluationStep) -> None:
         """A new runner gets values that cannot be foreseen; a replay begins with those on which it failed."""

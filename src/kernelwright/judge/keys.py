@@ -42,9 +42,10 @@ def derive(key: bytes, *parts: str | int) -> bytes:
     return hmac.new(key, message, hashlib.sha256).digest()
 
 
-def candidate_key(key: bytes, task_digest: str, task: str, candidate: str) -> bytes:
-    """What an evaluation of one candidate is drawn from. A certificate may hold it: it gives nothing else away."""
-    return derive(key, "candidate", task_digest, task, candidate)
+def candidate_key(key: bytes, task_digest: str, task: str, program: str) -> bytes:
+    """What an evaluation of a candidate with this fingerprint is drawn from. A certificate may hold it: it gives
+    nothing else away."""
+    return derive(key, "candidate", task_digest, task, program)
 
 
 def seed(key: bytes, *parts: str | int) -> int:

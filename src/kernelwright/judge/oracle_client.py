@@ -127,6 +127,10 @@ class OracleClient:
         answer, _ = self._ask("hidden", task=task.reference, candidate=candidate, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
+    def used(self, task: OpenTask, candidate: str, *, failed: bool) -> None:
+        """A judging on the hidden workloads of `candidate` is over."""
+        self._ask("used", task=task.reference, candidate=candidate, failed=failed)
+
     def small(self, task: OpenTask, count: int) -> tuple[WorkloadSpec, ...]:
         answer, _ = self._ask("small", task=task.reference, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])

@@ -49,7 +49,7 @@ class Settings:
     safety: bool = True
     domain: bool = True  # check the whole declared domain, untimed; without it a candidate is never best
     profile: bool = False  # advice for authors, where the device has a profiler; a verdict never depends on it
-    hidden_of: str = ""  # the id of a candidate to compare with, on whose hidden workloads; nothing is certified then
+    hidden_of: str = ""  # fingerprint of a candidate to compare with, on whose hidden workloads; certifies nothing
     certify: bool = False
     key: bytes | None = None
     replaying: ReplaySettings | None = None

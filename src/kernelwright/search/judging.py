@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.registry import fingerprint
 from kernelwright.devices.names import CPU, Device
 from kernelwright.errors import DeadlineExceeded
 from kernelwright.isolation.levels import Level
@@ -156,7 +157,9 @@ def hold_final(
     if best is None or score(first.verdict) is None or unproved_domain(first.verdict):
         return Final(first, None, decide_final(first.verdict, None))
     try:
-        second = judge_fully(judge, task, best, settings, progress, lambda: affords(1), hidden_of=challenger.id)
+        second = judge_fully(
+            judge, task, best, settings, progress, lambda: affords(1), hidden_of=fingerprint(challenger)
+        )
     except DeadlineExceeded as error:  # for which the challenger is not to blame
         return Final(first, None, decide_without_best(first.verdict, str(error)))
     return Final(first, second, decide_final(first.verdict, second.verdict, successor))

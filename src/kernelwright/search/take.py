@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
 
-from kernelwright.contracts import Candidate
 from kernelwright.contracts.candidate import MAX_BYTES
-from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.registry import fingerprint
 from kernelwright.contracts.tunables import TunableError, render, variants
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.wording import shortened
@@ -19,14 +17,6 @@ from kernelwright.proposers.model import MEMBER, SWEPT, USD, Proposal, Refusal
 from kernelwright.search.core.archive import is_swept
 from kernelwright.search.core.events import Answered, Event, Proposed, Refused
 from kernelwright.search.core.state import Entry, State
-
-# Whether two candidates say the same: their contract takes comments and layout out; the name does not count.
-
-
-def fingerprint(candidate: Candidate) -> str:
-    text = contract_named(candidate.contract).normalised(candidate.source)
-    return hashlib.sha256(f"{candidate.contract}\0{text}".encode()).hexdigest()[:16]
-
 
 MOST_VARIANTS = 12
 NAME_LENGTH = 60

@@ -12,9 +12,11 @@ import itertools
 import json
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from types import MappingProxyType
+from typing import NamedTuple
 
 from kernelwright.tasks.declarations import TensorInput
 from kernelwright.tasks.dims import Sizes, TaskError, described, evaluate
@@ -28,19 +30,31 @@ SMALL_SPACE = 1024
 LEAST_WORK, MOST_WORK = 0.5, 1.5
 
 
-def hidden_workloads(task: Task, key: bytes, count: int = 16) -> tuple[Workload, ...]:
+def hidden_workloads(
+    task: Task,
+    key: bytes,
+    count: int = 16,
+    generations: Mapping[int, int] = MappingProxyType({}),
+    kept: Mapping[int, Workload] = MappingProxyType({}),
+) -> tuple[Workload, ...]:
     """`count` workloads, none of them public, with about the work of the public ones, different if possible.
 
-    The work is kept because the speed of a short workload cannot be ranked and a long one is slow to judge.
+    The work is kept because the speed of a short workload cannot be ranked and a long one is slow to judge. A place of
+    the pool whose workload was retired has the next generation: another workload of the same kind. Places that are
+    `kept` are not drawn again.
     """
     public = {tuple(sorted(sizes.items())) for sizes in task.public}
     usual = median(work(task, sizes) for sizes in task.public)
     pool: list[Workload] = []
     for index in range(count):
+        if index in kept:
+            pool.append(kept[index])
+            continue
         dtype = task.dtypes[index % len(task.dtypes)]
-        taken = {w.sizes for w in pool if w.dtype == dtype}
+        taken = {w.sizes for w in (*pool, *kept.values()) if w.dtype == dtype}
         turn = index // len(task.dtypes)  # so that every dtype has every turn
-        drawn = _points(task, key, index, MIXED, turn)
+        generation = generations.get(index, 0)
+        drawn = _points(task, _keyed_digest(key, "generation", generation) if generation else key, index, MIXED, turn)
         points = (p for p in drawn if tuple(sorted(p)) not in public)
         pool.append(Workload(_best(task, points, taken, usual), dtype, hidden=True))
     return tuple(pool)
@@ -57,23 +71,46 @@ def require_within(task: Task, workload: Workload) -> None:
 
 
 def sample_hidden(pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3) -> tuple[Workload, ...]:
-    """The hidden workloads for one candidate: always the same ones, so that asking again reveals nothing.
+    """The hidden workloads of a pool for one candidate."""
+    return tuple(pool[place] for place in sample_places(pool, key, candidate_id, count))
+
+
+def sample_places(pool: Sequence[Workload], key: bytes, candidate_id: str, count: int = 3) -> tuple[int, ...]:
+    """Their places in the pool: always the same ones for the same pool.
 
     Chance decides among the samples that show most: every size odd once and aligned once, wherever the pool allows.
     """
-    order = sorted(range(len(pool)), key=lambda index: _keyed_digest(key, "sample", candidate_id, index))
-    samples = itertools.combinations([pool[index] for index in order], min(count, len(pool)))
-    return max(samples, key=_coverage)
+    order = sorted(range(len(pool)), key=lambda place: _keyed_digest(key, "sample", candidate_id, place))
+    shown = [_Shown.by(workload) for workload in pool]
+    samples = itertools.combinations(order, min(count, len(pool)))
+    return max(samples, key=lambda sample: _coverage([shown[place] for place in sample]))
 
 
-def _coverage(sample: Sequence[Workload]) -> tuple[int, int, int]:
+class _Shown(NamedTuple):
+    """Which sizes of a workload are odd, aligned, or fill tiles, as bits, and how many are not aligned."""
+
+    odd: int
+    aligned: int
+    tiles: int
+    tails: int
+
+    @staticmethod
+    def by(workload: Workload) -> _Shown:
+        values = [value for _, value in workload.sizes]
+        odd, aligned, tiles = (
+            sum(1 << place for place, value in enumerate(values) if value % modulus == rest)
+            for modulus, rest in ((2, 1), (TILES[-1], 0), (TILES[0], 0))
+        )
+        return _Shown(odd, aligned, tiles, len(values) - aligned.bit_count())
+
+
+def _coverage(sample: Sequence[_Shown]) -> tuple[int, int, int]:
     """How many sizes are odd and aligned somewhere, how many are not aligned at once, and how many fill tiles."""
-    sizes = {size for workload in sample for size in workload.sizes}
-    odd = {name for name, value in sizes if value % 2 == 1}
-    aligned = {name for name, value in sizes if value % TILES[-1] == 0}
-    tiles = {name for name, value in sizes if value % TILES[0] == 0}
-    tails = max(sum(value % TILES[-1] != 0 for _, value in workload.sizes) for workload in sample)
-    return len(odd) + len(aligned), tails, len(tiles)
+    odd = aligned = tiles = tails = 0
+    for one in sample:
+        odd, aligned, tiles = odd | one.odd, aligned | one.aligned, tiles | one.tiles
+        tails = max(tails, one.tails)
+    return odd.bit_count() + aligned.bit_count(), tails, tiles.bit_count()
 
 
 def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:

@@ -163,7 +163,9 @@ def test_other_reductions_need_all_terms(reference: Callable[..., Tensor], dims:
 
     def sampled(inputs: dict[str, Any]) -> dict[str, Tensor]:
         rows = torch.arange(8192)
-        keep = {"one row in 64": rows % 64 == 0, "three rows in 4": rows % 4 != 3, "63 rows in 64": rows % 64 != 63}[part]
+        keep = {"one row in 64": rows % 64 == 0, "three rows in 4": rows % 4 != 3, "63 rows in 64": rows % 64 != 63}[
+            part
+        ]
         share = float(keep.double().mean())
         some = {n: torch.where(keep[:, None], v.double(), 0.0) for n, v in inputs.items()}
         return {"out": (reference(*some.values()) / share).float()}

@@ -15,7 +15,7 @@ from typing import Literal
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build_as
 from kernelwright.contracts.model import BuildFailure, NotEmulatedError
-from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.registry import contract_named, fingerprint
 from kernelwright.contracts.target import HOPPER, Target
 from kernelwright.devices import lock
 from kernelwright.isolation import levels
@@ -122,7 +122,7 @@ class Checker:
 
     def check(self, task: str, candidate: Candidate, progress: ProgressCallback = ignore_progress) -> CheckResult:
         opened = self.open(task)
-        subkey = candidate_key(self._key, digest(opened.sources), task, candidate.id)
+        subkey = candidate_key(self._key, digest(opened.sources), task, fingerprint(candidate))
         checking = _CheckRun(self._oracle, opened, candidate, self.target, subkey, self.most_elements, self.small)
         return checking.run(progress)
 

@@ -21,6 +21,7 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
+from kernelwright.judge.oracle.hidden_pool import HiddenPool
 from kernelwright.judge.oracle.judging_errors import JudgingErrors
 from kernelwright.judge.oracle.points import PointArenas
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
@@ -28,7 +29,7 @@ from kernelwright.judge.oracle.special_values import special_values
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
 from kernelwright.tasks.drawing import signature
-from kernelwright.tasks.hidden import hidden_workloads, lighter_workload, require_within, sample_hidden, small_workloads
+from kernelwright.tasks.hidden import lighter_workload, require_within, small_workloads
 from kernelwright.tasks.loading import sources_of
 from kernelwright.tasks.model import Signature, Task, Workload
 from kernelwright.tasks.resolve import resolve
@@ -41,6 +42,7 @@ class Oracle:
         torch.set_num_threads(threads)
         self._device: OracleDevice = oracle_device(device)
         self._key = key
+        self._hidden = HiddenPool.of_judge(key)
         self._session = session or secrets.token_hex(16)  # no session draws the values of another, but for a replay
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
@@ -55,6 +57,7 @@ class Oracle:
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
+            "used": self.used,
             "small": self.small,
             "lighter": self.lighter,
             "specs": self.specs,
@@ -92,11 +95,13 @@ class Oracle:
         }
 
     def hidden(self, task: str, candidate: str, count: int) -> Message:
-        """The hidden workloads on which this candidate is judged."""
-        found = self._tasks[task]
-        pool = hidden_workloads(found, derive(self._key, "hidden"))
-        chosen = sample_hidden(pool, derive(self._key, "choice"), candidate, count)
+        """The hidden workloads on which this candidate, named by its fingerprint, is judged."""
+        chosen = self._hidden.sample(self._tasks[task], candidate, count)
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
+
+    def used(self, task: str, candidate: str, failed: bool) -> Message:
+        self._hidden.used(self._tasks[task], candidate, failed=failed)
+        return {}
 
     def small(self, task: str, count: int) -> Message:
         """Workloads of little work, which are not secret."""
@@ -106,7 +111,8 @@ class Oracle:
     def lighter(self, task: str, most: float) -> Message:
         """A hidden workload for what takes too long on the others, the same for every candidate; or none."""
         found = self._tasks[task]
-        chosen = lighter_workload(found, derive(self._key, "lighter"), lambda one: cost(found, one).weight, most)
+        key = derive(self._key, "lighter", self._hidden.turnovers(found))
+        chosen = lighter_workload(found, key, lambda one: cost(found, one).weight, most)
         return {"workloads": [self._describe(task, chosen)] if chosen else []}
 
     def specs(self, task: str, workloads: list[Message]) -> Message:

@@ -214,8 +214,6 @@ class Trial:
         form = torch.float64 if value.dtype == torch.float64 else torch.float32
         normal = CONSTANTS.flushed * torch.finfo(form).tiny  # what kernels compute in has normal numbers there
         if torch.finfo(value.dtype).tiny > normal:
-            torch.finfo(value.dtype).tiny > CONSTANTS.flushed * torch.finfo(form).tiny
-        ):  # normal numbers where kernels compute
             return True
         reach = normal / 2
         return all(_alike(exact[name], flushed[name], UNIT[form], reach) for name in exact)
