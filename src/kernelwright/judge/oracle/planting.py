@@ -18,9 +18,13 @@ from kernelwright.tasks.drawing import draw_inputs, with_saved
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
 from kernelwright.tasks.reference import Argument
 
-FEW = 3  # elements: enough that a masked or losing place is not all there is, few enough that most rows stay as drawn
+FEW, ONE_IN = (
+    3,
+    64,
+)  # at most so many elements, so that a masked or losing place is not all there is; and one in so many
 ZERO_IN = 16  # of random signs, one in so many is zero
 LEVELS = 4  # different values in a row with ties
+SUBNORMAL = 2.0**-6  # of the smallest normal number
 SHARE = 0.25  # of the elements, where a number stands among others
 
 
@@ -135,7 +139,8 @@ def _some_rows(rows: torch.Tensor, share: float, generator: torch.Generator) -> 
 
 
 def _few(rows: torch.Tensor, value: float, generator: torch.Generator) -> torch.Tensor:
-    places = torch.randint(rows.numel(), (FEW,), generator=generator, device=rows.device)
+    count = min(FEW, max(1, rows.numel() // ONE_IN))
+    places = torch.randint(rows.numel(), (count,), generator=generator, device=rows.device)
     rows.view(-1)[places] = value
     return rows
 
@@ -166,8 +171,9 @@ def _zeros(rows: torch.Tensor, _: float, generator: torch.Generator) -> torch.Te
 
 
 def _subnormal(rows: torch.Tensor, _: float, generator: torch.Generator) -> torch.Tensor:
-    chances = _chances(rows, tuple(rows.shape), generator).double().mul_(1.98).sub_(0.99)
-    return chances.mul_(torch.finfo(rows.dtype).tiny).to(rows.dtype)
+    """Of either sign, and small enough that a factor of a thousand does not make them count."""
+    chances = _chances(rows, tuple(rows.shape), generator).double().mul_(2.0).sub_(1.0)
+    return chances.mul_(torch.finfo(rows.dtype).tiny * SUBNORMAL).to(rows.dtype)
 
 
 def _constant_rows(rows: torch.Tensor, _: float, generator: torch.Generator) -> torch.Tensor:

@@ -1,0 +1,276 @@
+"""What is found out from references: which special values they take, and which of them are demanded of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelwright.judge.oracle.planting import Placement, SpecialValues
+from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_values
+from kernelwright.tasks import Chosen, Family, Task, TaskError, custom, integers, normal, tensor, uniform
+from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.catalogue import catalogue
+from kernelwright.tasks.model import Workload
+from kernelwright.tasks.resolve import resolve
+
+INF = float("inf")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def make(reference: Callable[..., Any], inputs: dict[str, Any], **more: Any) -> Task:
+    sizes = {"rows": (2, 40), "cols": (2, 40)}
+    return Task(reference, inputs, public=[{"rows": 8, "cols": 8}], hidden=sizes, **{"name": "made", **more})
+
+
+X = {"x": tensor("rows", "cols")}
+MASKED = make(
+    lambda x, mask: torch.softmax(x.masked_fill(mask, -INF), -1),
+    {**X, "mask": tensor("rows", "cols", draw=integers(0, 2), dtype="bool")},
+)
+EMBEDDING = make(
+    lambda table, index: F.embedding(index, table),
+    {"table": tensor("rows", "cols"), "index": tensor("cols", draw=integers(0, "rows"), dtype="int64")},
+)
+
+
+def names(task: Task, kind: ValueKind | None = None) -> set[str]:
+    return {special.name for special in special_values(task) if kind in (None, special.kind)}
+
+
+def named(task: Task, name: str) -> SpecialValues:
+    return next(special for special in special_values(task) if special.name == name)
+
+
+def exponent(task: Task, name: str) -> int:
+    return named(task, name).scales[0].exponent
+
+
+# What is demanded of kernels for built-in tasks. A change of any line changes what is right.
+FOUND = {
+    "rmsnorm": {
+        ValueKind.nan: {"nan in x", "nan in weight"},
+        ValueKind.signs: {f"{what} everywhere" for what in ("x 1", "x -1", "weight 1", "weight -1")}
+        | {"weight of random signs"},
+        ValueKind.subnormals: {"x subnormal", "weight subnormal"},
+        ValueKind.integers: set(),
+        ValueKind.masks: set(),
+    },
+    "softmax": {
+        ValueKind.infinities: {"inf in x", "-inf in x", "-inf in whole rows of x"},
+        ValueKind.zeros: {"x 0 everywhere", "x -0 everywhere", "zeros of either sign in x"},
+        ValueKind.ties: {"ties in x", "equal rows in x"},
+        ValueKind.constant_rows: {"constant rows in x"},
+        ValueKind.magnitudes: {"x times a large power of two", "x times a small power of two"},
+    },
+    "cross_entropy": {
+        ValueKind.integers: {
+            "target -100 everywhere",
+            "target -100 in some places",
+            "target at its least everywhere",
+            "target at its most everywhere",
+            "target repeated",
+        }
+    },
+    "linear_relu": {  # operands of a product are not infinite
+        ValueKind.infinities: {"inf in bias", "-inf in bias", "-inf in whole rows of bias"},
+        ValueKind.nan: {"nan in x", "nan in weight", "nan in bias"},
+    },
+    "unet_conv2d": {ValueKind.infinities: {"inf in bias", "-inf in bias", "-inf in whole rows of bias"}},
+    "argmax": {ValueKind.nan: set(), ValueKind.ties: {"ties in x", "equal rows in x"}},
+    "maxpool2d": {ValueKind.nan: {"nan in x"}},
+    "maxpool2d:backward": {ValueKind.nan: {"nan in grad_out"}},  # a NaN in x only chooses a place
+    "adamw": {  # squares are drawn positive: neither a NaN nor -1, which gives one, is demanded of them
+        ValueKind.nan: {"nan in param", "nan in grad", "nan in exp_avg"},
+        ValueKind.subnormals: {"param subnormal", "grad subnormal", "exp_avg subnormal"},
+    },
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_found_in_built_in_tasks(name: str) -> None:
+    task = resolve(name)
+    assert {kind: names(task, kind) for kind in FOUND[name]} == FOUND[name]
+
+
+def test_zero_squares_are_demanded_of_adamw_because_the_reference_stays_finite() -> None:
+    assert "exp_avg_sq 0 everywhere" in names(resolve("adamw"))
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [("rmsnorm", 24, 32), ("softmax", 100, 120), ("cross_entropy", 100, 120), ("maxpool2d", 100, 120)],
+)
+def test_scales_reach_far_beyond_half_precision_and_stay_below_overflow(name: str, least: int, most: int) -> None:
+    tensor_name = "logits" if name == "cross_entropy" else "x"
+    assert least <= exponent(resolve(name), f"{tensor_name} times a large power of two") <= most
+
+
+@pytest.mark.parametrize("name", [info.name for info in catalogue()])
+def test_every_built_in_task_has_values_of_most_kinds_with_names_of_their_own(name: str) -> None:
+    found = special_values(resolve(name))
+    assert len({special.name for special in found}) == len(found)
+    assert len({special.kind for special in found}) >= 6
+    kinds = {special.kind for special in found}
+    assert {special.kind for special in found[: len(kinds)]} == kinds  # every kind comes early
+
+
+def test_masks_are_found() -> None:
+    assert names(MASKED, ValueKind.masks) == {
+        f"mask {word} {where}" for word in ("true", "false") for where in ("everywhere", "in whole rows")
+    }
+
+
+def test_indices_stay_in_their_range() -> None:
+    assert names(EMBEDDING, ValueKind.integers) == {
+        "index at its least everywhere",
+        "index at its most everywhere",
+        "index repeated",
+    }
+
+
+def test_a_number_that_indexing_would_accept_but_the_reference_never_names_is_not_demanded() -> None:
+    """x[-1] is the last row, and -1 is in the reference as an axis: a kernel need not know either."""
+    task = make(lambda table, index: table[index].sum(-1), {**EMBEDDING.inputs})
+    assert not any("-1" in name for name in names(task, ValueKind.integers))
+
+
+def test_a_number_that_the_reference_compares_with_is_found() -> None:
+    def padded(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return table[index.clamp(min=0)] * (index != -7).unsqueeze(-1)
+
+    task = make(padded, {**EMBEDDING.inputs})
+    assert {"index -7 everywhere", "index -7 in some places"} <= names(task)
+
+
+def test_a_reference_that_branches_on_its_data_and_refuses_some_of_it() -> None:
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        if not bool(torch.isfinite(x).all()):
+            raise ValueError("only finite values")
+        return x.exp() if float(x.max()) > 0 else x * 2
+
+    found = special_values(make(branching, X))
+    assert found and not {ValueKind.nan, ValueKind.infinities} & {special.kind for special in found}
+
+
+def test_a_reference_that_refuses_everything_has_no_special_values() -> None:
+    def refusing(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("never")
+
+    assert special_values(make(refusing, X)) == ()
+
+
+def test_declared_bounds_are_kept() -> None:
+    task = make(lambda x, p: x * p.log(), {**X, "p": tensor("cols", draw=uniform(0.5, 2.0))})
+    found = {special.name: special for special in special_values(task) if special.tensor == "p"}
+    assert set(found) == {"p 0.5 everywhere", "p 2 everywhere", "constant rows in p", "ties in p"}
+    for special in found.values():
+        drawn = draw_special(task, Workload((("rows", 9), ("cols", 9))), special, Family.NORMAL, torch.Generator())["p"]
+        assert isinstance(drawn, torch.Tensor) and 0.5 <= float(drawn.min()) and float(drawn.max()) <= 2.0
+
+
+def positive(generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, _: Any) -> torch.Tensor:
+    return torch.rand(shape, generator=generator).add_(1.0).to(dtype)
+
+
+def test_a_custom_draw_says_what_is_declared_by_what_it_draws() -> None:
+    task = make(lambda x, p: x / p, {**X, "p": tensor("cols", draw=custom(positive))})
+    planted = [special for special in special_values(task) if special.tensor == "p"]
+    assert all(1.0 <= special.value <= 2.0 for special in planted) and planted  # zero would give infinities
+
+
+def test_flushed_subnormals_must_not_matter() -> None:
+    """x / |x| is 1 for a subnormal number and NaN for the zero that fast arithmetic makes of it."""
+    assert not names(make(lambda x: x / x.abs(), X), ValueKind.subnormals)
+    assert names(make(lambda x: x * 3, X), ValueKind.subnormals)
+
+
+def test_ties_are_not_demanded_where_their_order_is_not_said() -> None:
+    task = make(lambda x: torch.sort(x, -1).indices, X)
+    kinds = {special.kind for special in special_values(task)}
+    assert ValueKind.ties not in kinds and ValueKind.constant_rows not in kinds
+    chosen = make(lambda x: torch.argmax(x, -1), X, comparators={"out": Chosen("x")})
+    assert ValueKind.ties in {special.kind for special in special_values(chosen)}
+
+
+def test_what_has_no_whole_number_is_not_planted_where_values_become_whole_numbers() -> None:
+    kinds = {special.kind for special in special_values(make(lambda x: x.round().to(torch.int32), X))}
+    assert not kinds & {ValueKind.nan, ValueKind.infinities, ValueKind.magnitudes}
+
+
+def test_opting_out_of_a_kind() -> None:
+    task = make(lambda x: torch.softmax(x, -1), X, unchecked=("nan", "infinities"))
+    assert not {ValueKind.nan, ValueKind.infinities} & {special.kind for special in special_values(task)}
+    assert derive_backward(task).unchecked == ("nan", "infinities")
+
+
+@pytest.mark.parametrize(("unchecked", "message"), [(("nans",), "'nans'"), ("nan", "write \\('nan',\\)")])
+def test_opting_out_of_what_is_not_a_kind(unchecked: Any, message: str) -> None:
+    with pytest.raises(TaskError, match=message):
+        make(lambda x: x * 2, X, unchecked=unchecked)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_every_dtype_has_scales_of_its_own(dtype: str) -> None:
+    task = make(lambda x, w: x * w, {**X, "w": tensor("cols", draw=normal(1.0, 0.2))}, dtypes=("float32", dtype))
+    special = named(task, "x times a large power of two")
+    assert special.dtypes[-1] == dtype
+    largest = {"float64": 1024, "float32": 128, "float16": 16, "bfloat16": 128}[dtype]
+    assert largest // 2 <= special.scales[-1].exponent < largest
+    workload = Workload((("rows", 30), ("cols", 30)), dtype)
+    drawn = draw_special(task, workload, special, Family.NORMAL, torch.Generator().manual_seed(1))["x"]
+    assert isinstance(drawn, torch.Tensor) and bool(torch.isfinite(drawn).all())
+    assert float(drawn.abs().max()) > 2.0 ** (largest // 2)
+
+
+def test_a_seed_decides_what_is_planted_and_where() -> None:
+    task, workload = MASKED, Workload((("rows", 9), ("cols", 9)))
+
+    def drawn(seed: int) -> torch.Tensor:
+        value = draw_special(
+            task, workload, named(task, "nan in x"), Family.NORMAL, torch.Generator().manual_seed(seed)
+        )
+        assert isinstance(value["x"], torch.Tensor)
+        return value["x"].isnan()
+
+    assert torch.equal(drawn(1), drawn(1)) and not torch.equal(drawn(1), drawn(2))
+
+
+def test_saved_tensors_follow_from_what_was_planted() -> None:
+    task, workload = resolve("linear_relu:backward"), Workload((("rows", 5), ("features", 6), ("units", 7)))
+    inputs = draw_special(task, workload, named(task, "nan in x"), Family.NORMAL, torch.Generator().manual_seed(1))
+    x, weight, bias, saved = (inputs[name] for name in ("x", "weight", "bias", "saved_out"))
+    assert all(isinstance(value, torch.Tensor) for value in (x, weight, bias, saved))
+    torch.testing.assert_close(saved, torch.relu(x @ weight.T + bias), equal_nan=True)  # type: ignore[union-attr]
+    assert bool(saved.isnan().any())  # type: ignore[union-attr]
+
+
+def test_constants_stay_as_they_were_prepared() -> None:
+    task = make(lambda x, w: x * w, {**X, "w": tensor("cols")}, constant=("w",))
+    assert not any(special.tensor == "w" for special in special_values(task))
+    workload, given = Workload((("rows", 3), ("cols", 3))), {"w": torch.ones(3)}
+    special = named(task, "nan in x")
+    inputs = draw_special(task, workload, special, Family.NORMAL, torch.Generator().manual_seed(1), constants=given)
+    assert inputs["w"] is given["w"]
+
+
+@pytest.mark.parametrize("placement", Placement)
+def test_a_placement_plants_in_a_tensor_of_any_rank(placement: Placement) -> None:
+    for dims in ((), ("cols",), ("rows", "cols"), (2, "rows", "cols")):
+        draw = integers(0, 5) if placement in (Placement.least, Placement.most) else None
+        task = make(lambda x: x + 1, {"x": tensor(*dims, draw=draw), "y": tensor("rows", "cols")} | {})
+        special = SpecialValues("made", ValueKind.signs, "x", placement, 1.0, ("float32",))
+        drawn = draw_special(
+            task, Workload((("rows", 3), ("cols", 4))), special, Family.NORMAL, torch.Generator().manual_seed(1)
+        )["x"]
+        assert isinstance(drawn, torch.Tensor) and drawn.dim() == len(dims)
