@@ -30,7 +30,7 @@ ROWS, ONE_ROW_IN = 4, 32  # of each kind at most so many rows, and one in so man
 IMAGES, ONE_IMAGE_IN = 2, 16
 TERMS = 2
 LEAST = 8  # values of a row; shorter ones have few terms anyway
-LOWEST, HIGHEST = -6.0, 10.0  # octaves: from below a bias to far above it
+LOWEST, HIGHEST = -1.0, 10.0  # octaves: mostly far above a bias, which would hide the product
 KNOWN = 64
 
 _PRODUCTS = {"mm": (0, 1), "addmm": (1, 2), "bmm": (0, 1), "baddbmm": (1, 2), "mv": (0, 1), "dot": (0, 1)}
