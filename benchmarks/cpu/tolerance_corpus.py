@@ -32,6 +32,7 @@ from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
 
 PATH = RESULTS / "tolerance_corpus.json"
 
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the corpus that fixes the judge's tolerance.")
     parser.add_argument("--seeds", type=int, default=5)
@@ -105,7 +106,11 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, float | int | None]:
 def others(seeds: int, measured: list[str]) -> list[dict[str, Any]]:
     """What is known of the operations that were not measured now, if it is of the same constants and seeds."""
     known = load(PATH)
-    if (known.get("constants"), known.get("seeds"), known.get("torch")) != (asdict(CONSTANTS), seeds, torch.__version__):
+    if (known.get("constants"), known.get("seeds"), known.get("torch")) != (
+        asdict(CONSTANTS),
+        seeds,
+        torch.__version__,
+    ):
         raise SystemExit("the results that are there are of other constants, seeds or torch: measure all operations")
     return [row for row in known["rows"] if row["operation"] not in measured]
 

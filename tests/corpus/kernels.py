@@ -45,6 +45,30 @@ def layernorm_one_pass(a: Arithmetic, x: Tensor, w: Tensor, b: Tensor) -> tuple[
     return ((x - mean) * r * w + b,)
 
 
+def layernorm_shifted(a: Arithmetic, x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    """One pass over the distances from the row's first value."""
+    x, w, b = a.load(x), a.load(w), a.load(b)
+    n = x.shape[-1]
+    moved = x - x[..., :1]
+    mean = a.sum(moved, -1) / n
+    r = a.rsqrt(a.sum(moved * moved, -1) / n - mean * mean + EPS)
+    return ((moved - mean) * r * w + b,)
+
+
+def layernorm_welford(a: Arithmetic, x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+    """Mean and squares of tiles, merged as Chan and Welford do."""
+    x, w, b = a.load(x), a.load(w), a.load(b)
+    count, mean, squares = 0, torch.zeros_like(x[..., :1]), torch.zeros_like(x[..., :1])
+    for tile in x.split(64, -1):
+        size = tile.shape[-1]
+        inner = a.sum(tile, -1) / size
+        moved = inner - mean
+        squares = squares + a.sum((tile - inner).square(), -1) + moved.square() * (count * size / (count + size))
+        mean = mean + moved * (size / (count + size))
+        count += size
+    return ((x - mean) * a.rsqrt(squares / count + EPS) * w + b,)
+
+
 def layernorm_scale_shift(a: Arithmetic, x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
     """x * scale + shift with both folded, which subtracts large terms late."""
     x, w, b = a.load(x), a.load(w), a.load(b)
@@ -191,6 +215,10 @@ def conv3x3_winograd(a: Arithmetic, x: Tensor, w: Tensor, tile: int) -> tuple[Te
 
 
 # --- pooling ------------------------------------------------------------------------------------------------
+
+
+def moved(a: Arithmetic, x: Tensor) -> tuple[Tensor, ...]:
+    return (a.load(x).t().flip(0),)
 
 
 def maxpool(a: Arithmetic, x: Tensor) -> tuple[Tensor, ...]:

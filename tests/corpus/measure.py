@@ -11,7 +11,15 @@ import torch
 
 from corpus.operations import Kind, Operation, Tensor, variants
 from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.tolerance import Expectation, Within, compute_dtype, expectations, study, tolerance
+from kernelwright.judge.oracle.tolerance import (
+    BitExact,
+    Expectation,
+    Within,
+    compute_dtype,
+    expectations,
+    study,
+    tolerance,
+)
 from kernelwright.tasks.declarations import FAMILIES, Family
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Workload
@@ -89,16 +97,19 @@ class Trial:
 
     def _ratios(self, results: dict[str, Tensor]) -> Iterator[float]:
         for name, (exact, allowed) in self._allowed.items():
-            ratio = (results[name].double() - exact).abs() / allowed
+            error = (results[name].double() - exact).abs()
+            ratio = torch.where(error == 0, 0.0, error / allowed)  # what selects is allowed nothing
             yield float(ratio.nan_to_num_(torch.inf, torch.inf).max())
 
 
 def _from_bounds(bounds: Expectation) -> tuple[Tensor, Tensor]:
+    if isinstance(bounds, BitExact):
+        return bounds.value.double(), torch.zeros_like(bounds.value, dtype=torch.float64)
     assert isinstance(bounds, Within) and bounds.nan is None
     low, high = bounds.low.double(), bounds.high.double()
     return (low + high) / 2, (high - low) / 2
 
 
 def _as_stored(result: Tensor, bounds: Expectation) -> Tensor:
-    assert isinstance(bounds, Within)
-    return result.to(bounds.low.dtype).contiguous()
+    assert isinstance(bounds, Within | BitExact)
+    return result.to(bounds.value.dtype if isinstance(bounds, BitExact) else bounds.low.dtype).contiguous()

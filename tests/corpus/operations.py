@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from corpus import kernels
-from corpus.arithmetic import BETWEEN, DOWNCASTS, HONEST, Arithmetic, Tensor
+from corpus.arithmetic import DOWNCASTS, HONEST, Arithmetic, Tensor
 from kernelwright.tasks import Task, integers, tensor
 from kernelwright.tasks.backward import derive_backward
 
@@ -23,7 +23,7 @@ Kernel = Callable[..., tuple[Tensor, ...]]
 NORMALISES = frozenset({"sum", "function"})
 EXPONENTIATES = frozenset({"sum", "function", "inner"})
 MULTIPLIES = frozenset({"product", "inner"})
-SELECTS: frozenset[str] = frozenset()
+SELECTS = frozenset({"move"})
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,10 @@ class Operation:
 
 
 class Kind(StrEnum):
-    """What is known of a variant: `honest` must pass, a `downcast` must not, `between` and `silent` are
-    shown.
-    """
+    """What is known of a variant: `honest` must pass, a `downcast` must not, `silent` is shown."""
 
     HONEST = "honest"
     DOWNCAST = "downcast"
-    BETWEEN = "between"
     SILENT = "silent"
 
 
@@ -74,8 +71,6 @@ def variants(operation: Operation) -> Iterator[Variant]:
     for name, arithmetic in _that_differ(DOWNCASTS, operation):
         kind = Kind.SILENT if name in operation.silent else Kind.DOWNCAST
         yield _variant(operation, name, kind, operation.kernel, arithmetic)
-    for name, arithmetic in _that_differ(BETWEEN, operation):
-        yield _variant(operation, name, Kind.BETWEEN, operation.kernel, arithmetic)
 
 
 def _that_differ(ways: Mapping[str, Arithmetic], operation: Operation) -> Iterator[tuple[str, Arithmetic]]:
@@ -121,6 +116,10 @@ def _maxpool(x: Tensor) -> Tensor:
     return F.max_pool2d(x, 2)
 
 
+def _moved(x: Tensor) -> Tensor:
+    return x.t().flip(0).contiguous()
+
+
 ROWS = ({"rows": 64, "cols": 4096}, {"rows": 4096, "cols": 67}, {"rows": 509, "cols": 1024})
 _x = tensor("rows", "cols")
 _v = tensor("cols")
@@ -147,12 +146,14 @@ CONV3X3 = _task(
     "conv3x3",
     _conv3x3,
     {"x": tensor("n", "c", "height", "height"), "w": tensor("k", "c", 3, 3)},
-    {"n": 2, "c": 64, "k": 32, "height": 28},
-    {"n": 8, "c": 3, "k": 16, "height": 33},
+    {"n": 16, "c": 64, "k": 32, "height": 12},
+    {"n": 16, "c": 3, "k": 16, "height": 33},
 )
 RMSNORM_BF16 = _task("rmsnorm bf16", _rmsnorm, {"x": _x, "w": _v}, *ROWS, dtypes=("bfloat16",))
 SOFTMAX_BF16 = _task("softmax bf16", _softmax, {"x": _x}, *ROWS, dtypes=("bfloat16",))
 MAXPOOL = _task("maxpool", _maxpool, {"x": tensor("n", "c", "height", "height")}, {"n": 16, "c": 16, "height": 28})
+
+MOVED = _task("moved", _moved, {"x": _x}, ROWS[0])
 
 _AVERAGES = "one number, the mean over the rows: independent errors cancel in it"
 _FINER = "finer than bf16, in which inputs and results are stored"
@@ -161,12 +162,7 @@ _BF16_SILENT = dict.fromkeys(
         "inputs as TF32",
         "inputs as fp16",
         "inputs as bf16",
-        "inner TF32",
-        "inner fp16",
-        "sums in fp16",
-        "results through fp16",
         "results through bf16",
-        "functions to 2^-10",
     ),
     _FINER,
 )
@@ -178,7 +174,12 @@ OPERATIONS: tuple[Operation, ...] = (
         LAYERNORM,
         kernels.layernorm,
         NORMALISES,
-        {"one pass": kernels.layernorm_one_pass, "scale and shift": kernels.layernorm_scale_shift},
+        {
+            "one pass": kernels.layernorm_one_pass,
+            "shifted one pass": kernels.layernorm_shifted,
+            "Welford": kernels.layernorm_welford,
+            "scale and shift": kernels.layernorm_scale_shift,
+        },
     ),
     Operation(derive_backward(LAYERNORM), kernels.layernorm_backward, NORMALISES),
     Operation(
@@ -206,6 +207,7 @@ OPERATIONS: tuple[Operation, ...] = (
             "Winograd F(4x4)": partial(kernels.conv3x3_winograd, tile=4),
         },
     ),
+    Operation(MOVED, kernels.moved, SELECTS),
     Operation(MAXPOOL, kernels.maxpool, SELECTS),
     Operation(derive_backward(MAXPOOL), kernels.maxpool_backward, SELECTS),
     Operation(RMSNORM_BF16, kernels.rmsnorm, NORMALISES, silent=_BF16_SILENT),

@@ -29,14 +29,12 @@ class Constants:
     sum_longest: int = 1 << 20  # terms in one accumulator; of a longer row a kernel keeps several
     sum_least_segments: int = 8  # measured in each row
     sum_short: int = 256  # rows up to this length have `sum_floor` alone where the tensor is longer than `sum_measured`
-    sum_random: float = 2.0  # times the root of the sum of the squared errors of segments
-    sum_floor: float = 0.5  # units of the largest running sum, times the root of the number of terms
+    sum_random: float = 3.0  # times the root of the sum of the squared errors of segments
+    sum_floor: float = 0.75  # units of the largest running sum, times the root of the number of terms
 
     # Probe rows (`probe_rows`): products of one or two terms.
-    probe_share: float = 1.0 / 8  # of the step, where a result depends on probe rows alone
+    probe_share: float = 1.0 / 8  # of the tolerance, where an element depends on probe rows alone
     probe_depth: int = 16_384  # terms of a product of computed values, up to which that holds
-    probe_terms: int = 2  # non-zero values of a probe row, at most
-    probe_least: int = 8  # values of a row, at least
 
     # --- statistics over a whole judging: added here by the rules that need them ---
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from kernelwright.judge.oracle.fused import PARTS
 from kernelwright.judge.oracle.operations import EXACT, SELECTS, SEPARATE
 
 
@@ -31,16 +32,15 @@ class Step(IntEnum):
 
 @dataclass(frozen=True)
 class Flow:
-    """`separate`: no operation mixed elements, or was one whose implementations differ by more than rounding."""
+    """`separate`: no operation mixed elements, or was one whose implementations differ by more than rounding.
+    `sums`: something was added up outside of a product."""
 
     step: Step = Step.MOVED
     separate: bool = True
+    sums: bool = False
 
     def after(self, other: Flow) -> Flow:
-        return Flow(max(self.step, other.step), self.separate and other.separate)
-
-
-UNKNOWN = Flow(Step.COMPUTED, separate=False)
+        return Flow(max(self.step, other.step), self.separate and other.separate, self.sums or other.sums)
 
 
 class Flows:
@@ -71,7 +71,7 @@ def _operation(func: Any, args: Any, result: Any) -> Flow:
         return Flow()
     if name in EXACT and not _adds(name, args) and not _rounds(name, args, tensors):
         return Flow(Step.SELECTED if name in SELECTS else Step.MOVED)
-    return Flow(Step.COMPUTED, separate=name.removesuffix("_") in SEPARATE)
+    return Flow(Step.COMPUTED, name.removesuffix("_") in SEPARATE, func in PARTS or name in ("sum", "mean", "cumsum"))
 
 
 def _adds(name: str, args: Any) -> bool:

@@ -5,8 +5,8 @@ What a sequential sum really loses is seen by adding up short segments, each fro
 it: their errors are the errors of the sequential sum, and all segments of all rows are added at the same time, on any
 device. The errors of a row have a common part (terms too small to change the sum, or so alike that all are rounded in
 one direction), which counts as often as there are segments, and a random part, which counts with the root of their
-number. A second pass goes from the end to the beginning over the terms times the root of one half: it finds what is
-lost before a large term, and terms that the first pass adds without an error by the luck of their last bits.
+number. A second pass goes from the end to the beginning and finds what is lost before a large term; a third adds the
+terms times the root of one half and finds those that the first adds without an error by the luck of their last bits.
 """
 
 from __future__ import annotations
@@ -42,9 +42,13 @@ def lost_in_sum(terms: torch.Tensor, unit: float) -> torch.Tensor:
     chosen = slice(every // 2, None, every)
     before, after = (ends - sums - starts)[:, chosen], (last - ends)[:, chosen]
     along = segments[:, chosen].permute(2, 0, 1).contiguous().to(FORM)
-    forward = _extrapolated(_errors(before, along), every)
-    backward = _extrapolated(_errors(after * OTHER_BITS, (along * OTHER_BITS).flip(0)), every).div_(OTHER_BITS)
-    return _in_form(torch.maximum(loss, torch.maximum(forward, backward)), unit, terms)
+    for start, added, factor in (
+        (before, along, 1.0),
+        (after, along.flip(0), 1.0),
+        (before * OTHER_BITS, along * OTHER_BITS, OTHER_BITS),
+    ):
+        loss = torch.maximum(loss, _extrapolated(_errors(start, added), every).div_(factor))
+    return _in_form(loss, unit, terms)
 
 
 def _accumulators(ends: torch.Tensor) -> tuple[torch.Tensor | float, torch.Tensor]:
@@ -81,9 +85,9 @@ def _errors(start: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
 
 def _extrapolated(errors: torch.Tensor, every: int) -> torch.Tensor:
     """The loss of whole rows, from the errors of one in `every` segments."""
-    random = errors.square().sum(-1).sqrt_().mul_(CONSTANTS.sum_random)
+    random = errors.square().sum(-1).sqrt_()
     common = (errors.sum(-1).abs_() - random).clamp_min_(0.0)
-    return common * every + random * math.sqrt(every)
+    return common * every + random * (CONSTANTS.sum_random * math.sqrt(every))
 
 
 def _in_form(loss: torch.Tensor, unit: float, terms: torch.Tensor) -> torch.Tensor:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeGuard
 
@@ -40,9 +40,11 @@ from kernelwright.judge.oracle.constants import CONSTANTS, UNIT_OF
 from kernelwright.judge.oracle.discontinuities import Sites
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.flow import Flow, Step
+from kernelwright.judge.oracle.probe_rows import probed_elements
 from kernelwright.judge.oracle.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
 from kernelwright.judge.oracle.scales import row_scale
 from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
+from kernelwright.tasks.drawing import task_products
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
 
@@ -136,7 +138,13 @@ def expectations(task: Task, inputs: Arguments, workload: Workload) -> dict[str,
 
 
 def study_trial(task: Task, inputs: Arguments, workload: Workload) -> ErrorStudy:
-    return study(partial(run_reference, task), inputs, compute_dtype(task, workload))
+    """Everything about one trial, with what depends on probe rows alone."""
+    call = partial(run_reference, task)
+    seen = study(call, inputs, compute_dtype(task, workload))
+    if not seen.spread:
+        return seen
+    deep = task_products(task, workload).depth > 0
+    return replace(seen, probed=probed_elements(task, workload, call, inputs), deep=deep)
 
 
 def held_against(task: Task, inputs: Arguments, seen: ErrorStudy) -> dict[str, Expectation]:
@@ -163,7 +171,8 @@ def compute_dtype(task: Task, workload: Workload) -> torch.dtype:
 @dataclass(frozen=True)
 class ErrorStudy:
     """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype. `unrounded` is
-    eager in the probes' dtype where the task's is narrower, so that nothing is rounded between the steps."""
+    eager in the probes' dtype where the task's is narrower, so that nothing is rounded between the steps. `probed` are
+    the elements that depend on probe rows alone; in a `deep` reference values that were computed are multiplied."""
 
     compute: torch.dtype
     exact: Results
@@ -172,6 +181,8 @@ class ErrorStudy:
     jumps: Results
     flows: dict[str, Flow]
     unrounded: Results
+    probed: Results = field(default_factory=dict)
+    deep: bool = False
 
     @property
     def step(self) -> float:
@@ -274,11 +285,17 @@ def tolerance(seen: ErrorStudy, name: str, slack: float) -> torch.Tensor:
     size = _finite(exact.abs())
     spread = _finite(seen.spread[name]).mul_(CONSTANTS.reach)
     error = _finite((seen.unrounded[name] - exact).abs_())
+    probed = None if seen.flows[name].sums else seen.probed.get(name)
+    if probed is not None:
+        sharp = _of_rows(seen.step, size, spread) if seen.deep else torch.maximum(size * seen.step, spread)
+        sharp.mul_(CONSTANTS.probe_share)
     if seen.flows[name].separate:
         allowed = torch.maximum(size * seen.step, spread)
     else:
         allowed = _of_rows(seen.step, size, spread)
         torch.maximum(allowed, row_scale(error, least=64) * CONSTANTS.eager, out=allowed)
+    if probed is not None:
+        allowed = torch.where(probed, torch.minimum(allowed, sharp), allowed)
     torch.maximum(allowed, error.mul_(CONSTANTS.own_eager), out=allowed)
     allowed.mul_(slack)
     if name in seen.jumps:
