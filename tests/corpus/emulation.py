@@ -16,7 +16,6 @@ from corpus.arithmetic import (
     Arithmetic,
     Tensor,
     lane_sum,
-    library_product,
     off_by,
     same,
     sequential_sum,
@@ -220,10 +219,8 @@ class _Emulating(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _convolved_backward(self, func: Any, args: Any) -> Any:
         """By the library, with the factors shortened as the product does."""
-        eye = torch.eye(2)
-        if self.a.product in (library_product,) or torch.equal(
-            self.a.product(eye, eye * (1 + 2.0**-12 + 2.0**-20)), eye * (1 + 2.0**-12 + 2.0**-20)
-        ):
+        number = torch.tensor([[1.2345678]])
+        if torch.allclose(self.a.product(number, number), number * number, rtol=5e-7):
             return func(*args)
         given = list(args)
         for place in (0, 1, 2):

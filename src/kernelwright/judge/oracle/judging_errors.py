@@ -43,9 +43,10 @@ class JudgingErrors:
         """The errors of one checked call. Waits for nothing that the device has still to compute."""
         if item.samples is None or not item.samples.index:
             return
-        samples = take_samples(
-            task, workload, item.inputs, item.expectations, item.samples, filtered=self._filters(workload, item)
-        )
+        filtered = self._filters(workload, item)
+        samples = take_samples(task, workload, item.inputs, item.expectations, item.samples, filtered=filtered)
+        if filtered and not any(sample.predicted for sample in samples.values()):
+            self._filtered[workload] = self.constants.filtered_trials, self.constants.filtered_elements
         compute = compute_dtype(task, workload)
         for name, sample in samples.items():
             got = results[name]

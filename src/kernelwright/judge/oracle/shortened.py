@@ -85,10 +85,12 @@ class ShortenedFactors(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-def predicted_errors(call: Callable[[], Results], exact: Results) -> dict[str, Results]:
-    """The error of every result in every shortened form, by the form's name; nothing for a reference without products.
+def predicted_errors(call: Callable[[], Results], index: Results, exact: Results) -> dict[str, Results]:
+    """The error of the sampled elements of results in every shortened form, by the form's name; nothing for a reference
+    without products.
 
-    `call` evaluates the reference in float64. Errors are small, so those of both sides add up to those of tf32.
+    `call` evaluates the reference in float64; `exact` is what it gives at `index`. Errors are small, so those of both
+    sides add up to those of tf32.
     """
     found: dict[str, Results] = {}
     for nearest, how in ((True, "nearest"), (False, "cut")):
@@ -103,7 +105,7 @@ def predicted_errors(call: Callable[[], Results], exact: Results) -> dict[str, R
                 moved = call()
             if not mode.products:
                 return {}
-            found[name] = {key: moved[key].double() - exact[key] for key in exact}
+            found[name] = {key: torch.take(moved[key], index[key]).double() - exact[key] for key in exact}
         left, right = (found[f"2xtf32 {side} {how}"] for side in ("left", "right"))
         found[f"tf32 {how}"] = {key: left[key] + right[key] for key in exact}
     return found
