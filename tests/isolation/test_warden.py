@@ -69,8 +69,9 @@ def test_it_is_stopped_between_trials() -> None:
 
 
 def _child_of(subject: WardedProcess) -> int:
+    """The runner; the warden's other child, which is older, is its rehearsal."""
     parent = subject._process.pid
-    return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0])
+    return int(Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[-1])
 
 
 def _threads(pid: int) -> list[str]:

@@ -23,6 +23,7 @@
 
 #include <algorithm>
 
+#include "rehearsal.hpp"
 #include "sandbox.hpp"
 #include "seccomp.hpp"
 
@@ -211,7 +212,10 @@ long killed_for_memory() {
   return count;
 }
 
+kw::Rehearsal rehearsal;
+
 [[noreturn]] void finish(pid_t pid) {
+  rehearsal.end();
   kill(pid, SIGKILL);
   siginfo_t info;
   while (await(pid, info, WEXITED) && info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
@@ -291,6 +295,7 @@ struct Warded {
   clockid_t cpu;
   long resident_limit;
   int64_t modest;
+  kw::OneCore core;
   int64_t cpu_at_stop = 0;
 
   // Where no limit of address space is possible (the sanitizers reserve terabytes), memory is watched from outside,
@@ -413,6 +418,7 @@ bool halt(pid_t pid, int signal, siginfo_t& info) {
 // Stops the process and says how long the trial took since `begin`. False if it is gone.
 bool conclude(Warded& subject, Wait outcome, int64_t begin, int64_t cpu_begin) {
   bool too_much = outcome == Wait::kTimeout || outcome == Wait::kTooLarge;
+  subject.core.hold(subject.pid);
   siginfo_t info;
   if (!halt(subject.pid, too_much ? SIGKILL : SIGSTOP, info)) {
     outcome = Wait::kTimeout;  // it could not be stopped
@@ -452,8 +458,11 @@ bool one_trial(Warded& subject, char op, int64_t microseconds) {
     return false;
   }
   drain(subject.done);
+  rehearsal.play(subject.core);
+  subject.core.hold(subject.pid);
   int64_t begin = now();
   kill(subject.pid, SIGCONT);
+  subject.core.release(subject.pid);  // before go: threads that a kernel starts inherit where it may run
   bool told = write(subject.go, &op, 1) == 1;
   Wait outcome = told ? wait_for_done(subject, begin + microseconds * 1000) : Wait::kGone;
   return conclude(subject, outcome, begin, subject.cpu_at_stop);
@@ -462,6 +471,7 @@ bool one_trial(Warded& subject, char op, int64_t microseconds) {
 void trial_body(Options& options, int program) { execute(options, program); }
 
 int trial(Options options) {
+  rehearsal.start();
   int go[2], done[2];
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) fail("pipe");
   std::string go_text = std::to_string(go[0]), done_text = std::to_string(done[1]);
@@ -483,7 +493,7 @@ int trial(Options options) {
   struct sigaction action {};
   action.sa_handler = on_alarm;  // without SA_RESTART, so that it interrupts a wait
   sigaction(SIGALRM, &action, nullptr);
-  Warded subject{pid, go[1], done[0], 0, options.resident, options.modest};
+  Warded subject{pid, go[1], done[0], 0, options.resident, options.modest, kw::OneCore(options.policy.cpus)};
   if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
   if (!conclude(subject, wait_for_done(subject, begin + options.milliseconds * 1000000ll), begin, 0)) finish(pid);
   char line[128];
