@@ -11,7 +11,6 @@ from typing import Any, cast
 import pytest
 
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.timing.measure import REPEATS, Clock, Measurement, Sampling, Times
 from kernelwright.judge.verdict import SpeedStanding, SpeedStatus, WorkloadResult
 from kernelwright.tasks.model import Workload
@@ -55,7 +54,7 @@ class Bench:
             cast(Any, self.candidate),
             cast(Any, {"fast": self.fast, "slow": self.slow}),
             {"fast": 0.01, "slow": 0.03},
-            Clock("cpu", Overhead(0.0, 0.0)),
+            Clock("cpu"),
             random.Random(1),
         )
 
