@@ -42,7 +42,7 @@ struct Options {
   int output = -1;         // run: where the produced file is copied
   std::string output_path; // run: the produced file, inside the sandbox
   long milliseconds = 10000;
-  long resident = 0;       // trial: bytes of memory that the process may have at most; 0 for no limit
+  long resident = 0;       // trial: bytes of memory, page tables included, that the process may have; 0 for no limit
   int64_t modest = 0;      // bytes of memory up to which the process is not to blame where the machine has none left
   bool builder_filter = false;
   bool driver_filter = false;
@@ -299,18 +299,22 @@ struct Warded {
   int64_t cpu_at_stop = 0;
 
   // Where no limit of address space is possible (the sanitizers reserve terabytes), memory is watched from outside,
-  // out of the reach of the process.
+  // out of the reach of the process. Page tables count: reading a little of terabytes takes gigabytes of them, and not
+  // a page of its own.
   bool too_large() const {
     if (resident_limit == 0) return false;
-    char path[64], text[128];
-    snprintf(path, sizeof path, "/proc/%d/statm", static_cast<int>(pid));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    close(fd);
-    long size = 0, resident = 0;
-    text[length > 0 ? length : 0] = 0;
-    return sscanf(text, "%ld %ld", &size, &resident) == 2 && resident > resident_limit / sysconf(_SC_PAGESIZE);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", static_cast<int>(pid));
+    FILE* status = fopen(path, "re");
+    if (!status) return false;
+    char line[256];
+    long kilobytes = 0, found;
+    while (fgets(line, sizeof line, status))
+      if (sscanf(line, "VmRSS: %ld", &found) == 1 || sscanf(line, "VmPTE: %ld", &found) == 1 ||
+          sscanf(line, "VmSwap: %ld", &found) == 1)
+        kilobytes += found;
+    fclose(status);
+    return kilobytes > resident_limit / 1024;
   }
 
   int64_t cpu_time() const {
