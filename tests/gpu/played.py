@@ -85,6 +85,9 @@ class PlayedBaseline:
     def time(self) -> float:
         return BASELINE_SECONDS * next(self._times)
 
+    def empty(self) -> float:
+        return 0.0
+
     def close(self) -> None:
         self.alive = False
 

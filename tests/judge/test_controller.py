@@ -197,7 +197,7 @@ def test_a_runner_that_was_killed_from_outside_leaves_no_verdict(
             self.calls += 1
             if self.calls == 4:
                 warden = self._process.pid
-                os.kill(int(Path(f"/proc/{warden}/task/{warden}/children").read_text()), signal.SIGKILL)
+                os.kill(int(Path(f"/proc/{warden}/task/{warden}/children").read_text().split()[-1]), signal.SIGKILL)
             return super().trial(op, deadline)
 
     monkeypatch.setattr(start, "WardedProcess", Killed)

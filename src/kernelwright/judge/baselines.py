@@ -44,6 +44,9 @@ class Baseline(Protocol):
     def time(self) -> float:
         """The seconds of one call on what the arena holds."""
 
+    def empty(self) -> float:
+        """The seconds of a call that does nothing, where that is taken off the others; else zero."""
+
     def close(self) -> None: ...
 
 
@@ -97,6 +100,11 @@ class CpuBaselineProcess:
     def time(self) -> float:
         reply = self._process.trial("r", RUN_SECONDS)
         self._expect_ok(reply, "run")
+        return reply.seconds
+
+    def empty(self) -> float:
+        reply = self._process.trial("n", RUN_SECONDS)
+        self._expect_ok(reply, "do nothing")
         return reply.seconds
 
     def _expect_ok(self, reply: Reply, what: str) -> None:

@@ -71,14 +71,16 @@ class SpeedStatus(StrEnum):
     """Whether a speed could be measured; anything but `measured` leaves it undecided.
 
     `noisy`: the A/A interval left its band. `wide`: the baseline was quiet, but the interval of the speedup is too wide
-    to mean anything. `short`: too short to rank. `clocks_disagree`: the device's clock and the
-    one outside read different times. `investigate`: faster than the device can be, by what must be read or multiplied.
+    to mean anything. `short`: too short to rank. `near_overhead`: the speedup changes by more than the band with what
+    an empty trial costs, which differs between processes. `clocks_disagree`: the device's clock and the one outside
+    read different times. `investigate`: faster than the device can be, by what must be read or multiplied.
     """
 
     measured = "measured"
     noisy = "noisy"
     wide = "wide"
     short = "short"
+    near_overhead = "near_overhead"
     clocks_disagree = "clocks_disagree"
     investigate = "investigate"
     not_measured = "not_measured"
@@ -341,7 +343,7 @@ class WorkloadResult(VerdictPart):
     @property
     def settled(self) -> bool:
         """Whether the baseline was quiet, so that another judging would only be a second chance."""
-        return self.speed in (SpeedStatus.measured, SpeedStatus.wide)
+        return self.speed in (SpeedStatus.measured, SpeedStatus.wide, SpeedStatus.near_overhead)
 
     @property
     def fastest_baseline(self) -> BaselineTime | None:

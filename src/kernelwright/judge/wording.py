@@ -53,6 +53,7 @@ UNDECIDED = {
     SpeedStatus.noisy: "the machine is too noisy",
     SpeedStatus.wide: "the interval is too wide",
     SpeedStatus.short: "too short to rank here",
+    SpeedStatus.near_overhead: "it depends on what an empty trial costs",
     SpeedStatus.clocks_disagree: "the clock outside of the device read another time",
     SpeedStatus.investigate: "faster than the device can be; investigate",
     SpeedStatus.not_measured: "there is no baseline",

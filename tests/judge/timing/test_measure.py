@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.timing.measure import REPEATS, Clock, Measurement, Sampling, Times
 from kernelwright.judge.verdict import SpeedStanding, SpeedStatus, WorkloadResult
 from kernelwright.tasks.model import Workload
@@ -34,18 +34,39 @@ class Process:
     """A candidate or a baseline that takes the given times, one after another."""
 
     def __init__(self, seconds: Iterator[float]) -> None:
-        self.seconds, self.calls = seconds, 0
+        self.seconds, self.calls, self.nothing = seconds, 0, 0.0005
 
     def time(self) -> float:
         self.calls += 1
         return next(self.seconds)
 
+    def empty(self) -> float:
+        return self.nothing
+
     def trial(self, op: str, deadline: float) -> Any:
         return SimpleNamespace(ending=Ending.ok, seconds=self.time())
 
 
+class NullRunners:
+    def take(self) -> None: ...
+
+
+class Overheads:
+    """Null runners whose empty trials take the given times."""
+
+    def __init__(self, *medians: float) -> None:
+        self._medians = medians
+
+    @contextmanager
+    def running(self) -> Iterator[NullRunners]:
+        yield NullRunners()
+
+    def medians(self) -> tuple[float, ...]:
+        return self._medians
+
+
 class Bench:
-    def __init__(self, fast: Iterator[float], slow: float = 0.03) -> None:
+    def __init__(self, fast: Iterator[float], slow: float = 0.03, overheads: Overheads | None = None) -> None:
         self.oracle, self.candidate = Oracle(), Process(itertools.repeat(0.004))
         self.fast, self.slow = Process(fast), Process(itertools.repeat(slow))
         spec = SimpleNamespace(workload=Workload((("rows", 3),)))
@@ -55,7 +76,7 @@ class Bench:
             cast(Any, self.candidate),
             cast(Any, {"fast": self.fast, "slow": self.slow}),
             {"fast": 0.01, "slow": 0.03},
-            Clock("cpu", Overhead(0.0, 0.0)),
+            Clock("cpu", cast(Any, overheads)),
             random.Random(1),
         )
 
@@ -162,3 +183,33 @@ def test_a_measured_speed_says_whether_it_is_faster_slower_or_neither() -> None:
         assert result.standing == standing
         again = WorkloadResult.model_validate_json(result.model_dump_json())
         assert again == result and f'"standing":"{standing}"' in result.model_dump_json()
+
+
+def measured(overheads: Overheads, seconds: float = 0.004) -> WorkloadResult:
+    bench = Bench(itertools.repeat(0.01), overheads=overheads)
+    bench.candidate.seconds = itertools.repeat(seconds)
+    return bench.measurement.result(bench.measurement.run(Sampling(least=6, most=6), lambda: None))
+
+
+def test_an_interval_has_the_spread_of_empty_trials_over_processes() -> None:
+    result = measured(Overheads(0.0002, 0.0003, 0.00025))
+    fast = result.baselines[0]
+    assert result.speed is SpeedStatus.measured
+    assert result.seconds == pytest.approx(0.004 - 0.00025) and fast.seconds == pytest.approx(0.01 - 0.0005)
+    assert fast.speedup.low == pytest.approx(0.0095 / (0.004 - 0.0002))  # claimed with the least
+    assert fast.speedup.mid == pytest.approx(0.0095 / (0.004 - 0.00025))
+    assert fast.speedup.high == pytest.approx(0.0095 / (0.004 - 0.0003))
+    assert result.raw_seconds["overhead"] == (0.0002, 0.0003, 0.00025)
+    assert result.raw_seconds["fast, empty"] == (0.0005,) * 6
+
+
+def test_a_speed_that_empty_trials_decide_is_undecided() -> None:
+    wild = Overheads(0.0002, 0.0019, 0.0003)
+    assert measured(wild, seconds=0.004).speed is SpeedStatus.near_overhead
+    assert measured(wild, seconds=0.004).standing is None
+    assert measured(wild, seconds=0.09).speed is SpeedStatus.measured  # for a long call the same does not matter
+
+
+def test_what_a_process_adds_to_the_most_lowers_no_time_that_is_claimed() -> None:
+    claims = [measured(Overheads(0.0002, most)).baselines[0].speedup.low for most in (0.0002, 0.0003, 0.001)]
+    assert claims == [claims[0]] * 3

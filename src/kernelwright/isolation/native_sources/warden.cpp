@@ -23,6 +23,7 @@
 
 #include <algorithm>
 
+#include "rehearsal.hpp"
 #include "sandbox.hpp"
 #include "seccomp.hpp"
 
@@ -41,7 +42,7 @@ struct Options {
   int output = -1;         // run: where the produced file is copied
   std::string output_path; // run: the produced file, inside the sandbox
   long milliseconds = 10000;
-  long resident = 0;       // trial: bytes of memory that the process may have at most; 0 for no limit
+  long resident = 0;       // trial: bytes of memory, page tables included, that the process may have; 0 for no limit
   int64_t modest = 0;      // bytes of memory up to which the process is not to blame where the machine has none left
   bool builder_filter = false;
   bool driver_filter = false;
@@ -211,7 +212,10 @@ long killed_for_memory() {
   return count;
 }
 
+kw::Rehearsal rehearsal;
+
 [[noreturn]] void finish(pid_t pid) {
+  rehearsal.end();
   kill(pid, SIGKILL);
   siginfo_t info;
   while (await(pid, info, WEXITED) && info.si_code != CLD_EXITED && info.si_code != CLD_KILLED &&
@@ -291,21 +295,26 @@ struct Warded {
   clockid_t cpu;
   long resident_limit;
   int64_t modest;
+  kw::OneCore core;
   int64_t cpu_at_stop = 0;
 
   // Where no limit of address space is possible (the sanitizers reserve terabytes), memory is watched from outside,
-  // out of the reach of the process.
+  // out of the reach of the process. Page tables count: reading a little of terabytes takes gigabytes of them, and not
+  // a page of its own.
   bool too_large() const {
     if (resident_limit == 0) return false;
-    char path[64], text[128];
-    snprintf(path, sizeof path, "/proc/%d/statm", static_cast<int>(pid));
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
-    ssize_t length = read(fd, text, sizeof text - 1);
-    close(fd);
-    long size = 0, resident = 0;
-    text[length > 0 ? length : 0] = 0;
-    return sscanf(text, "%ld %ld", &size, &resident) == 2 && resident > resident_limit / sysconf(_SC_PAGESIZE);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/status", static_cast<int>(pid));
+    FILE* status = fopen(path, "re");
+    if (!status) return false;
+    char line[256];
+    long kilobytes = 0, found;
+    while (fgets(line, sizeof line, status))
+      if (sscanf(line, "VmRSS: %ld", &found) == 1 || sscanf(line, "VmPTE: %ld", &found) == 1 ||
+          sscanf(line, "VmSwap: %ld", &found) == 1)
+        kilobytes += found;
+    fclose(status);
+    return kilobytes > resident_limit / 1024;
   }
 
   int64_t cpu_time() const {
@@ -413,6 +422,7 @@ bool halt(pid_t pid, int signal, siginfo_t& info) {
 // Stops the process and says how long the trial took since `begin`. False if it is gone.
 bool conclude(Warded& subject, Wait outcome, int64_t begin, int64_t cpu_begin) {
   bool too_much = outcome == Wait::kTimeout || outcome == Wait::kTooLarge;
+  subject.core.hold(subject.pid);
   siginfo_t info;
   if (!halt(subject.pid, too_much ? SIGKILL : SIGSTOP, info)) {
     outcome = Wait::kTimeout;  // it could not be stopped
@@ -452,8 +462,11 @@ bool one_trial(Warded& subject, char op, int64_t microseconds) {
     return false;
   }
   drain(subject.done);
+  rehearsal.play(subject.core);
+  subject.core.hold(subject.pid);
   int64_t begin = now();
   kill(subject.pid, SIGCONT);
+  subject.core.release(subject.pid);  // before go: threads that a kernel starts inherit where it may run
   bool told = write(subject.go, &op, 1) == 1;
   Wait outcome = told ? wait_for_done(subject, begin + microseconds * 1000) : Wait::kGone;
   return conclude(subject, outcome, begin, subject.cpu_at_stop);
@@ -462,6 +475,7 @@ bool one_trial(Warded& subject, char op, int64_t microseconds) {
 void trial_body(Options& options, int program) { execute(options, program); }
 
 int trial(Options options) {
+  rehearsal.start();
   int go[2], done[2];
   if (pipe2(go, O_CLOEXEC) != 0 || pipe2(done, O_CLOEXEC) != 0) fail("pipe");
   std::string go_text = std::to_string(go[0]), done_text = std::to_string(done[1]);
@@ -483,7 +497,7 @@ int trial(Options options) {
   struct sigaction action {};
   action.sa_handler = on_alarm;  // without SA_RESTART, so that it interrupts a wait
   sigaction(SIGALRM, &action, nullptr);
-  Warded subject{pid, go[1], done[0], 0, options.resident, options.modest};
+  Warded subject{pid, go[1], done[0], 0, options.resident, options.modest, kw::OneCore(options.policy.cpus)};
   if (clock_getcpuclockid(pid, &subject.cpu) != 0) fail("clock_getcpuclockid");
   if (!conclude(subject, wait_for_done(subject, begin + options.milliseconds * 1000000ll), begin, 0)) finish(pid);
   char line[128];

@@ -1,7 +1,8 @@
 """A baseline's process: eager PyTorch or torch.compile, timed by the warden exactly as a runner is.
 
 Commands come on its channel when the warden sends `o` (open a workload); `r` runs the reference once on what the
-arena holds; `w` writes the results of one run into the arena, so that the oracle can check a baseline too.
+arena holds; `w` writes the results of one run into the arena, so that the oracle can check a baseline too; `n` does
+nothing, so that it is known what a trial costs beside the reference in this very process.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ class CpuBaselineWorker:
         with torch.no_grad():
             return self._function(*self._arguments)
 
+    def nothing(self) -> None:
+        """An empty trial."""
+
     def write(self) -> None:
         result = self.run()
         values = [result] if isinstance(result, torch.Tensor) else list(result or ())
@@ -110,7 +114,12 @@ def main() -> None:
     go, done, channel_fd, kind, threads = *map(int, sys.argv[1:4]), sys.argv[4], int(sys.argv[5])
     torch.set_num_threads(threads)
     baseline = CpuBaselineWorker(kind, Channel(socket.socket(fileno=channel_fd)))
-    handlers: dict[bytes, Callable[[], Any]] = {b"o": baseline.open, b"r": baseline.run, b"w": baseline.write}
+    handlers: dict[bytes, Callable[[], Any]] = {
+        b"o": baseline.open,
+        b"r": baseline.run,
+        b"w": baseline.write,
+        b"n": baseline.nothing,
+    }
     gc.collect()
     gc.freeze()
     gc.disable()

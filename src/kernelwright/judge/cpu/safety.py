@@ -11,14 +11,13 @@ from kernelwright.errors import CannotDecide
 from kernelwright.isolation.log import shown_lines
 from kernelwright.isolation.native import program
 from kernelwright.isolation.warden import Ending, Reply, WardedProcess
-from kernelwright.judge.cpu.overhead import Overhead
 from kernelwright.judge.cpu.runner import SANITIZER_EXIT
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
 from kernelwright.judge.timing.measure import DEADLINE, Clock, Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import ProcessEvidence, Reason, SanitizerEvidence, Stage
 
 LINES = 24
-UNTIMED = Clock("cpu", Overhead(0.0, 0.0))
+UNTIMED = Clock("cpu")
 _REPORT = re.compile(r"ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
 
 

@@ -18,7 +18,7 @@ from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of
 from kernelwright.isolation.warden import WardedProcess
 from kernelwright.judge.baselines import Baselines, CpuBaselineProcess
-from kernelwright.judge.cpu.overhead import measure_overhead
+from kernelwright.judge.cpu.overhead import Overheads
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import SourceFiles, inspect, sanitizers_available
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
@@ -58,7 +58,7 @@ class CpuWorkshop:
 
     def clock(self) -> Clock:
         if self._clock is None:
-            self._clock = Clock("cpu", measure_overhead(self.threads, self.cpus))
+            self._clock = Clock("cpu", Overheads(self.threads, self.cpus))
         return self._clock
 
     def working(self) -> AbstractContextManager[None]:

@@ -19,7 +19,6 @@ from kernelwright.isolation.levels import Isolation, Level, weakest
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of, level_of
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.cpu import overhead
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
@@ -43,7 +42,6 @@ INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are
 USUALLY_RACECHECKED, MOST_RACECHECKED = 4e9, 40e9
 SANITIZER_DEADLINE = SanitizerDeadline(least=120.0, slowdown=100_000.0, most=600.0)
 ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most of a gigabyte of the device's memory
-NO_OVERHEAD = overhead.Overhead(0.0, 0.0)  # every time is the device's own, and nothing is taken off it
 
 
 class GpuWorkshop:
@@ -144,7 +142,7 @@ class GpuWorkshop:
                 launcher.ready()
             with self.measuring():
                 self._null = NullLauncher(launcher, fresh_word())
-        return Clock("cuda", NO_OVERHEAD)
+        return Clock("cuda")  # every time is the device's own, and nothing is taken off it
 
     def empty_again(self) -> NullCall:
         """What a call that does nothing takes on every clock, by calls of just now too. The caller measures."""

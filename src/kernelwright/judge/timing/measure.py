@@ -14,7 +14,7 @@ from kernelwright.isolation.channel import Message
 from kernelwright.isolation.log import Log
 from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge.baselines import Baseline
-from kernelwright.judge.cpu.overhead import Overhead
+from kernelwright.judge.cpu.overhead import NO_OVERHEAD, NullRunners, Overhead, Overheads, overhead_of
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
 from kernelwright.judge.timing import noise, statistics
 from kernelwright.judge.verdict import (
@@ -84,10 +84,11 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class Clock:
-    """How times on a device are read: what an empty trial costs there, and by its kind what noise is allowed."""
+    """How times on a device are read: what empty trials cost there, where that is taken off, and by its kind what noise
+    is allowed."""
 
     kind: Kind
-    overhead: Overhead
+    overheads: Overheads | None = None
 
 
 @dataclass
@@ -97,6 +98,7 @@ class Times:
     candidate: list[float] = field(default_factory=list)
     baselines: dict[str, list[float]] = field(default_factory=dict)
     twice: dict[str, list[tuple[float, float]]] = field(default_factory=dict)  # both times of one block
+    empty: dict[str, list[float]] = field(default_factory=dict)  # trials of baselines in which nothing was computed
 
     def add(self, candidate: float, baselines: dict[str, float], again: dict[str, float]) -> None:
         self.candidate.append(candidate)
@@ -134,19 +136,28 @@ class Measurement:
         order: random.Random,
     ) -> None:
         self._oracle, self._spec, self._runner = oracle, spec, runner
-        self._baselines, self._expected, self._overhead = baselines, expected, clock.overhead
+        self._baselines, self._expected, self._overheads = baselines, expected, clock.overheads
         self._kind, self._order = clock.kind, order
+        self._empty: tuple[float, ...] = clock.overheads.medians() if clock.overheads is not None else ()
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
         self._trial = 0
         self._before: noise.MachineUsage | None = None
 
     def run(self, effort: Sampling, tick: Callable[[], None]) -> Times:
+        if self._overheads is None:
+            return self._run(effort, tick, None)
+        with self._overheads.running() as null_runners:
+            times = self._run(effort, tick, null_runners)
+        self._empty = self._overheads.medians()
+        return times
+
+    def _run(self, effort: Sampling, tick: Callable[[], None], null_runners: NullRunners | None) -> Times:
         times = Times(baselines={name: [] for name in self._baselines}, twice={name: [] for name in self._baselines})
         self._before = noise.usage()
         until = time.monotonic() + effort.seconds
         least, doubled = effort.least, False
         for block in range(1, effort.most + 1):
-            self._block(times, 1 if block <= effort.least else REPEATS)
+            self._block(times, 1 if block <= effort.least else REPEATS, null_runners)
             tick()
             if self._hopeless(times):
                 break
@@ -162,10 +173,12 @@ class Measurement:
 
     def _wide(self, times: Times) -> bool:
         """Whether the interval of what would be claimed, over the baseline that leaves least, is too wide."""
-        candidate = self._net(times.candidate)
-        speedups = [statistics.speedup(self._net(values), candidate) for values in times.baselines.values()]
-        claimed = min(speedups, key=lambda interval: interval.low, default=None)
-        return claimed is not None and statistics.too_wide(claimed)
+        claimed = self._claimed(times)
+        return claimed is not None and statistics.too_wide(self._speedup(times, claimed))
+
+    def _claimed(self, times: Times) -> str | None:
+        """The baseline over which least may be claimed."""
+        return min(times.baselines, key=lambda name: self._speedup(times, name).low, default=None)
 
     def _hopeless(self, times: Times) -> bool:
         """Far slower than the fastest baseline in every block of a whole round: no sample would make it fast."""
@@ -182,15 +195,19 @@ class Measurement:
         taken = times.baselines[name]
         return statistics.median(taken) if taken else self._expected[name]
 
-    def _block(self, times: Times, repeats: int) -> None:
+    def _block(self, times: Times, repeats: int, null_runners: NullRunners | None) -> None:
         """Candidate and baselines once each on the same values, in random order, and baselines that may be the fastest
-        twice.
+        twice; before them, where overheads are taken off, empty trials.
 
         Values are expensive and a baseline's calls are cheap, so on a noisy machine the fastest is called `repeats`
         times for each of its two times, which are the medians. A candidate is called once, since it may see no value
         twice.
         """
         family = self._oracle.load()
+        if null_runners is not None:
+            null_runners.take()
+            for name, baseline in self._baselines.items():
+                times.empty.setdefault(name, []).append(baseline.empty())
         fastest = self.fastest(times)
         limit = RIVAL * self._usual(times, fastest) if fastest is not None else 0.0
         rivals = [name for name in self._baselines if self._usual(times, name) <= limit]
@@ -239,13 +256,13 @@ class Measurement:
 
     def _aa(self, times: Times, name: str) -> statistics.Interval | None:
         once, again = ([pair[side] for pair in times.twice[name]] for side in (0, 1))
-        return statistics.speedup(self._net(once), self._net(again)) if once else None
+        own = self._own_overhead(times, name).usual
+        return statistics.speedup(self._net(once, own), self._net(again, own)) if once else None
 
     def result(self, times: Times) -> WorkloadResult:
         workload = self._spec.workload
-        candidate, fastest = self._net(times.candidate), self.fastest(times)
+        fastest = self.fastest(times)
         found = self._aa(times, fastest) if fastest is not None else None
-        baselines = {name: self._net(values) for name, values in times.baselines.items()}
         return WorkloadResult(
             label=workload.label,
             sizes=workload.size_map,
@@ -253,14 +270,14 @@ class Measurement:
             hidden=workload.hidden,
             trials=self._trial,
             speed=self._status(times),
-            seconds=statistics.median(candidate),
+            seconds=statistics.median(self._net(times.candidate, self._overhead.usual)),
             baselines=tuple(
                 BaselineTime(
                     baseline=name,
-                    seconds=statistics.median(values),
-                    speedup=_interval(statistics.speedup(values, candidate)),
+                    seconds=statistics.median(self._net(values, self._own_overhead(times, name).usual)),
+                    speedup=_interval(self._speedup(times, name)),
                 )
-                for name, values in baselines.items()
+                for name, values in times.baselines.items()
             ),
             aa=_interval(found) if found is not None else None,
             aa_baseline=fastest if found is not None else None,
@@ -269,7 +286,8 @@ class Measurement:
                 "candidate": tuple(times.candidate),
                 **{name: tuple(values) for name, values in times.baselines.items()},
                 **_twice(times),
-                "overhead": (self._overhead.least, self._overhead.usual),
+                **{f"{name}, empty": tuple(values) for name, values in times.empty.items()},
+                "overhead": self._empty,
             },
         )
 
@@ -280,12 +298,51 @@ class Measurement:
             return SpeedStatus.short
         if not self.quiet(times):
             return SpeedStatus.noisy
+        if not self._depends_little(times):
+            return SpeedStatus.near_overhead
         return SpeedStatus.wide if self._wide(times) else SpeedStatus.measured
 
-    def _net(self, values: list[float]) -> list[float]:
-        """Less the least that an empty call costs, as our own null runner showed; a candidate cannot influence it."""
-        least = self._overhead.least
-        return [max(value - least, least, 1e-9) for value in values]
+    @property
+    def _overhead(self) -> Overhead:
+        """Of a runner, as our own null runners showed; a candidate cannot raise the least of it."""
+        return overhead_of(self._empty)
+
+    def _own_overhead(self, times: Times, name: str) -> Overhead:
+        """Of a baseline, which is trusted, by empty trials of its own process."""
+        if not times.empty.get(name):
+            return NO_OVERHEAD
+        found = statistics.median_interval(times.empty[name])
+        return Overhead(found.low, found.mid, found.high)
+
+    def _net(self, values: list[float], overhead: float) -> list[float]:
+        """Less what an empty trial costs."""
+        return [max(value - overhead, self._overhead.least, 1e-9) for value in values]
+
+    def _at(self, times: Times, name: str, own: float, overhead: float) -> statistics.Interval:
+        """The speedup over a baseline, if its empty trials cost `own` and those of a runner `overhead`."""
+        return statistics.speedup(self._net(times.baselines[name], own), self._net(times.candidate, overhead))
+
+    def _ends(self, times: Times, name: str) -> tuple[statistics.Interval, statistics.Interval, statistics.Interval]:
+        """The speedup over a baseline with both overheads where they make it least, usual, and most."""
+        own, runner = self._own_overhead(times, name), self._overhead
+        return (
+            self._at(times, name, own.most, runner.least),
+            self._at(times, name, own.usual, runner.usual),
+            self._at(times, name, own.least, runner.most),
+        )
+
+    def _speedup(self, times: Times, name: str) -> statistics.Interval:
+        least, usual, most = self._ends(times, name)
+        return statistics.Interval(least.low, usual.mid, most.high)
+
+    def _depends_little(self, times: Times) -> bool:
+        """Whether what would be claimed stays within the band, whatever the empty trials cost."""
+        claimed = self._claimed(times)
+        if claimed is None:
+            return True
+        least, usual, most = self._ends(times, claimed)
+        allowed = statistics.band(self._kind, self._usual(times, claimed))
+        return statistics.depends_little(allowed, usual.mid, (least.mid, most.mid))
 
     def not_ready(self, reply: Reply) -> Rejection:
         """The process did not get as far as a first call."""

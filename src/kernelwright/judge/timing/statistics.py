@@ -78,6 +78,14 @@ def speedup(baseline: Sequence[float], candidate: Sequence[float]) -> Interval:
     return Interval(low, min(max(mid, low), high), high)
 
 
+def median_interval(values: Sequence[float]) -> Interval:
+    """The median of times with the ends of its interval."""
+    _require_times(values)
+    ordered = sorted(values)
+    rank = _lower_rank(len(ordered))
+    return Interval(ordered[rank - 1], median(ordered), ordered[len(ordered) - rank])
+
+
 def against_itself(times: Sequence[float]) -> Interval:
     """The A/A interval: the speedup of a baseline over itself, from its own times in the order they were
     taken.
@@ -113,6 +121,11 @@ def band(device_kind: Kind, seconds: float) -> Band:
 def inside(interval: Interval, allowed: Band) -> bool:
     """Whether the whole interval lies in the band."""
     return allowed.low <= interval.low and interval.high <= allowed.high
+
+
+def depends_little(allowed: Band, mid: float, ends: tuple[float, float]) -> bool:
+    """Whether a ratio stays inside the band around it where what it was computed from is at its ends."""
+    return allowed.low * mid <= ends[0] and ends[1] <= allowed.high * mid
 
 
 def too_wide(interval: Interval) -> bool:
