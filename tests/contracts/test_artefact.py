@@ -23,7 +23,9 @@ void kernel(kw::Tensor<const float, 1> x, kw::Tensor<float, 1> out) {
   for (long i = 0; i < x.numel(); ++i) out.data[i] = FACTOR * x.data[i];
 }
 """
-SIGNATURE = Signature((TensorSpec("x", "float32", (8,), (1,), "input"), TensorSpec("out", "float32", (8,), (1,), "output")))
+SIGNATURE = Signature(
+    (TensorSpec("x", "float32", (8,), (1,), "input"), TensorSpec("out", "float32", (8,), (1,), "output"))
+)
 DEVICE = """
 #include "scale.h"
 extern "C" __global__ void kernel(const float* x, float* out) { out[threadIdx.x] = scaled(x[threadIdx.x]); }

@@ -54,7 +54,9 @@ def build_as(plan: BuildPlan) -> Built | BuildFailure:
     files = tuple(file for file, _ in plan.files)
     begin = time.perf_counter()
     if library.exists():
-        return Built(library, name, code_hash([library.read_bytes()]), time.perf_counter() - begin, cached=True, files=files)
+        return Built(
+            library, name, code_hash([library.read_bytes()]), time.perf_counter() - begin, cached=True, files=files
+        )
     with lock.working():
         content = _compile(plan)
     if isinstance(content, BuildFailure):

@@ -190,10 +190,13 @@ class Evaluation:
         )
 
     def _hidden(self) -> tuple[WorkloadSpec, ...]:
-        if self.settings.replaying is not None:
-            return self.workshop.oracle.specs(self.task, self.settings.replaying.hidden)
+        replaying, oracle = self.settings.replaying, self.workshop.oracle
         whose = self.settings.hidden_of or self.candidate.id
-        return self.workshop.oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
+        if replaying is None:
+            return oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
+        theirs = oracle.specs(self.task, replaying.hidden)
+        own = oracle.hidden(self.task, whose, replaying.own_hidden) if replaying.own_hidden else ()
+        return (*theirs, *(one for one in own if one not in theirs))
 
     def _begin(self, step: EvaluationStep) -> None:
         """A new runner gets values that cannot be foreseen; a replay begins with those on which it failed."""
