@@ -38,6 +38,7 @@ from kernelwright.version import __version__
 MAX_BYTES = 32 << 20
 HEX = r"^[0-9a-f]+$"
 MAX_COLLECTED = 10_000
+MAX_NAME = 240  # of a file
 MAX_WORKLOADS, MAX_SIZES = 64, 32
 MAX_BASELINES = 16
 MAX_SEED = (1 << 63) - 1
@@ -231,6 +232,13 @@ def find(given: str) -> Path:
     if not path.is_file():
         raise CertificateError(f"{given}: there is no such certificate here; they are kept in {folder()}")
     return path
+
+
+def kept(name: str) -> Path:
+    """A certificate by the name that `store` gave it. A journal may name anything: nothing else is opened."""
+    if "/" in name or not name.isprintable() or not name.strip(".") or len(name) > MAX_NAME:
+        raise CertificateError(f"{name!r:.80}: is not the name of a certificate that is kept here")
+    return find(str(folder() / f"{name.removesuffix('.json')}.json"))
 
 
 def load(given: str) -> Certificate:
