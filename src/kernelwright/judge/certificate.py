@@ -389,6 +389,11 @@ def _consistent(issued: Certificate, name: str) -> None:
         raise CertificateError(f"{name}: the hash of its task is not that of the task's files")
     if len(issued.candidate.source.encode()) > candidates.MAX_BYTES or "\0" in issued.candidate.source:
         raise CertificateError(f"{name}: its source is not one that a judge takes")
+    for result in issued.verdict.workloads:
+        times = [one.seconds for one in result.baselines]
+        ends = [(one.speedup.low, one.speedup.high) for one in result.baselines]
+        if not all(time > 0 for time in times) or not all(0 < low <= high for low, high in ends):
+            raise CertificateError(f"{name}: has times or speedups that cannot be measured")
 
 
 def _canonical(value: Any) -> bytes:
