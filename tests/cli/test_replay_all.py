@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from kernelwright.archives import write_archive
 from kernelwright.cli.main import assembled
-from kernelwright.cli.views.replays import ReplayedCertificate, Standing, exit_code
+from kernelwright.cli.views.replays import ReplayedCertificate, ReplayStanding, exit_code
 from kernelwright.errors import CannotDecide
 from kernelwright.judge import certificate
 from kernelwright.judge import replay as replays
@@ -132,12 +132,12 @@ def test_all_that_are_committed_are_found() -> None:
 @pytest.mark.parametrize(
     ("standings", "code"),
     [
-        ([Standing.same, Standing.skipped], 0),
-        ([Standing.skipped], 2),
-        ([Standing.same, Standing.refused], 2),
-        ([Standing.same, Standing.undecided, Standing.refused], 3),
-        ([Standing.not_the_same, Standing.undecided], 1),
+        ([ReplayStanding.same, ReplayStanding.skipped], 0),
+        ([ReplayStanding.skipped], 2),
+        ([ReplayStanding.same, ReplayStanding.refused], 2),
+        ([ReplayStanding.same, ReplayStanding.undecided, ReplayStanding.refused], 3),
+        ([ReplayStanding.not_the_same, ReplayStanding.undecided], 1),
     ],
 )
-def test_exit_codes(standings: list[Standing], code: int) -> None:
+def test_exit_codes(standings: list[ReplayStanding], code: int) -> None:
     assert exit_code([ReplayedCertificate(name="x", standing=one) for one in standings]) == code

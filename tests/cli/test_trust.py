@@ -11,9 +11,10 @@ from tests import forgery
 from typer.testing import CliRunner, Result
 
 from kernelwright.cli.main import assembled
-from kernelwright.judge import certificate, trusted
+from kernelwright.judge import certificate
 from kernelwright.judge.keys import judge_key
-from kernelwright.judge.trusted import Signer, TrustError, signature_of
+from kernelwright.judge.strangers import trusted
+from kernelwright.judge.strangers.trusted import Signer, TrustError, signature_of
 from kernelwright.paths import state_dir
 
 KEY = certificate.public_key(forgery.STRANGER)

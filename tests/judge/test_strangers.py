@@ -19,14 +19,15 @@ from typer.testing import CliRunner
 from kernelwright.cli.main import assembled
 from kernelwright.contracts.artefact import MARK
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge import certificate, trusted
+from kernelwright.judge import certificate
 from kernelwright.judge import replay as replays
-from kernelwright.judge.bounds import MAX_DEPTH, OutOfBoundsError, require_bounded
 from kernelwright.judge.certificate import Certificate, CertificateError
-from kernelwright.judge.certified_task import MOST_OPERATIONS
 from kernelwright.judge.replay import compare, compared_artefact, replay
 from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, Settings
-from kernelwright.judge.standard import below_standard
+from kernelwright.judge.strangers import trusted
+from kernelwright.judge.strangers.bounds import MAX_DEPTH, OutOfBoundsError, require_bounded
+from kernelwright.judge.strangers.certified_task import MOST_OPERATIONS
+from kernelwright.judge.strangers.standard import below_standard
 from kernelwright.judge.verdict import Outcome, Verdict
 from kernelwright.tasks.loading import digest, hash_of
 from kernelwright.tasks.resolve import BUILTIN

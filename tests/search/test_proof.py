@@ -10,8 +10,9 @@ import pytest
 
 from kernelwright.cli.views.search_report import BestReport, report
 from kernelwright.contracts import Candidate
-from kernelwright.judge import certificate, trusted
+from kernelwright.judge import certificate
 from kernelwright.judge.settings import ProgressCallback, Settings
+from kernelwright.judge.strangers import trusted
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 from kernelwright.proposers.model import Proposal
 from kernelwright.search.core.events import FinalHeld

@@ -13,7 +13,7 @@ from kernelwright.archives import SEPARATOR, split_name
 from kernelwright.cli.views.output import Progress, console, plain, print_json
 from kernelwright.cli.views.replays import (
     ReplayedCertificate,
-    Standing,
+    ReplayStanding,
     exit_code,
     show_replay,
     show_replays,
@@ -23,8 +23,8 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import Certificate, CertificateError
-from kernelwright.judge.replay import Replay, Replayer
-from kernelwright.judge.trusted import Signature, Signer, signature_of
+from kernelwright.judge.replay import Replay, ReplaySession
+from kernelwright.judge.strangers.trusted import SignedBy, Signer, signature_of
 from kernelwright.judge.verdict import SpeedStatus
 
 SCHEMA_VERSION = 1
@@ -35,7 +35,7 @@ class ReplayReport(BaseModel):
     command: Literal["replay"] = "replay"
     certificate: str
     signed_here: bool
-    signature: Signature
+    signature: SignedBy
     replay: Replay
 
 
@@ -116,9 +116,9 @@ def _replay_one(given: str, task: str | None, device: str | None, isolation: lev
     signed = signature_of(issued)
     if not json:
         _introduce(issued, signed)
-    with Progress(quiet=json) as progress, Replayer() as replayer:
+    with Progress(quiet=json) as progress, ReplaySession() as session:
         progress.start(issued.candidate.name)
-        outcome = replayer.replay(issued, task, progress, where, isolation)
+        outcome = session.replay(issued, task, progress, where, isolation)
     if json:
         here = signed.signer is Signer.here
         print_json(ReplayReport(certificate=given, signed_here=here, signature=signed, replay=outcome))
@@ -135,10 +135,10 @@ def _replay_all(given: list[str], device: str | None, isolation: levels.Level, *
     # Those that share a judge come one after another.
     order = sorted(found, key=lambda name: _place(found[name]))
     replayed = []
-    with Progress(quiet=json) as progress, Replayer() as replayer:
+    with Progress(quiet=json) as progress, ReplaySession() as session:
         for number, name in enumerate(order, 1):
             progress.start(f"{number} of {len(order)}  {name.rpartition(SEPARATOR)[2]}")
-            replayed.append(_replayed(name, found[name], replayer, progress, device, isolation))
+            replayed.append(_replayed(name, found[name], session, progress, device, isolation))
     if json:
         print_json(ReplaysReport(certificates=tuple(replayed)))
     else:
@@ -155,22 +155,22 @@ def _place(issued: Certificate | CertificateError) -> tuple[str, int, str]:
 def _replayed(
     name: str,
     issued: Certificate | CertificateError,
-    replayer: Replayer,
+    session: ReplaySession,
     progress: Progress,
     device: str | None,
     isolation: levels.Level,
 ) -> ReplayedCertificate:
     if isinstance(issued, CertificateError):
-        return ReplayedCertificate(name=name, standing=Standing.refused, why=str(issued))
+        return ReplayedCertificate(name=name, standing=ReplayStanding.refused, why=str(issued))
     about = ReplayedCertificate.of(name, issued, signature_of(issued))
     try:
         where = _device(issued, device)
     except KernelwrightError as error:
-        return about.model_copy(update={"standing": Standing.skipped, "why": str(error)})
+        return about.model_copy(update={"standing": ReplayStanding.skipped, "why": str(error)})
     try:
-        return about.replayed(replayer.replay(issued, None, progress, where, isolation))
+        return about.replayed(session.replay(issued, None, progress, where, isolation))
     except KernelwrightError as error:
-        return about.model_copy(update={"standing": Standing.refused, "why": str(error)})
+        return about.model_copy(update={"standing": ReplayStanding.refused, "why": str(error)})
 
 
 def _list(path: Path, *, json: bool) -> None:
@@ -217,7 +217,7 @@ def _device(issued: Certificate, asked: str | None) -> Device:
     return now
 
 
-def _introduce(issued: Certificate, signed: Signature) -> None:
+def _introduce(issued: Certificate, signed: SignedBy) -> None:
     """What the certificate claims; under which sandbox is said of the replay alone."""
     word = "" if signed.trusted else ", whose word it is until replayed"
     console().print(

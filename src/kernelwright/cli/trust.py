@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from rich.table import Table
 
 from kernelwright.cli.views.output import console, plain, print_json
-from kernelwright.judge import trusted
-from kernelwright.judge.trusted import TrustedKey
+from kernelwright.judge.strangers import trusted
+from kernelwright.judge.strangers.trusted import TrustedKey
 
 trust = typer.Typer(help="Whose certificates count as proof.", no_args_is_help=True)
 SCHEMA_VERSION = 1

@@ -24,10 +24,10 @@ from kernelwright.contracts import Candidate
 from kernelwright.contracts import candidate as candidates
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.bounds import OutOfBoundsError, require_bounded
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import code_hash, derive, version_of
 from kernelwright.judge.oracle_client import WorkloadSpec
+from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounded
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, VerdictPart
 from kernelwright.paths import state_dir, write_whole

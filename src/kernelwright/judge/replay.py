@@ -5,7 +5,7 @@ the same number of threads, speedups whose intervals overlap. A rejected candida
 which it failed. All other values are drawn afresh, from a key that the signer of the certificate does not know. Beside
 the hidden workloads of a certificate that was not signed here there are as many that this judge draws from its own key.
 
-A replay counts as proof where nothing that it was judged on is below today's standard (`judge.standard`).
+A replay counts as proof where nothing that it was judged on is below today's standard (`judge.strangers.standard`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import known
 from kernelwright.judge.certificate import Certificate, CertificateError
-from kernelwright.judge.certified_task import reference_for, require_affordable, require_same_file
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.keys import KEY_BYTES, code_hash
 from kernelwright.judge.oracle_client import FailingDraw
@@ -32,9 +31,10 @@ from kernelwright.judge.settings import (
     Settings,
     ignore_progress,
 )
-from kernelwright.judge.standard import below_standard
+from kernelwright.judge.strangers.certified_task import reference_for, require_affordable, require_same_file
+from kernelwright.judge.strangers.standard import below_standard
+from kernelwright.judge.strangers.trusted import Signer, signature_of
 from kernelwright.judge.timing import statistics
-from kernelwright.judge.trusted import Signer, signature_of
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
 from kernelwright.tasks.loading import digest
 
@@ -108,7 +108,7 @@ def settings_of(
     )
 
 
-class Replayer:
+class ReplaySession:
     """Replays certificates one after another. Oracle and baselines stay up for those that share device and threads:
     they take seconds to start."""
 
@@ -116,7 +116,7 @@ class Replayer:
         self._judge: Judge | None = None
         self._place: tuple[Device, int, Level] | None = None
 
-    def __enter__(self) -> Replayer:
+    def __enter__(self) -> ReplaySession:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -183,8 +183,8 @@ def replay(
     isolation: Level | None = None,
 ) -> Replay:
     """Replays one certificate; `device` is another one of the same kind."""
-    with Replayer() as replayer:
-        return replayer.replay(issued, task, progress, device, isolation)
+    with ReplaySession() as session:
+        return session.replay(issued, task, progress, device, isolation)
 
 
 def refuse_excess(issued: Certificate) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import Certificate, CertificateError
-from kernelwright.judge.trusted import signature_of
+from kernelwright.judge.strangers.trusted import signature_of
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, Outcome, SpeedStatus, Verdict
 from kernelwright.judge.wording import counted, shortened
 from kernelwright.search.core.events import Ask, Started, StopReason

@@ -13,12 +13,12 @@ from kernelwright.archives import SEPARATOR
 from kernelwright.cli.views.output import plain
 from kernelwright.judge.certificate import Certificate
 from kernelwright.judge.replay import Replay
-from kernelwright.judge.trusted import Signature
+from kernelwright.judge.strangers.trusted import SignedBy
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
 from kernelwright.judge.wording import counted
 
 
-class Standing(StrEnum):
+class ReplayStanding(StrEnum):
     """What became of one of many certificates. `skipped`: for a device that is not here. `refused`: it cannot be read,
     or is not replayed for what it asks."""
 
@@ -33,20 +33,20 @@ class ReplayedCertificate(BaseModel):
     """`then` and `now` are outcomes, with the least lower end over the best baseline where speeds were measured."""
 
     name: str
-    standing: Standing
+    standing: ReplayStanding
     why: str = ""
     task: str = ""
     candidate: str = ""
-    signature: Signature | None = None
+    signature: SignedBy | None = None
     then: str = ""
     now: str = ""
     replay: Replay | None = None
 
     @classmethod
-    def of(cls, name: str, issued: Certificate, signed: Signature) -> ReplayedCertificate:
+    def of(cls, name: str, issued: Certificate, signed: SignedBy) -> ReplayedCertificate:
         return cls(
             name=name,
-            standing=Standing.refused,
+            standing=ReplayStanding.refused,
             task=issued.task.name,
             candidate=issued.candidate.id,
             signature=signed,
@@ -54,7 +54,11 @@ class ReplayedCertificate(BaseModel):
         )
 
     def replayed(self, outcome: Replay) -> ReplayedCertificate:
-        standing = {True: Standing.same, False: Standing.not_the_same, None: Standing.undecided}[outcome.same]
+        standing = {
+            True: ReplayStanding.same,
+            False: ReplayStanding.not_the_same,
+            None: ReplayStanding.undecided,
+        }[outcome.same]
         return self.model_copy(
             update={
                 "standing": standing,
@@ -89,14 +93,14 @@ def in_short(verdict: Verdict) -> str:
 def exit_code(replayed: Sequence[ReplayedCertificate]) -> int:
     """0 only where something was replayed and everything that was is the same."""
     found = {one.standing for one in replayed}
-    if Standing.not_the_same in found:
+    if ReplayStanding.not_the_same in found:
         return 1
-    if Standing.undecided in found:
+    if ReplayStanding.undecided in found:
         return 3
-    return 2 if Standing.refused in found or Standing.same not in found else 0
+    return 2 if ReplayStanding.refused in found or ReplayStanding.same not in found else 0
 
 
-_COLOURS = {Standing.same: "green", Standing.not_the_same: "red", Standing.undecided: "yellow"}
+_COLOURS = {ReplayStanding.same: "green", ReplayStanding.not_the_same: "red", ReplayStanding.undecided: "yellow"}
 
 
 def show_replays(out: Console, replayed: Sequence[ReplayedCertificate]) -> None:
@@ -117,14 +121,14 @@ def show_replays(out: Console, replayed: Sequence[ReplayedCertificate]) -> None:
         if one.why and one.replay is not None:
             out.print(f"  {plain(_short(one.name))} ({plain(one.task)}): {plain(one.why)}", soft_wrap=True)
     _show_grouped(out, "judged on less than today's standard", _below(replayed))
-    for standing in (Standing.skipped, Standing.refused):
+    for standing in (ReplayStanding.skipped, ReplayStanding.refused):
         reasons: dict[str, list[str]] = {}
         for one in replayed:
             if one.standing is standing:
                 reasons.setdefault(one.why, []).append(_short(one.name))
         _show_grouped(out, str(standing), reasons)
     compared = [one for one in replayed if one.replay is not None]
-    same = sum(one.standing is Standing.same for one in compared)
+    same = sum(one.standing is ReplayStanding.same for one in compared)
     out.print(f"[bold]{same} of {len(compared)} the same[/]; {len(replayed) - len(compared)} not replayed")
 
 

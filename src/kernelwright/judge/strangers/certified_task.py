@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kernelwright.devices.names import Kind, device_named
 from kernelwright.judge.certificate import Certificate, CertificateError
-from kernelwright.judge.trusted import Signature, Signer
+from kernelwright.judge.strangers.trusted import SignedBy, Signer
 from kernelwright.tasks.declarations import TensorInput
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.hidden import require_within
@@ -28,7 +28,7 @@ MOST_OPERATIONS: dict[Kind, float] = {"cpu": 1e12, "cuda": 1e15}  # of one call
 ITEM_BYTES = 8  # of the widest dtype
 
 
-def reference_for(issued: Certificate, given: str | None, signed: Signature) -> str:
+def reference_for(issued: Certificate, given: str | None, signed: SignedBy) -> str:
     """The task to open: the one that the user gives, or the certificate's own where it is ours or built in. Direction
     and sizes are the certificate's where the user gives a file alone."""
     named = _parsed(issued)
@@ -54,7 +54,7 @@ def _parsed(issued: Certificate) -> TaskName:
         raise CertificateError(f"the certificate's task cannot be understood: {error}") from None
 
 
-def require_same_file(reference: str, issued: Certificate, signed: Signature) -> None:
+def require_same_file(reference: str, issued: Certificate, signed: SignedBy) -> None:
     """Compares the task's own file with the certificate's hashes, before it is imported. The files that it imports are
     compared once it is open."""
     name = parse(reference).name

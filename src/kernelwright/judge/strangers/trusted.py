@@ -38,7 +38,7 @@ class Signer(StrEnum):
     unknown = "unknown"
 
 
-class Signature(VerdictPart):
+class SignedBy(VerdictPart):
     """Who signed a certificate. `name` is the one that the user gave the key; empty where it is not a trusted one."""
 
     signer: Signer
@@ -63,13 +63,13 @@ def own_key() -> str:
     return public_key(judge_key())
 
 
-def signature_of(issued: Certificate) -> Signature:
+def signature_of(issued: Certificate) -> SignedBy:
     if issued.judge == own_key():
-        return Signature(signer=Signer.here, key=issued.judge)
+        return SignedBy(signer=Signer.here, key=issued.judge)
     name = next((one.name for one in trusted_keys() if one.key == issued.judge), None)
     if name is None:
-        return Signature(signer=Signer.unknown, key=issued.judge)
-    return Signature(signer=Signer.trusted, key=issued.judge, name=name)
+        return SignedBy(signer=Signer.unknown, key=issued.judge)
+    return SignedBy(signer=Signer.trusted, key=issued.judge, name=name)
 
 
 def trusted_keys() -> tuple[TrustedKey, ...]:
