@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: demo test test-all local-model-test check format gpu-test gpu-bench bench clean
+.PHONY: demo test test-all local-model-test check format gpu-test gpu-bench bench replay clean
 
 demo: $(STAMP)
 	$(BIN)/python -m kernelwright.cli.demo
@@ -41,6 +41,10 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cpu/judge_cpu.py
+
+# Every certificate beside the results that this machine has the device for. Takes an hour on two cores.
+replay: $(STAMP)
+	$(BIN)/kernelwright replay --all benchmarks/results
 
 # Ends within ten minutes; `--only SECTION` takes one part of it (see docs/gpu.md).
 gpu-bench: $(STAMP)

@@ -22,7 +22,7 @@ from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST, files
 from kernelwright.search.models import Recorded
 from kernelwright.search.progress import SearchProgress, progress_of
-from kernelwright.search.session import RunSession, begin, carry_on, find, limit_of
+from kernelwright.search.session import begin, carry_on, find, limit_of, resumed
 from kernelwright.search.summary import beats_baseline, no_gain, proof_of, suspects, why_no_best, why_stopped
 from kernelwright.search.task import ResolvedTask, resolve_task
 from kernelwright.tasks.dims import TaskError
@@ -135,7 +135,7 @@ def optimize(
         budgets.parse(budget)
     if resume is not None:
         _refuse_others(given)
-        session = RunSession(find(str(resume), root), began)
+        session = resumed(find(str(resume), root), began)
     elif function is None:
         raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
     else:
@@ -220,7 +220,7 @@ def _optimized(state: State, folder: Path) -> Optimized:
     if state.best is None:
         return replace(found, missing="; ".join([*why_no_best(state), *suspects(state)]))
     entry = state.entries[state.best]
-    proof = proof_of(entry)
+    proof = proof_of(state.run, entry).proof
     return replace(
         found,
         score=entry.score,

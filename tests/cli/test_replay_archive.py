@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from tests.forgery import forged
 from tests.search import toy
 from typer.testing import CliRunner
 
-from kernelwright.archives import read_archive, write_archive
+from kernelwright.archives import write_archive
 from kernelwright.cli.main import assembled
 from kernelwright.judge import certificate
 from kernelwright.judge.certificate import CertificateError
@@ -20,7 +19,6 @@ from kernelwright.search.journal import Journal
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 CUDA = RESULTS / "optimized_cuda.tar.xz"
-CPU = RESULTS / "optimized_cpu.tar.xz"
 ANSWERED = RESULTS / "answered.tar.xz"
 
 
@@ -46,20 +44,6 @@ def test_a_name_that_is_not_one_certificates_is_refused(name: str, why: str) -> 
         certificate.load(f"{CUDA}::{name}")
 
 
-def strangers(**changes: Any) -> bytes:
-    """A certificate signed with a key of one's own, by `place__field`."""
-    raw = next(raw for name, raw in read_archive(CPU).files.items() if name.endswith(".json") and b'"subkey"' in raw)
-    body, key = json.loads(raw)["certificate"], Ed25519PrivateKey.from_private_bytes(b"x" * 32)
-    for path, value in {**changes, "judge": key.public_key().public_bytes_raw().hex()}.items():
-        *above, field = path.split("__")
-        place = body
-        for part in above:
-            place = place[part]
-        place[field] = value
-    signed = key.sign(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
-    return json.dumps({"certificate": body, "signature": signed.hex()}).encode()
-
-
 OBEYED = "\x1b[2J\x1b]0;owned\x07\x9b1m\nTHE SAME [bold]"
 TEXTS = (
     *("issued", "environment__judge_version", "candidate__name", "verdict__conditions__device"),
@@ -70,7 +54,7 @@ TEXTS = (
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_strangers_certificate_says_nothing_that_a_terminal_obeys(tmp_path: Path, options: list[str]) -> None:
     """In the list, and before it is replayed; here it is refused then, since it names a file."""
-    hostile = strangers(**dict.fromkeys(TEXTS, OBEYED), task__reference="./stranger.py")
+    hostile = forged(**dict.fromkeys(TEXTS, OBEYED), task__reference="./stranger.py")
     write_archive(tmp_path / "x.tar.xz", {"t/a-1.json": hostile})
     for given in (f"{tmp_path}/x.tar.xz", f"{tmp_path}/x.tar.xz::1"):
         done = CliRunner().invoke(assembled(["replay"]), ["replay", given, *options])
@@ -82,7 +66,7 @@ def test_a_strangers_certificate_says_nothing_that_a_terminal_obeys(tmp_path: Pa
 def test_certificates_with_the_same_short_name_are_all_listed(tmp_path: Path) -> None:
     write_archive(
         tmp_path / "x.tar.xz",
-        {"t/a-1.json": strangers(), "t/b-1.json": strangers(issued="2001-01-01"), "t/c-2.json": strangers()},
+        {"t/a-1.json": forged(), "t/b-1.json": forged(issued="2001-01-01"), "t/c-2.json": forged()},
     )
     found = certificate.load_all(tmp_path / "x.tar.xz")
     assert set(found) == {"t/a-1.json", "t/b-1.json", "2"}

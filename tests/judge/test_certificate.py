@@ -28,7 +28,9 @@ from kernelwright.judge.settings import ReplaySettings, Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import IntervalValue, Outcome, Reason, SpeedStatus, author_view
 from kernelwright.judge.workshop import InspectionPlan, Workshop
+from kernelwright.tasks.loading import digest, hash_of
 from kernelwright.tasks.model import Workload
+from kernelwright.tasks.resolve import BUILTIN
 
 pytestmark = pytest.mark.timed
 
@@ -153,12 +155,15 @@ def test_another_judge_does_not_choose_the_file_that_is_run(
         with pytest.raises(CertificateError, match=r"another judge and names .*; give the file that you trust"):
             replay(named)
     for reference in ("rmsnorm", "rmsnorm:backward@rows=64"):
-        named = foreign.model_copy(update={"task": foreign.task.model_copy(update={"reference": reference})})
+        task = foreign.task.model_copy(update={"reference": reference, "files": (), "digest": RMSNORM})
         with pytest.raises(Started):
-            replay(named)
+            replay(foreign.model_copy(update={"task": task, "hidden": ()}))
     for issued, task in ((foreign, case.accepted.task.reference), (case.accepted, None)):
         with pytest.raises(Started):
             replay(issued, task)
+
+
+RMSNORM = digest((("", hash_of(BUILTIN / "rmsnorm.py")),))
 
 
 class Started(Exception):  # noqa: N818 - it names an outcome

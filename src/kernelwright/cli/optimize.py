@@ -31,8 +31,10 @@ from kernelwright.search.config import (
 from kernelwright.search.core import budget as budgets
 from kernelwright.search.core.events import StopReason
 from kernelwright.search.core.state import State
+from kernelwright.search.journal import NAME as JOURNAL
 from kernelwright.search.models import Recorded
-from kernelwright.search.session import RunSession, begin, carry_on, estimated, find, limit_of
+from kernelwright.search.origin import begun_here
+from kernelwright.search.session import begin, carry_on, estimated, find, limit_of, resumed
 from kernelwright.search.summary import beats_baseline
 
 _RUNS = OPTIONS["runs"]
@@ -74,7 +76,12 @@ def optimize(
     task: Annotated[
         str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
     ] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run: its directory, or its name.")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on with this run: its directory, or its name. One that another installation began needs TASK."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     **given: Any,
 ) -> None:
@@ -87,8 +94,10 @@ def optimize(
         budgets.parse(given["budget"])
     recorded = Recorded(given["record"], given["replay"])
     if resume is not None:
-        _refuse_others(context)
-        session = RunSession(find(resume, given["runs"]), began)
+        folder = find(resume, given["runs"])
+        foreign = task is not None and (folder / JOURNAL).is_file() and not begun_here(folder)
+        _refuse_others(context, () if not foreign else ("task",))
+        session = resumed(folder, began, task if foreign else None)
     elif task is None:
         raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
     else:
@@ -112,9 +121,9 @@ def optimize(
     _end(state, session.folder, json=json)
 
 
-def _refuse_others(context: typer.Context) -> None:
+def _refuse_others(context: typer.Context, further: tuple[str, ...]) -> None:
     """Options that --resume does not take. Environment variables are not for one command alone."""
-    allowed = (*RESUMABLE, "json")
+    allowed = (*RESUMABLE, "json", *further)
     given = [
         name
         for name in context.params

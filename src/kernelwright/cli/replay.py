@@ -1,4 +1,4 @@
-"""`kernelwright replay`: repeats a verdict from its certificate, or lists the certificates of an archive."""
+"""`kernelwright replay`: repeats verdicts from their certificates, or lists the certificates of an archive."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from rich.table import Table
 
 from kernelwright.archives import SEPARATOR, split_name
 from kernelwright.cli.views.output import Progress, console, plain, print_json
+from kernelwright.cli.views.replays import (
+    ReplayedCertificate,
+    ReplayStanding,
+    exit_code,
+    show_replay,
+    show_replays,
+)
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import certificate
-from kernelwright.judge.certificate import Certificate
-from kernelwright.judge.keys import judge_key
-from kernelwright.judge.replay import Replay
-from kernelwright.judge.replay import replay as repeat
+from kernelwright.judge.certificate import Certificate, CertificateError
+from kernelwright.judge.replay import Replay, ReplaySession
+from kernelwright.judge.strangers.trusted import SignedBy, Signer, signature_of
 from kernelwright.judge.verdict import SpeedStatus
 
 SCHEMA_VERSION = 1
@@ -29,7 +35,16 @@ class ReplayReport(BaseModel):
     command: Literal["replay"] = "replay"
     certificate: str
     signed_here: bool
+    signature: SignedBy
     replay: Replay
+
+
+class ReplaysReport(BaseModel):
+    """Of `replay --all`: one entry for each certificate, replayed or not."""
+
+    schema_version: int = SCHEMA_VERSION
+    command: Literal["replay all"] = "replay all"
+    certificates: tuple[ReplayedCertificate, ...]
 
 
 class ListedCertificate(BaseModel):
@@ -55,13 +70,19 @@ class CertificatesReport(BaseModel):
 
 def replay(
     given: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            metavar="CERTIFICATE",
-            help="A certificate's file, its name, or ARCHIVE.tar.xz::NAME; an archive alone lists its certificates.",
+            metavar="CERTIFICATE...",
+            help="A certificate's file, its name, or ARCHIVE.tar.xz::NAME; an archive alone lists its certificates. "
+            "With --all also folders, and several of them.",
         ),
     ],
-    task: Annotated[str | None, typer.Option(help="Where the task's file is now.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Replay every certificate of these files, archives and folders.")
+    ] = False,
+    task: Annotated[
+        str | None, typer.Option(help="The task's file, which you trust. It is compared before it is imported.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
     ] = None,
@@ -70,7 +91,21 @@ def replay(
     ] = levels.Level.full,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable."""
+    """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable.
+
+    With --all the exit code is 0 where at least one was replayed, and every one of them is the same.
+    """
+    if every:
+        if task is not None:
+            raise KernelwrightError("--task is for one certificate; --all replays those of built-in tasks and your own")
+        _replay_all(given, device, isolation, json=json)
+        return
+    if len(given) > 1:
+        raise KernelwrightError("give one certificate, or --all to replay several")
+    _replay_one(given[0], task, device, isolation, json=json)
+
+
+def _replay_one(given: str, task: str | None, device: str | None, isolation: levels.Level, *, json: bool) -> None:
     archived = split_name(given)
     if archived is not None and not archived[1]:
         _list(archived[0], json=json)
@@ -78,17 +113,64 @@ def replay(
     issued = certificate.load(given)
     where = _device(issued, device)
     levels.demand(isolation)
-    signed_here = issued.judge == certificate.public_key(judge_key())
+    signed = signature_of(issued)
     if not json:
-        _introduce(issued, signed_here=signed_here)
-    with Progress(quiet=json) as progress:
+        _introduce(issued, signed)
+    with Progress(quiet=json) as progress, ReplaySession() as session:
         progress.start(issued.candidate.name)
-        outcome = repeat(issued, task, progress, where, isolation)
+        outcome = session.replay(issued, task, progress, where, isolation)
     if json:
-        print_json(ReplayReport(certificate=given, signed_here=signed_here, replay=outcome))
+        here = signed.signer is Signer.here
+        print_json(ReplayReport(certificate=given, signed_here=here, signature=signed, replay=outcome))
     else:
-        _show(outcome)
+        show_replay(console(), outcome)
     raise typer.Exit({True: 0, False: 1, None: 3}[outcome.same])
+
+
+def _replay_all(given: list[str], device: str | None, isolation: levels.Level, *, json: bool) -> None:
+    levels.demand(isolation)
+    found = certificate.collect(given)
+    if not found:
+        raise CertificateError(f"{', '.join(given):.200}: no certificate is there")
+    # Those that share a judge come one after another.
+    order = sorted(found, key=lambda name: _place(found[name]))
+    replayed = []
+    with Progress(quiet=json) as progress, ReplaySession() as session:
+        for number, name in enumerate(order, 1):
+            progress.start(f"{number} of {len(order)}  {name.rpartition(SEPARATOR)[2]}")
+            replayed.append(_replayed(name, found[name], session, progress, device, isolation))
+    if json:
+        print_json(ReplaysReport(certificates=tuple(replayed)))
+    else:
+        show_replays(console(), replayed)
+    raise typer.Exit(exit_code(replayed))
+
+
+def _place(issued: Certificate | CertificateError) -> tuple[str, int, str]:
+    if isinstance(issued, CertificateError):
+        return ("", 0, "")
+    return (issued.settings.device, issued.settings.threads, issued.task.reference)
+
+
+def _replayed(
+    name: str,
+    issued: Certificate | CertificateError,
+    session: ReplaySession,
+    progress: Progress,
+    device: str | None,
+    isolation: levels.Level,
+) -> ReplayedCertificate:
+    if isinstance(issued, CertificateError):
+        return ReplayedCertificate(name=name, standing=ReplayStanding.refused, why=str(issued))
+    about = ReplayedCertificate.of(name, issued, signature_of(issued))
+    try:
+        where = _device(issued, device)
+    except KernelwrightError as error:
+        return about.model_copy(update={"standing": ReplayStanding.skipped, "why": str(error)})
+    try:
+        return about.replayed(session.replay(issued, None, progress, where, isolation))
+    except KernelwrightError as error:
+        return about.model_copy(update={"standing": ReplayStanding.refused, "why": str(error)})
 
 
 def _list(path: Path, *, json: bool) -> None:
@@ -135,30 +217,13 @@ def _device(issued: Certificate, asked: str | None) -> Device:
     return now
 
 
-def _introduce(issued: Certificate, *, signed_here: bool) -> None:
-    out = console()
-    signer = "this judge" if signed_here else f"another judge ({issued.judge[:16]}…), whose word it is until replayed"
-    out.print(
-        f"[bold]{plain(issued.candidate.name)}[/] for {plain(issued.task.name)}: {plain(issued.verdict.verdict)} "
-        f"({plain(issued.verdict.reason)}) on {plain(issued.issued)}\n"
-        f"  signed by {signer}; judge {plain(issued.environment.judge_version)}, "
-        f"sandbox {plain(issued.verdict.conditions.sandbox)}, arena {plain(issued.verdict.conditions.arena)}, "
+def _introduce(issued: Certificate, signed: SignedBy) -> None:
+    """What the certificate claims; under which sandbox is said of the replay alone."""
+    word = "" if signed.trusted else ", whose word it is until replayed"
+    console().print(
+        f"[bold]{plain(issued.candidate.name)}[/] for {plain(issued.task.name)}: claimed "
+        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {plain(issued.issued)}\n"
+        f"  {plain(str(signed))}{word}; judge {plain(issued.environment.judge_version)}, "
         f"{plain(issued.verdict.conditions.device)}",
         soft_wrap=True,
     )
-
-
-def _show(outcome: Replay) -> None:
-    out = console()
-    word, colour = {True: ("THE SAME", "green"), False: ("NOT THE SAME", "red"), None: ("UNDECIDED", "yellow")}[
-        outcome.same
-    ]
-    out.print(f"[bold {colour}]{word}[/]  {plain(outcome.outcome)}", soft_wrap=True)
-    out.print(f"  artefact: {plain(outcome.artefact)}; device: {plain(outcome.device)}", soft_wrap=True)
-    for speed in outcome.speeds:
-        mark = "overlap" if speed.overlap else "[red]apart[/]"
-        then, now = (f"[{low:.2f}, {high:.2f}]" for low, high in (speed.then, speed.now))
-        out.print(f"  {plain(speed.workload)} over {plain(speed.baseline)}: {plain(then)}, now {plain(now)}: {mark}")
-    if outcome.not_compared:
-        count = len(outcome.not_compared)
-        out.print(f"  {count} workloads have no measured speed to compare, then or now, or another device")

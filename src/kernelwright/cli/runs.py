@@ -18,6 +18,7 @@ from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.core.state import State
 from kernelwright.search.journal import NAME as JOURNAL
 from kernelwright.search.journal import JournalError, being_written
+from kernelwright.search.origin import begun_here
 from kernelwright.search.run import look
 from kernelwright.search.session import find, runs_in
 
@@ -30,6 +31,7 @@ class ListedRun(BaseModel):
     """`fault` says why a run cannot be read; the rest is null then. `estimate` is the fastest's: it claims nothing."""
 
     run: str
+    begun_here: bool | None = None
     task: str | None = None
     standing: str | None = None
     evaluations: int | None = None
@@ -86,7 +88,7 @@ def show_run(
 
 def _best(one: ListedRun) -> str:
     if one.score is not None:
-        return f"{one.score:.2f}×"
+        return f"{one.score:.2f}×{'' if one.begun_here else ' (claimed elsewhere)'}"
     return "" if one.estimate is None else f"none; about {one.estimate:.2f}× (estimate)"
 
 
@@ -99,6 +101,7 @@ def _listed(path: Path) -> ListedRun:
     leader = state.entries[state.leader] if state.leader is not None else None
     return ListedRun(
         run=str(path),
+        begun_here=begun_here(path),
         task=state.run.task_name,
         standing=_standing(state, path),
         evaluations=state.spent.evaluations,

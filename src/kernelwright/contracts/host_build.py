@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.contracts.artefact import code_hash
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.model import BuildFailure, BuildPlan
 from kernelwright.contracts.registry import host_contract
@@ -34,7 +35,8 @@ NOT_STARTED = 125  # what the warden's sandbox exits with when it could not be s
 @dataclass(frozen=True)
 class Built:
     library: Path
-    digest: str
+    digest: str  # of all that went into it, by which the cache knows it
+    code: str  # the hash of what came out
     seconds: float
     cached: bool
     files: tuple[str, ...]  # the names of what was compiled, which reports on the library name, too
@@ -52,7 +54,9 @@ def build_as(plan: BuildPlan) -> Built | BuildFailure:
     files = tuple(file for file, _ in plan.files)
     begin = time.perf_counter()
     if library.exists():
-        return Built(library, name, time.perf_counter() - begin, cached=True, files=files)
+        return Built(
+            library, name, code_hash([library.read_bytes()]), time.perf_counter() - begin, cached=True, files=files
+        )
     with lock.working():
         content = _compile(plan)
     if isinstance(content, BuildFailure):
@@ -61,7 +65,7 @@ def build_as(plan: BuildPlan) -> Built | BuildFailure:
         write_whole(library, content)
     except OSError as error:
         raise CannotDecide(f"cannot write the build cache {library.parent}: {error.strerror}") from error
-    return Built(library, name, time.perf_counter() - begin, cached=False, files=files)
+    return Built(library, name, code_hash([content]), time.perf_counter() - begin, cached=False, files=files)
 
 
 def build_both(

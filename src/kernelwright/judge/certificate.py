@@ -10,22 +10,25 @@ import json
 import os
 import platform
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, ValidationError
 
-from kernelwright.archives import SEPARATOR, ResultArchive, read_archive, split_name
+from kernelwright.archives import SEPARATOR, SUFFIX, ResultArchive, read_archive, split_name
 from kernelwright.contracts import Candidate
+from kernelwright.contracts import candidate as candidates
 from kernelwright.devices.cpu import probe
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.evaluation import Evaluation
 from kernelwright.judge.keys import code_hash, derive, version_of
 from kernelwright.judge.oracle_client import WorkloadSpec
+from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounded
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict, VerdictPart
 from kernelwright.paths import state_dir, write_whole
@@ -35,6 +38,13 @@ from kernelwright.version import __version__
 
 MAX_BYTES = 32 << 20
 HEX = r"^[0-9a-f]+$"
+MAX_COLLECTED = 10_000
+MAX_NAME = 240  # of a file
+MAX_WORKLOADS, MAX_SIZES = 64, 32
+MAX_BASELINES = 16
+MAX_SEED = (1 << 63) - 1
+Line = Annotated[str, Field(max_length=1024)]  # a name, a version, a path
+Hash = Annotated[str, Field(pattern=HEX, min_length=64, max_length=64)]
 
 
 class CertificateError(KernelwrightError):
@@ -42,35 +52,37 @@ class CertificateError(KernelwrightError):
 
 
 class CertifiedCandidate(VerdictPart):
-    contract: str
-    name: str
-    source: str
-    id: str
+    contract: Line
+    name: Line
+    source: str = Field(max_length=candidates.MAX_BYTES)
+    id: Line
 
 
 class CertifiedTask(VerdictPart):
-    """`digest` covers the task's files; the files themselves are the user's and are not in here."""
+    """`digest` covers the task's files; the files themselves are the user's and are not in here. `files` has the hash
+    of each, so that a file can be compared before it is imported; certificates of before do not have it."""
 
-    reference: str
-    name: str
-    digest: str
+    reference: Line
+    name: Line
+    digest: Line
+    files: tuple[Hash, ...] = Field((), max_length=1024)
 
 
 class CertifiedSettings(VerdictPart):
     """How it was judged."""
 
-    baselines: tuple[str, ...]
+    baselines: tuple[Line, ...] = Field(max_length=MAX_BASELINES)
     threads: int = Field(ge=1)
     effort: Sampling
     public_only: bool
     safety: bool
     domain: bool = False  # of certificates that were issued before there was such a check
-    device: str = "cpu"
+    device: Line = "cpu"
 
 
 class HiddenWorkload(VerdictPart):
-    sizes: tuple[tuple[str, int], ...]
-    dtype: str
+    sizes: tuple[tuple[Line, Annotated[int, Field(ge=0, le=MAX_SEED)]], ...] = Field(max_length=MAX_SIZES)
+    dtype: Line
 
     @property
     def workload(self) -> Workload:
@@ -81,37 +93,38 @@ class CertifiedFailure(VerdictPart):
     """The values on which a rejected candidate failed: by family, special values and seed, in the named run of a
     workload."""
 
-    run: str
-    family: str
-    seed: int
-    special: str = ""
+    run: Line
+    family: Line
+    seed: int = Field(ge=0, le=MAX_SEED)
+    special: Line = ""
 
 
 class CertifiedEnvironment(VerdictPart):
     """Where it was judged. On a GPU `compiler` is NVRTC, and `device` names the GPU."""
 
-    judge_version: str
-    judge_code: str
-    python: str
-    torch: str
-    kernel: str
-    cpu: str
+    judge_version: Line
+    judge_code: Line
+    python: Line
+    torch: Line
+    kernel: Line
+    cpu: Line
     cores: int
-    compiler: str
-    device: str | None = None
-    driver: str | None = None
+    compiler: Line
+    device: Line | None = None
+    driver: Line | None = None
 
 
 class Certificate(VerdictPart):
     schema_version: Literal[1] = 1
-    issued: str
-    judge: str = Field(pattern=HEX, min_length=64, max_length=64)  # its public key
+    issued: Line
+    judge: Hash  # its public key
     candidate: CertifiedCandidate
     task: CertifiedTask
     settings: CertifiedSettings = Field(alias="terms")  # the word of certificates that were issued before
-    hidden: tuple[HiddenWorkload, ...]
-    lighter: tuple[HiddenWorkload, ...] = ()  # beside them, for sanitizers that others are too heavy for
-    subkey: str = Field(pattern=HEX, min_length=64, max_length=64)
+    hidden: tuple[HiddenWorkload, ...] = Field(max_length=MAX_WORKLOADS)
+    # Beside them, for sanitizers that others are too heavy for.
+    lighter: tuple[HiddenWorkload, ...] = Field((), max_length=MAX_WORKLOADS)
+    subkey: Hash
     checks: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")  # the key of the domain check's points
     failure: CertifiedFailure | None = None
     environment: CertifiedEnvironment
@@ -147,7 +160,12 @@ def issue(key: bytes, judging: Evaluation, verdict: Verdict) -> Signed:
             source=judging.candidate.source,
             id=judging.candidate.id,
         ),
-        task=CertifiedTask(reference=task.reference, name=task.name, digest=digest(task.sources)),
+        task=CertifiedTask(
+            reference=task.reference,
+            name=task.name,
+            digest=digest(task.sources),
+            files=tuple(sorted(part for _, part in task.sources)),
+        ),
         terms=CertifiedSettings(
             baselines=settings.baselines,
             threads=judging.workshop.threads,
@@ -221,6 +239,13 @@ def find(given: str) -> Path:
     return path
 
 
+def kept(name: str) -> Path:
+    """A certificate by the name that `store` gave it. A journal may name anything: nothing else is opened."""
+    if "/" in name or not name.isprintable() or not name.strip(".") or len(name) > MAX_NAME:
+        raise CertificateError(f"{name!r:.80}: is not the name of a certificate that is kept here")
+    return find(str(folder() / f"{name.removesuffix('.json')}.json"))
+
+
 def load(given: str) -> Certificate:
     """The certificate that a path, a name or ARCHIVE::NAME says."""
     archived = split_name(given)
@@ -242,6 +267,63 @@ def load_all(path: Path) -> dict[str, Certificate]:
     """Every certificate of an archive, by the name that `load` knows it by."""
     archive = read_archive(path)
     return {shown: parse(archive.files[name], f"{path}{SEPARATOR}{name}") for name, shown in _names(archive).items()}
+
+
+def collect(given: Sequence[str]) -> dict[str, Certificate | CertificateError]:
+    """Every certificate of files, archives and folders that hold either, by the name that `load` knows it by, each
+    once. One that cannot be read has its error, so that the others are not lost. Links are not followed."""
+    found: dict[str, Certificate | CertificateError] = {}
+    for one in given:
+        path = Path(one)
+        parts = _files_below(path) if path.is_dir() and not path.is_symlink() else [one]
+        for part in parts:
+            if len(found) > MAX_COLLECTED:
+                raise CertificateError(f"{one}: holds more than {MAX_COLLECTED:,} certificates")
+            found |= _collected(part)
+    once: dict[str, Certificate | CertificateError] = {}
+    seen: set[str] = set()
+    for name, issued in found.items():
+        content = issued.model_dump_json() if isinstance(issued, Certificate) else name
+        if content not in seen:
+            seen.add(content)
+            once[name] = issued
+    return once
+
+
+def _files_below(folder: Path) -> list[str]:
+    found = []
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = Path(root, name)
+            archive = name.endswith(SUFFIX)
+            if not path.is_symlink() and path.is_file() and (archive or _looks_certified(path)):
+                found.append(str(path))
+    return sorted(found)
+
+
+def _looks_certified(path: Path) -> bool:
+    if path.suffix != ".json" or path.stat().st_size > MAX_BYTES:
+        return False
+    raw = path.read_bytes()
+    return b'"subkey"' in raw and b'"signature"' in raw
+
+
+def _collected(given: str) -> dict[str, Certificate | CertificateError]:
+    archived = split_name(given)
+    if archived is None or archived[1]:
+        try:
+            return {given: load(given)}
+        except CertificateError as error:
+            return {given: error}
+    found: dict[str, Certificate | CertificateError] = {}
+    archive = read_archive(archived[0])
+    for member, shown in _names(archive).items():
+        name = f"{given.removesuffix(SEPARATOR)}{SEPARATOR}{shown}"
+        try:
+            found[name] = parse(archive.files[member], name)
+        except CertificateError as error:
+            found[name] = error
+    return found
 
 
 def _names(archive: ResultArchive) -> dict[str, str]:
@@ -282,12 +364,14 @@ def read(path: Path) -> Certificate:
 def parse(raw: bytes, name: str) -> Certificate:
     try:
         outer = json.loads(raw, object_pairs_hook=_without_duplicates)
+        require_bounded(outer)
         body, signature = outer["certificate"], bytes.fromhex(outer["signature"])
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(body["judge"])).verify(signature, _canonical(body))
     except InvalidSignature:
         raise CertificateError(f"{name}: was altered after it was signed; nothing in it can be relied on") from None
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CertificateError(f"{name}: is not a certificate ({type(error).__name__})") from None
+        why = str(error) if isinstance(error, OutOfBoundsError) else type(error).__name__
+        raise CertificateError(f"{name}: is not a certificate ({why})") from None
     try:
         signed = Signed.model_validate(outer)
     except ValidationError as error:
@@ -306,6 +390,15 @@ def _consistent(issued: Certificate, name: str) -> None:
         raise CertificateError(f"{name}: its source is not the one that was judged")
     if issued.task.name != issued.verdict.task:
         raise CertificateError(f"{name}: its verdict is on another task")
+    if issued.task.files and digest(tuple(("", part) for part in issued.task.files)) != issued.task.digest:
+        raise CertificateError(f"{name}: the hash of its task is not that of the task's files")
+    if len(issued.candidate.source.encode()) > candidates.MAX_BYTES or "\0" in issued.candidate.source:
+        raise CertificateError(f"{name}: its source is not one that a judge takes")
+    for result in issued.verdict.workloads:
+        times = [one.seconds for one in result.baselines]
+        ends = [(one.speedup.low, one.speedup.high) for one in result.baselines]
+        if not all(time > 0 for time in times) or not all(0 < low <= high for low, high in ends):
+            raise CertificateError(f"{name}: has times or speedups that cannot be measured")
 
 
 def _canonical(value: Any) -> bytes:

@@ -48,8 +48,7 @@ class Judge:
         self.restarts = 0
 
     def _start(self) -> Workshop:
-        session = "replay" if self.settings.replaying else None
-        return workshop(self.settings.device, self._key, self.settings.threads, session)
+        return workshop(self.settings.device, self._key, self.settings.threads, None)
 
     def __enter__(self) -> Judge:
         return self

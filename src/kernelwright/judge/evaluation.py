@@ -262,9 +262,12 @@ class Evaluation:
         )
 
     def _hidden(self) -> tuple[WorkloadSpec, ...]:
-        if self.settings.replaying is not None:
-            return self.workshop.oracle.specs(self.task, self.settings.replaying.hidden)
-        return self.workshop.oracle.hidden(self.task, self._whose_hidden, HIDDEN_PER_EVALUATION)
+        replaying, oracle, whose = self.settings.replaying, self.workshop.oracle, self._whose_hidden
+        if replaying is None:
+            return oracle.hidden(self.task, whose, HIDDEN_PER_EVALUATION)
+        theirs = oracle.specs(self.task, replaying.hidden)
+        own = oracle.hidden(self.task, whose, replaying.own_hidden) if replaying.own_hidden else ()
+        return (*theirs, *(one for one in own if one not in theirs))
 
     @property
     def _whose_hidden(self) -> str:

@@ -2,34 +2,48 @@
 
 The same: the same outcome for the same reason, and, where both times were measured on the same class of device with
 the same number of threads, speedups whose intervals overlap. A rejected candidate is first given the very values on
-which it failed. Everything else is drawn from the certificate's subkey, so that each replay sees the same values;
-they are not those of the first judging, which other candidates share.
+which it failed. All other values are drawn afresh, from a key that the signer of the certificate does not know. Beside
+the hidden workloads of a certificate that was not signed here there are as many that this judge draws from its own key.
+
+A replay counts as proof where nothing that it was judged on is below today's standard (`judge.strangers.standard`).
 """
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
+from types import TracebackType
 
+from kernelwright.contracts.artefact import MARK
 from kernelwright.devices.cpu import probe
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import known
-from kernelwright.judge.certificate import Certificate, CertificateError, public_key
+from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.controller import Judge
-from kernelwright.judge.keys import derive, judge_key
+from kernelwright.judge.keys import KEY_BYTES, code_hash
 from kernelwright.judge.oracle_client import FailingDraw
-from kernelwright.judge.settings import ProgressCallback, ReplaySettings, Settings, ignore_progress
+from kernelwright.judge.settings import (
+    HIDDEN_PER_EVALUATION,
+    ProgressCallback,
+    ReplaySettings,
+    Settings,
+    ignore_progress,
+)
+from kernelwright.judge.strangers.certified_task import reference_for, require_affordable, require_same_file
+from kernelwright.judge.strangers.standard import below_standard
+from kernelwright.judge.strangers.trusted import Signer, signature_of
 from kernelwright.judge.timing import statistics
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
 from kernelwright.tasks.loading import digest
-from kernelwright.tasks.resolve import builtin_names, parse
 
 MOST_THREADS, THREADS_ANYWHERE, THREADS_PER_CORE = 1024, 64, 4
 MOST_BLOCKS = 100_000
 MOST_SECONDS = 3600.0
 MOST_WORKLOADS = 16
 MOST_SEED = (1 << 63) - 1
+SAME_BYTES = "the same bytes"
 
 
 class SpeedComparison(VerdictPart):
@@ -43,14 +57,24 @@ class SpeedComparison(VerdictPart):
 
 
 class Replay(VerdictPart):
-    """What became of a replay. `same` is None where the machine could not decide."""
+    """What became of a replay. `same` is None where the machine could not decide.
+
+    `counts`: it is the same, and was judged on no less than today's standard; `below` says what is less. `own_hidden`
+    are the workloads that this judge drew beside the certificate's. `judge_code`: whether this judge's code is that of
+    the judge that issued it; checks may have been added since.
+    """
 
     same: bool | None
+    counts: bool
+    below: tuple[str, ...]
     outcome: str
     artefact: str
     device: str
+    sandbox: str
+    judge_code: str
     speeds: tuple[SpeedComparison, ...]
     not_compared: tuple[str, ...]
+    own_hidden: tuple[str, ...]
     verdict: Verdict
 
 
@@ -60,9 +84,10 @@ class _Speeds:
     left_out: tuple[str, ...]
 
 
-def settings_of(issued: Certificate, device: Device | None = None, isolation: Level | None = None) -> Settings:
+def settings_of(
+    issued: Certificate, device: Device | None = None, isolation: Level | None = None, *, own_hidden: int = 0
+) -> Settings:
     """How to judge the certificate's candidate once more; `device` is another one of the same kind."""
-    subkey = bytes.fromhex(issued.subkey)
     failure = issued.failure
     return Settings(
         baselines=issued.settings.baselines,
@@ -70,19 +95,86 @@ def settings_of(issued: Certificate, device: Device | None = None, isolation: Le
         effort=issued.settings.effort,
         public_only=issued.settings.public_only,
         safety=issued.settings.safety,
-        domain=issued.settings.domain,
-        key=derive(subkey, "replay"),
+        domain=issued.settings.domain or bool(own_hidden),
         device=device or device_named(issued.settings.device),
         isolation=isolation or accepted(),
         replaying=ReplaySettings(
-            subkey,
+            secrets.token_bytes(KEY_BYTES),
             issued.hidden_workloads,
             issued.lighter_workloads,
             failure.run if failure else None,
             FailingDraw(failure.family, failure.seed, failure.special) if failure else None,
-            bytes.fromhex(issued.checks) if issued.checks else None,
+            bytes.fromhex(issued.checks) if issued.checks and (failure or not own_hidden) else None,
+            own_hidden=own_hidden,
         ),
     )
+
+
+class ReplaySession:
+    """Replays certificates one after another. Oracle and baselines stay up for those that share device and threads:
+    they take seconds to start."""
+
+    def __init__(self) -> None:
+        self._judge: Judge | None = None
+        self._place: tuple[Device, int, Level] | None = None
+
+    def __enter__(self) -> ReplaySession:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        judge, self._judge, self._place = self._judge, None, None
+        if judge is not None:
+            judge.close()
+
+    def replay(
+        self,
+        issued: Certificate,
+        task: str | None = None,
+        progress: ProgressCallback = ignore_progress,
+        device: Device | None = None,
+        isolation: Level | None = None,
+    ) -> Replay:
+        """Judges the certificate's candidate once more, with its own settings.
+
+        The signer of a certificate chose its settings and what it names, so everything is looked at before anything is
+        imported or started.
+        """
+        signed = signature_of(issued)
+        refuse_excess(issued)
+        reference = reference_for(issued, task, signed)
+        require_same_file(reference, issued, signed)
+        foreign = signed.signer is not Signer.here
+        if foreign:
+            require_affordable(reference, issued)
+        settings = settings_of(issued, device, isolation, own_hidden=HIDDEN_PER_EVALUATION if foreign else 0)
+        judge = self._judge_for(settings)
+        try:
+            opened = judge.open(reference)
+        except KernelwrightError as error:
+            raise CertificateError(f"{error} (its task is {reference}; --task FILE says where it is now)") from None
+        if digest(opened.sources) != issued.task.digest:
+            raise CertificateError(
+                f"{reference}: is not the task of the certificate any more; give the file as it was with --task FILE"
+            )
+        return compare(issued, judge.judge(reference, issued.source, progress, settings))
+
+    def _judge_for(self, settings: Settings) -> Judge:
+        place = (settings.device, settings.threads, settings.isolation)
+        if self._judge is None or place != self._place:
+            self.close()
+            self._judge = Judge(
+                Settings(
+                    baselines=settings.baselines,
+                    threads=settings.threads,
+                    device=settings.device,
+                    isolation=settings.isolation,
+                )
+            )
+            self._place = place
+        return self._judge
 
 
 def replay(
@@ -92,34 +184,9 @@ def replay(
     device: Device | None = None,
     isolation: Level | None = None,
 ) -> Replay:
-    """Judges the certificate's candidate once more, with its own settings; `device` is another one of the same kind.
-
-    The signer of a certificate chose its settings and the task that it names, so both are looked at before anything is
-    started.
-    """
-    refuse_excess(issued)
-    reference = task or trusted_reference(issued)
-    with Judge(settings_of(issued, device, isolation)) as judge:
-        try:
-            opened = judge.open(reference)
-        except KernelwrightError as error:
-            raise CertificateError(f"{error} (its task is {reference}; --task FILE says where it is now)") from None
-        if digest(opened.sources) != issued.task.digest:
-            raise CertificateError(
-                f"{reference}: is not the task of the certificate any more; give the file as it was with --task FILE"
-            )
-        return compare(issued, judge.judge(reference, issued.source, progress))
-
-
-def trusted_reference(issued: Certificate) -> str:
-    """The task that the certificate names. To open one is to run its file, which another judge must not choose."""
-    reference = issued.task.reference
-    if issued.judge != public_key(judge_key()) and parse(reference).name not in builtin_names():
-        raise CertificateError(
-            f"the certificate was signed by another judge and names {reference}; give the file that you trust with "
-            "--task"
-        )
-    return reference
+    """Replays one certificate; `device` is another one of the same kind."""
+    with ReplaySession() as session:
+        return session.replay(issued, task, progress, device, isolation)
 
 
 def refuse_excess(issued: Certificate) -> None:
@@ -153,15 +220,38 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
     speeds = _speeds(issued, now) if same_device else _Speeds((), tuple(result.label for result in then.workloads))
     same_outcome = (then.verdict, then.reason) == (now.verdict, now.reason)
     comparable = (then.verdict is Outcome.undecided) == (now.verdict is Outcome.undecided)
+    same = same_outcome and all(speed.overlap for speed in speeds.compared) if comparable else None
+    below = below_standard(issued, now)
+    theirs = {(one.label, one.dtype) for one in issued.hidden_workloads}
     return Replay(
-        same=same_outcome and all(speed.overlap for speed in speeds.compared) if comparable else None,
+        same=same,
+        counts=same is True and not below,
+        below=below,
         outcome=f"{now.verdict} ({now.reason}), was {then.verdict} ({then.reason})",
-        artefact="the same bytes" if then.artefact == now.artefact else "built by another toolchain",
+        artefact=compared_artefact(then, now),
         device="the same class" if same_device else f"{now.conditions.device}, was {then.conditions.device}",
+        sandbox=now.conditions.sandbox,
+        judge_code="the same" if issued.environment.judge_code == code_hash() else "another version",
         speeds=speeds.compared,
         not_compared=speeds.left_out,
+        own_hidden=tuple(one.label for one in now.workloads if one.hidden and (one.label, one.dtype) not in theirs),
         verdict=now,
     )
+
+
+def compared_artefact(then: Verdict, now: Verdict) -> str:
+    """What was built, then and now, told from its content, and only then from what the compilers are called."""
+    if now.artefact is None or then.artefact is None:
+        return "nothing was built" if now.artefact is None else "nothing was built then"
+    if then.artefact == now.artefact:
+        return SAME_BYTES
+    if then.conditions.compiler != now.conditions.compiler:
+        return f"another toolchain ({then.conditions.compiler} → {now.conditions.compiler})"
+    if not then.artefact.startswith(MARK):
+        return "the same toolchain; the certificate has no hash of the bytes"
+    if then.conditions.device != now.conditions.device:
+        return "the same toolchain, other bytes, for another processor"
+    return "the same toolchain, other bytes"
 
 
 def _speeds(issued: Certificate, now: Verdict) -> _Speeds:

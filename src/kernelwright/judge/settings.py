@@ -23,7 +23,9 @@ def ignore_progress(_: str) -> None:
 
 @dataclass(frozen=True)
 class ReplaySettings:
-    """What a replay takes from a certificate instead of drawing it anew."""
+    """What a replay takes from a certificate instead of drawing it anew. `subkey` is drawn for the replay: who signed
+    the certificate must not foresee its values. `own_hidden` counts hidden workloads of this judge's key beside the
+    certificate's."""
 
     subkey: bytes
     hidden: tuple[Workload, ...]
@@ -31,6 +33,7 @@ class ReplaySettings:
     failed_on: str | None = None  # the label of the workload to which the witness belongs
     failing_draw: FailingDraw | None = None
     checks: bytes | None = None  # the key of the domain check's points
+    own_hidden: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A run's directory, for a person with ls and cat. Made from the journal, and made again from it when a run goes on.
 
     journal.db                    everything that happened
+    journal.origin                by which this installation knows that it began the run
     candidates/0001-NAME/         kernel.cpp (or kernel.cu and plan.py), about.json, verdict.json;
                                   prompt.md and answer.md where a person or a model was asked
     best/                         the same files of the best; missing until a candidate has won a final

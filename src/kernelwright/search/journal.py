@@ -131,7 +131,21 @@ def read(folder: Path) -> Iterator[Event]:
     return (event for _, event in read_numbered(folder))
 
 
+def bodies(folder: Path, kinds: Sequence[str]) -> list[str]:
+    """The events of some kinds as they were written, in order."""
+    with _reading(folder) as database:
+        marks = ", ".join("?" * len(kinds))
+        found = database.execute(f"SELECT body FROM events WHERE kind IN ({marks}) ORDER BY number", tuple(kinds))
+        return [str(body) for (body,) in found]
+
+
 def read_numbered(folder: Path) -> Iterator[tuple[int, Event]]:
+    with _reading(folder) as database:
+        yield from _events(database, folder)
+
+
+@contextlib.contextmanager
+def _reading(folder: Path) -> Iterator[sqlite3.Connection]:
     if not (folder / NAME).is_file():
         raise JournalError(f"{folder}: is not a run, since it has no {NAME}")
     try:
@@ -143,7 +157,7 @@ def read_numbered(folder: Path) -> Iterator[tuple[int, Event]]:
         left = itertools.repeat(False, MAX_STEPS // STEPS_AT_ONCE)
         database.set_progress_handler(lambda: next(left, True), STEPS_AT_ONCE)
         _check_schema(database, folder)
-        yield from _events(database, folder)
+        yield database
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
     finally:

@@ -19,7 +19,7 @@ from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.llm.ensemble import Ensemble
 from kernelwright.proposers.model import Proposal
-from kernelwright.search import proposing
+from kernelwright.search import origin, proposing
 from kernelwright.search.config import DEFAULT_BUDGET, SearchConfig, started
 from kernelwright.search.core import budget as budgets
 from kernelwright.search.core.budget import Budget, Spent
@@ -84,7 +84,9 @@ def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask 
     run = started(config, about, _bounds(about.task) if kind == "cpu" else {})
     with _models(run, budgets.parse(config.limit), 0.0, recorded) as models:
         made = proposing.make(Given(run, about.task, config.runs, models=models))  # or says what it cannot do
-    session = RunSession(create(config.runs, run, given), began, made if kind_named(config.proposer).reusable else None)
+    folder = create(config.runs, run, given)
+    origin.mark(folder)
+    session = RunSession(folder, began, made if kind_named(config.proposer).reusable else None)
     session.about = about
     return session
 
@@ -96,6 +98,16 @@ def _models(run: Started, budget: Budget, spent: float, recorded: Recorded) -> I
         return
     with open_models(run, budget, spent, recorded) as models:
         yield models
+
+
+def resumed(folder: Path, began: float, task: str | None = None) -> RunSession:
+    """A run from before, which goes on. `task` is for one that another installation began, and is given for no other:
+    what such a run names is not imported."""
+    if task is None:
+        origin.require_begun_here(folder)
+    else:
+        origin.adopt(folder, task)
+    return RunSession(folder, began)
 
 
 def limit_of(folder: Path, budget: str | None) -> str:

@@ -5,15 +5,17 @@ Also which certificates prove its best. They lie outside of the run's directory,
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
 from kernelwright.judge import certificate as certificates
-from kernelwright.judge.certificate import CertificateError
-from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, SpeedStatus, Verdict
+from kernelwright.judge.certificate import Certificate, CertificateError
+from kernelwright.judge.strangers.trusted import signature_of
+from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, Outcome, SpeedStatus, Verdict
 from kernelwright.judge.wording import counted, domain_words, shortened
-from kernelwright.search.core.events import Ask, StopReason
-from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio
+from kernelwright.search.core.events import Ask, Started, StopReason
+from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio, score
 from kernelwright.search.core.state import Entry, Standing, State
 
 STOPPED = {
@@ -25,6 +27,7 @@ STOPPED = {
     StopReason.interrupted: "it was interrupted",
 }
 SHOWN = 10
+SAME_SCORE = 1e-9
 CELL, REASON = 80, 200  # characters
 
 
@@ -37,20 +40,53 @@ class Proof:
     names: tuple[str, ...]
 
 
-def proof_of(entry: Entry) -> Proof | None:
-    """None where the certificates are not here any more, or belong to another judge's state."""
+@dataclass(frozen=True)
+class ProofCheck:
+    """`why` says what is missing where there is no proof."""
+
+    proof: Proof | None = None
+    why: str = ""
+
+
+def proof_of(run: Started, entry: Entry) -> ProofCheck:
+    """What proves the score that a journal has for a candidate. A journal can be edited, and names certificates: each
+    must lie in this installation's own state, be signed by a key that is trusted, be about this candidate and this
+    task, and all of them together must say what the journal says."""
     verdict: Verdict | None = None
     names = []
     for name in entry.final.proof:
         try:
-            issued = certificates.read(certificates.find(name))
-        except CertificateError:
-            continue
+            issued = certificates.read(certificates.kept(name))
+            fault = _not_about(issued, run, entry)
+        except CertificateError as error:
+            return ProofCheck(why=str(error))
+        if fault:
+            return ProofCheck(why=f"{name}: {fault}")
         if issued.settings.public_only or not issued.settings.safety:
             continue  # a quick judging proves nothing
         verdict = issued.verdict if verdict is None else pooled(verdict, issued.verdict)
         names.append(name)
-    return None if verdict is None else Proof(verdict, tuple(names))
+    if verdict is None:
+        return ProofCheck(why="there is no certificate of its final")
+    proved = score(verdict)
+    if proved is None or entry.score is None or not math.isclose(proved, entry.score, rel_tol=SAME_SCORE):
+        said = "no speed" if proved is None else f"{proved:.2f}×"
+        return ProofCheck(why=f"its certificates prove {said}, and the journal says otherwise")
+    return ProofCheck(Proof(verdict, tuple(names)))
+
+
+def _not_about(issued: Certificate, run: Started, entry: Entry) -> str:
+    """Why a certificate does not prove anything of this candidate in this run; empty where it does."""
+    signed = signature_of(issued)
+    if not signed.trusted:
+        return str(signed)
+    if issued.candidate.id != entry.proposal.candidate.id:
+        return "is about another candidate"
+    if (issued.task.name, issued.task.digest) != (run.task_name, run.task_digest):
+        return "is about another task"
+    if issued.verdict.verdict is Outcome.rejected:
+        return "says that the candidate is rejected"
+    return ""
 
 
 def why_stopped(state: State) -> str:

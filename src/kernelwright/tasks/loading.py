@@ -148,8 +148,13 @@ def _of_the_user(path: str) -> bool:
     return not (str(resolved).startswith((*INSTALLED, PACKAGE)) or INSTALLED_NAMES & set(resolved.parts))
 
 
+def hash_of(path: Path) -> str:
+    """Of one file, without importing it."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def _hash(path: str) -> str:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hash_of(Path(path))
     except OSError:
         return GONE

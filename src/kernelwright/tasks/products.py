@@ -147,7 +147,7 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 def with_probe_rows(found: Products, name: str, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -225,9 +225,10 @@ def _pixels(generator: torch.Generator, count: int, sizes: list[int], window: tu
     """Images with one channel of single pixels, each alone under its window."""
     device = generator.device
     images = torch.zeros(count, *sizes, device=device)
-    grid = tuple(slice(size // 2 % step, None, step) for size, step in zip(sizes[1:], window, strict=True))
+    steps = zip(sizes[1:], window, strict=True)
+    grid: tuple[slice, ...] = tuple(slice(size // 2 % step, None, step) for size, step in steps)
     channels = torch.randint(sizes[0], (count,), generator=generator, device=device)
-    shape = images[(slice(None), 0, *grid)].shape
+    shape = images[:, 0][(slice(None), *grid)].shape
     scales = _full(generator, (count, *(1 for _ in grid))).abs_()
     drawn = torch.randn(shape, generator=generator, device=device) * scales
     planes = torch.zeros_like(images[:, 0])

@@ -19,6 +19,7 @@ from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST
 from kernelwright.search.journal import read
 from kernelwright.search.models import CallOutcomes, call_outcomes
+from kernelwright.search.origin import begun_here
 from kernelwright.search.session import larger_budget
 from kernelwright.search.summary import (
     beats_baseline,
@@ -38,13 +39,16 @@ SCHEMA_VERSION = 1
 
 
 class BestReport(BaseModel):
-    """`verdict` is the auditor's view, from the certificates, where they are here; else the author's."""
+    """`proved`: certificates that are here, signed by a trusted key, prove the score; `unproved` says why not, and the
+    best is a claim of the journal then. `verdict` is the auditor's view, from the certificates; else the author's."""
 
     number: int
     candidate: str
     origin: str
     note: str
     score: float | None
+    proved: bool
+    unproved: str = ""
     lineage: tuple[int, ...]
     certificates: tuple[str, ...]
     verdict: Verdict | AuthorVerdict | None
@@ -58,6 +62,7 @@ class RunReport(BaseModel):
     schema_version: int = SCHEMA_VERSION
     command: Literal["optimize", "runs show"]
     run: str
+    begun_here: bool  # by this installation; everything in another's run is what its journal claims
     task: str
     contract: str
     device: str
@@ -88,6 +93,7 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
     return RunReport(
         command=command,
         run=str(folder),
+        begun_here=begun_here(folder),
         task=run.task_name,
         contract=run.contract,
         device=run.device,
@@ -118,13 +124,16 @@ def _best(state: State) -> BestReport | None:
     if state.best is None:
         return None
     entry = state.entries[state.best]
-    proof = proof_of(entry)
+    check = proof_of(state.run, entry)
+    proof = check.proof
     return BestReport(
         number=entry.number,
         candidate=entry.proposal.candidate.id,
         origin=entry.proposal.origin,
         note=entry.proposal.note,
         score=entry.score,
+        proved=proof is not None,
+        unproved=check.why,
         lineage=tuple(one.number for one in lineage(state, entry)),
         certificates=proof.names if proof else (),
         verdict=proof.verdict if proof else entry.verdict,
@@ -138,6 +147,10 @@ def _best(state: State) -> BestReport | None:
 def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> None:
     found = report(state, folder, "runs show")
     out.print(f"[bold]{plain(found.task)}[/]  {plain(why_stopped(state))}", soft_wrap=True)
+    if not found.begun_here:
+        out.print(
+            "  [yellow]not begun by this installation[/]: what follows is what its journal claims", soft_wrap=True
+        )
     out.print(
         f"  {counted(found.evaluations, 'evaluation')}, {duration(max(found.wall_seconds, 1e-9))}, "
         f"{counted(found.candidates, 'candidate')}, "
@@ -157,7 +170,7 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
         for line in further:
             out.print(f"  {plain(line)}", soft_wrap=True)
     else:
-        _show_best(out, found.best, folder)
+        _show_best(out, found.best, folder, begun_here=found.begun_here)
     out.print(f"  [dim]files[/]    {plain(str(folder))}", soft_wrap=True)
     if resume:
         out.print(f"  [dim]resume[/]   {plain(how_to_resume(state, folder))}", soft_wrap=True)
@@ -165,21 +178,25 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
 
 def how_to_resume(state: State, folder: Path) -> str:
     """The command as it can be pasted. A run whose budget is used up needs a larger one, or it would do nothing."""
-    command = f"kernelwright optimize --resume {shlex.quote(str(folder))}"
+    task = "" if begun_here(folder) else "TASK "
+    command = f"kernelwright optimize {task}--resume {shlex.quote(str(folder))}"
     if state.stopped is None or state.stopped.reason is not StopReason.budget:
         return command
     return f"{command} --budget {larger_budget(folder)}"
 
 
-def _show_best(out: Console, best: BestReport, folder: Path) -> None:
+def _show_best(out: Console, best: BestReport, folder: Path, *, begun_here: bool) -> None:
     slower = no_gain(best.score, best.verdict)
-    colour = "yellow" if slower else "green"
+    colour = "yellow" if slower or not best.proved else "green"
+    claimed = "" if best.proved or begun_here else "claimed "
     out.print(
-        f"  [bold {colour}]best {best.number:04d}[/]  {best.score:.2f}× over the best baseline (mean of lower ends)"
-        f"{'; not shown to beat it' if slower else ''}"
+        f"  [bold {colour}]{claimed}best {best.number:04d}[/]  {best.score:.2f}× over the best baseline "
+        f"(mean of lower ends){'; not shown to beat it' if slower else ''}"
     )
     if slower:
         out.print(f"  [yellow]{plain(slower)}[/]", soft_wrap=True)
+    if best.unproved:
+        out.print(f"  [yellow]not proved here[/]: {plain(best.unproved)}", soft_wrap=True)
     if best.verdict is not None:
         out.print(_table(best.verdict.workloads))
         if best.verdict.domain is not None:

@@ -42,7 +42,7 @@ FLAGS = (
     "-fvisibility=hidden",
     "-fno-gnu-unique",
 )
-FAST = ("-O3",)
+FAST = ("-O3", "-ffile-prefix-map={source}=.")  # a path in a message must not make another library of it
 # Without the check of virtual tables, which takes std::thread's own state for a fault when symbols are hidden.
 SANITIZED = (
     *("-O1", "-g", "-fno-omit-frame-pointer"),

@@ -113,7 +113,7 @@ class CpuJob:
 
     @property
     def artefact(self) -> str | None:
-        return self._first.digest if self._first else None
+        return self._first.code if self._first else None
 
     def build(self, specs: tuple[WorkloadSpec, ...], *, inspected: bool) -> Rejection | None:
         for one in specs:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.artefact import code_hash
 from kernelwright.contracts.model import BuildFailure, GpuBuilt
 from kernelwright.contracts.program import FunctionUse
 from kernelwright.contracts.registry import contract_named
@@ -67,7 +68,7 @@ class GpuJob:
             return build_rejection(made.lines, timed_out=made.timed_out)
         self._built.update(zip(specs, made.built, strict=True))
         if self.artefact is None:  # of the public workloads; an author sees it
-            self.build_seconds, self.artefact = made.seconds, made.built[0].digest
+            self.build_seconds, self.artefact = made.seconds, code_hash(made.built[0].modules)
         return None
 
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:

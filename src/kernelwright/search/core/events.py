@@ -21,6 +21,8 @@ from kernelwright.llm.model import CallRecord
 from kernelwright.proposers.model import Gene, Operator, Proposal
 
 VERSION = 1
+STARTED, ADOPTED = "started", "adopted"  # the kinds of events that say what a run is about
+MOST_THREADS, MOST_AT_ONCE = 1024, 1024
 ParameterValue = int | float
 
 
@@ -96,19 +98,23 @@ class Started(Happened):
     task_digest: str = ""  # of the task's files; empty in journals of before it was kept
     contract: str
     device: str  # or several, with commas between them
-    judges: int = Field(default=1, ge=1)  # judgings that are planned at a time
+    judges: int = Field(default=1, ge=1, le=MOST_AT_ONCE)  # judgings that are planned at a time
     proposer: str
     policy: str
     policy_parameters: dict[str, ParameterValue] = Field(default_factory=dict)  # empty in old journals: the defaults
     seed: int
     plateau: int = Field(ge=1)
-    threads: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0, le=MOST_THREADS)
     baselines: tuple[str, ...] = usual("cpu")
     answer_timeout: float = Field(3600.0, validation_alias=AliasChoices("answer_timeout", "wait"))
     lockstep: bool  # whether the scheduler waits for the proposer, which makes a run repeatable
     bounds: dict[str, float] = Field(default_factory=dict)  # seconds, by public workload
-    open_requests: int = Field(default=1, ge=1, validation_alias=AliasChoices("open_requests", "ahead"))
-    repairs: int = Field(default=0, ge=0)  # of a candidate in a row, by a proposer that can read why it was rejected
+    open_requests: int = Field(
+        default=1, ge=1, le=MOST_AT_ONCE, validation_alias=AliasChoices("open_requests", "ahead")
+    )
+    repairs: int = Field(
+        default=0, ge=0, le=MOST_AT_ONCE
+    )  # of a candidate in a row, by a proposer that can read why it was rejected
     ensemble: EnsembleConfig | None = None  # who is asked, by the proposer `llm`
     # Answers that are asked for at a time, and how many of them are judged at most; 0: no generations.
     proposals_per_generation: int = Field(
@@ -122,6 +128,14 @@ class Started(Happened):
     @property
     def devices(self) -> tuple[str, ...]:
         return tuple(self.device.split(","))
+
+
+class Adopted(Happened):
+    """The run was begun elsewhere, and goes on here with a task that the user named. What its finals showed before is
+    another installation's claim."""
+
+    kind: Literal["adopted"] = "adopted"
+    task: str  # as the judge finds it here
 
 
 class Continued(Happened):
@@ -276,6 +290,7 @@ class Stopped(Happened):
 
 Event = Annotated[
     Started
+    | Adopted
     | Continued
     | Prepared
     | Planned

@@ -22,6 +22,7 @@ from kernelwright.search.core.budget import Budget, Spent, TimeSpent
 from kernelwright.search.core.events import (
     Abandoned,
     Action,
+    Adopted,
     Answered,
     Ask,
     Continued,
@@ -201,6 +202,8 @@ class State:
             case Started():
                 self.started = event
                 self.budget = _limit(event.budget)
+            case Adopted():
+                self._adopted(event)
             case Continued():
                 self.budget = _limit(event.budget)
                 if self.stopped is not None:  # a crash changes nothing
@@ -236,6 +239,14 @@ class State:
                 self.entries[event.number].review = event
             case Stopped():
                 self.stopped = event
+
+    def _adopted(self, event: Adopted) -> None:
+        """Candidates and estimates stay, which claim nothing. What finals showed elsewhere is not believed here."""
+        self.started = self.run.model_copy(update={"task": event.task})
+        self.best, self.finalists, self.finals_planned = None, {}, {}
+        self.pending = {name: one for name, one in self.pending.items() if not isinstance(one, HoldFinal)}
+        for entry in self.entries.values():
+            entry.final, entry.certificates, entry.review = FinalRecord(), (), None
 
     def _planned(self, event: Planned) -> None:
         for action in event.actions:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+from kernelwright.contracts.artefact import sections
 
 _INFO = ".nv.info."
 _PARAMETER, _LARGE_PARAMETER = 0x17, 0x45  # attributes of .nv.info: ordinal, offset, size
@@ -53,21 +54,11 @@ def parameter_sizes(cubin: bytes) -> dict[str, tuple[int, ...]]:
     try:
         return {
             name.removeprefix(_INFO): _parameters(content)
-            for name, content in _sections(cubin)
+            for name, content in sections(cubin)
             if name.startswith(_INFO)
         }
     except (struct.error, IndexError, ValueError):
         return {}
-
-
-def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
-    (table,) = struct.unpack_from("<Q", elf, 0x28)
-    size, count, names_at = struct.unpack_from("<HHH", elf, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", elf, table + number * size) for number in range(count)]
-    names = headers[names_at][4]
-    for header in headers:
-        start = names + header[0]
-        yield elf[start : elf.index(b"\0", start)].decode(), elf[header[4] : header[4] + header[5]]
 
 
 def _parameters(info: bytes) -> tuple[int, ...]:
