@@ -6,6 +6,8 @@ down to one element where the operation allows it, so that a judging is short an
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from kernelwright.tasks.resolve import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 HONEST = ROOT / "benchmarks" / "honest"
+GPU_EXPLOITS = ROOT / "tests" / "gpu" / "exploits" / "whole"
 TASK_FOLDERS = (HONEST / "tasks", ROOT / "tests" / "exploits" / "wide")
 BACKWARD = "_backward"
 CONTRACTS = {"cpu": "cpp", "cuda": "cuda"}
@@ -38,7 +41,22 @@ class HonestKernel:
 
 def corpus(device: Device, variants: int) -> list[HonestKernel]:
     """All kernels for a kind of device; `variants` of each task by `templates`, wherever it can write it."""
-    return [*_written(device), *(_twins() if device.kind == "cpu" else ()), *_proposed(device, variants)]
+    return [*_written(device), *_twins(device), *_proposed(device, variants)]
+
+
+def kept_corpus(path: Path, device: Device, variants: int) -> list[HonestKernel]:
+    """The corpus that a file keeps; written first where there is none, which takes no GPU but a while."""
+    if not path.exists():
+        kernels = [
+            [str(Path(one.task).relative_to(ROOT)), one.name, one.candidate.contract, one.candidate.source]
+            for one in corpus(device, variants)
+        ]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kernels, indent=0), encoding="utf-8")
+    return [
+        HonestKernel(str(ROOT / task), name, Candidate(contract, source, name))
+        for task, name, contract, source in json.loads(path.read_text(encoding="utf-8"))
+    ]
 
 
 def tasks() -> dict[str, Path]:
@@ -64,13 +82,16 @@ def _written(device: Device) -> Iterator[HonestKernel]:
             yield HonestKernel(ref, f"{folder}/{path.name}", read_source(path))
 
 
-def _twins() -> Iterator[HonestKernel]:
+def _twins(device: Device) -> Iterator[HonestKernel]:
     """The twins of exploits that are judged over the whole domain."""
-    found = {pair.twin: pair for pair in pairs() if pair.domain}
-    for path, pair in sorted(found.items()):
-        ref = _ref(pair.task.replace(":backward", BACKWARD))
+    found = {pair.twin: pair.task for pair in pairs() if pair.domain and device.kind == "cpu"}
+    if device.kind == "cuda":
+        about = tomllib.loads((GPU_EXPLOITS / "exploits.toml").read_text(encoding="utf-8"))
+        found = {path: about[path.name.partition(".")[0]]["task"] for path in GPU_EXPLOITS.glob("*.twin.cu")}
+    for path, task in sorted(found.items()):
+        ref = _ref(task.replace(":backward", BACKWARD))
         if ref is not None:
-            yield HonestKernel(ref, f"{pair.task}/{path.name}", read_source(path))
+            yield HonestKernel(ref, f"{task}/{path.name}", read_source(path))
 
 
 def _proposed(device: Device, variants: int) -> Iterator[HonestKernel]:

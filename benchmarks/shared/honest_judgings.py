@@ -1,7 +1,8 @@
 """How often is an honest kernel rejected? Judges many of them in full, again and again, each time on other values.
 
     python benchmarks/shared/honest_judgings.py --device cpu --judgings 600 --seconds 1800 --jobs 2
-    python benchmarks/shared/honest_judgings.py --device cuda --judgings 400 --seconds 300 --output "$OUT/honest.json"
+    python benchmarks/shared/honest_judgings.py --device cuda --corpus cuda.json --list    # needs no GPU
+    python benchmarks/shared/honest_judgings.py --device cuda --corpus cuda.json --judgings 400 --seconds 300
 
 Every check is on (the domain, the errors, and with --safety the sanitizers); times are hardly measured, and there is no
 baseline. A round judges every kernel once under a key of its own, in an order drawn for it, so that a run that ends
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.shared.common import temporary_home  # noqa: E402
-from benchmarks.shared.honest_corpus import HonestKernel, corpus  # noqa: E402
+from benchmarks.shared.honest_corpus import HonestKernel, kept_corpus  # noqa: E402
 from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 from benchmarks.shared.streams import side_by_side  # noqa: E402
 
@@ -42,8 +43,9 @@ EFFORT = Sampling(least=3, most=3)
 
 def judge_rounds(options: argparse.Namespace, lines: Path) -> None:
     """Rounds over all kernels, until there are enough judgings or the time is up; a line for each judging."""
-    device, begin, done = device_named(options.device), time.monotonic(), 0
-    kernels = [one for one in corpus(device, options.variants) if options.only in one.name]
+    device = device_named(options.device)
+    kernels = [one for one in kept_corpus(options.corpus, device, options.variants) if options.only in one.name]
+    begin, done = time.monotonic(), 0
     with lines.open("a", encoding="utf-8") as file:
         while done < options.judgings and time.monotonic() - begin < options.seconds:
             key = os.urandom(32)
@@ -136,15 +138,19 @@ def main() -> None:
     parser.add_argument("--only", default="", help="kernels whose name contains this")
     parser.add_argument("--safety", action="store_true", help="with sanitizers, which take most of the time")
     parser.add_argument("--output", type=Path, help="default: benchmarks/results/honest_judgings_DEVICE.json")
+    parser.add_argument("--corpus", type=Path, help="a file to keep the kernels in; default: beside the output")
     parser.add_argument("--list", action="store_true", help="name the kernels and end")
     parser.add_argument("--stream", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--write", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     kind = device_named(options.device).kind
     output = (options.output or RESULTS / f"honest_judgings_{kind}.json").resolve()
+    options.corpus = (options.corpus or output.with_suffix(".corpus")).resolve()
+    if options.stream is None:
+        kernels = kept_corpus(options.corpus, device_named(options.device), options.variants)
+        print(f"{len(kernels)} kernels for {len({one.task for one in kernels})} tasks", flush=True)
     if options.list:
-        for one in corpus(device_named(options.device), options.variants):
-            print(f"{Path(one.task).name:32} {one.name}")
+        print("\n".join(f"{Path(one.task).name:32} {one.name}" for one in kernels))
         return
     if options.stream is not None:
         with temporary_home():
@@ -155,7 +161,12 @@ def main() -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     each = -(-options.judgings // options.jobs)
     words = [f"--device={options.device}", f"--judgings={each}", f"--seconds={options.seconds}"]
-    words += [f"--variants={options.variants}", f"--only={options.only}", f"--output={output}"]
+    words += [
+        f"--variants={options.variants}",
+        f"--only={options.only}",
+        f"--output={output}",
+        f"--corpus={options.corpus}",
+    ]
     side_by_side(__file__, options.jobs, [*words, *(["--safety"] if options.safety else [])])
     report = {**came, "before": load(output).get("judgings", 0), **summary(records_beside(output))}
     save(output, report)
