@@ -4,6 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+namespace {
+
+// The larger of two; NaN if either is, as in PyTorch. std::max would drop a NaN on its right.
+inline float larger(float a, float b) { return b > a || b != b ? b : a; }
+
+}  // namespace
+
 void kernel(kw::Tensor<const float, 4> x, kw::Tensor<const float, 4> weight, kw::Tensor<const float, 1> bias,
             kw::Tensor<float, 4> out) {
   const std::int64_t channels = x.size(1), filters = weight.size(0), width = x.size(3) - 2;
@@ -27,7 +34,8 @@ void kernel(kw::Tensor<const float, 4> x, kw::Tensor<const float, 4> weight, kw:
           }
           const float *above = rows.data(), *below = above + width;
           for (std::int64_t j = 0; j < out.size(3); ++j) {
-            const float largest = std::max(std::max(above[2 * j], above[2 * j + 1]), std::max(below[2 * j], below[2 * j + 1]));
+            const float largest =
+                larger(larger(above[2 * j], above[2 * j + 1]), larger(below[2 * j], below[2 * j + 1]));
             out(n, k, i, j) = std::max(largest, 0.0f);
           }
         }

@@ -6,10 +6,12 @@
 
 namespace {
 
+constexpr std::int64_t kIgnored = -100;  // rows with this target do not count, as F.cross_entropy has it by default
+
 // exp(x) for x <= 0: x = n ln 2 + r, a polynomial for exp(r), and n goes into the exponent. What would be smaller
-// than the smallest normal number is given as that.
-inline float exp_negative(float x) {
-  x = std::max(x, -87.3f);
+// than the smallest normal number is given as zero.
+inline float exp_negative(float given) {
+  const float x = std::max(given, -87.3f);
   const float n = std::nearbyint(x * 1.44269504f);
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
@@ -19,7 +21,7 @@ inline float exp_negative(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  return p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+  return given < -87.3f ? 0.0f : p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
 }
 
 }  // namespace
@@ -27,8 +29,11 @@ inline float exp_negative(float x) {
 void kernel(kw::Tensor<const float, 2> logits, kw::Tensor<const std::int64_t, 1> target, kw::Tensor<float, 0> out) {
   const std::int64_t rows = logits.size(0), classes = logits.size(1);
   double total = 0.0;
-#pragma omp parallel for schedule(static) reduction(+ : total)
+  std::int64_t counted = 0;
+#pragma omp parallel for schedule(static) reduction(+ : total, counted)
   for (std::int64_t r = 0; r < rows; ++r) {
+    if (target.data[r] == kIgnored) continue;
+    ++counted;
     const float* __restrict in = logits.data + r * classes;
     float largest = in[0], sum = 0.0f;
 #pragma omp simd reduction(max : largest)
@@ -37,5 +42,5 @@ void kernel(kw::Tensor<const float, 2> logits, kw::Tensor<const std::int64_t, 1>
     for (std::int64_t c = 0; c < classes; ++c) sum += exp_negative(in[c] - largest);
     total += std::log(static_cast<double>(sum)) + (largest - in[target.data[r]]);
   }
-  out() = static_cast<float>(total / static_cast<double>(rows));
+  out() = static_cast<float>(total / static_cast<double>(counted));
 }

@@ -15,8 +15,7 @@ void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 2> weight, kw:
       float* __restrict to = grad_x.data + r * features;
       std::fill(to, to + features, 0.0f);
       for (std::int64_t u = 0; u < units; ++u) {
-        if (!(saved_out(r, u) > 0)) continue;
-        const float g = grad_out(r, u);
+        const float g = saved_out(r, u) > 0 ? grad_out(r, u) : 0.0f;
         const float* __restrict w = weight.data + u * features;
         for (std::int64_t f = 0; f < features; ++f) to[f] += g * w[f];
       }
@@ -27,8 +26,7 @@ void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 2> weight, kw:
       std::fill(to, to + features, 0.0f);
       float sum = 0.0f;
       for (std::int64_t r = 0; r < rows; ++r) {
-        if (!(saved_out(r, u) > 0)) continue;
-        const float g = grad_out(r, u);
+        const float g = saved_out(r, u) > 0 ? grad_out(r, u) : 0.0f;
         const float* __restrict in = x.data + r * features;
         for (std::int64_t f = 0; f < features; ++f) to[f] += g * in[f];
         sum += g;

@@ -1,4 +1,4 @@
-// Backward of max pooling: zeros everywhere, and each gradient at the first maximum of its window.
+// Backward of max pooling: zeros everywhere, and each gradient at the first maximum of its window, or at its last NaN.
 #include <kernelwright.h>
 
 #include <algorithm>
@@ -12,7 +12,8 @@ void kernel(kw::Tensor<const float, 4> x, kw::Tensor<const float, 4> grad_out, k
         for (std::int64_t j = 0; j < grad_out.size(3); ++j) {
           std::int64_t di = 0, dj = 0;
           for (int k = 1; k < 4; ++k)
-            if (x(n, c, 2 * i + k / 2, 2 * j + k % 2) > x(n, c, 2 * i + di, 2 * j + dj)) {
+            if (const float v = x(n, c, 2 * i + k / 2, 2 * j + k % 2);
+                v > x(n, c, 2 * i + di, 2 * j + dj) || v != v) {
               di = k / 2;
               dj = k % 2;
             }

@@ -1,8 +1,14 @@
 // Backward of max pooling without branches: each element of a window takes the gradient if it beats those before it
-// and is not beaten by those behind it. Every element is written once, odd edges included.
+// and is not beaten by those behind it. A NaN beats everything. Every element is written once, odd edges included.
 #include <kernelwright.h>
 
 #include <algorithm>
+
+namespace {
+
+inline bool beats(float later, float earlier) { return later > earlier || later != later; }
+
+}  // namespace
 
 void kernel(kw::Tensor<const float, 4> x, kw::Tensor<const float, 4> grad_out, kw::Tensor<float, 4> grad_x) {
   const std::int64_t height = x.size(2), width = x.size(3), lines = grad_out.size(2), length = grad_out.size(3);
@@ -18,11 +24,12 @@ void kernel(kw::Tensor<const float, 4> x, kw::Tensor<const float, 4> grad_out, k
 #pragma omp simd
       for (std::int64_t j = 0; j < length; ++j) {
         const float a = upper[2 * j], b = upper[2 * j + 1], c = lower[2 * j], d = lower[2 * j + 1];
-        const float top = std::max(a, b), bottom = std::max(c, d), up = top >= bottom ? g[j] : 0.0f;
-        to_upper[2 * j] = a >= b ? up : 0.0f;
-        to_upper[2 * j + 1] = a >= b ? 0.0f : up;
-        to_lower[2 * j] = c >= d ? g[j] - up : 0.0f;
-        to_lower[2 * j + 1] = c >= d ? 0.0f : g[j] - up;
+        const bool right = beats(b, a), lower_right = beats(d, c), below = beats(lower_right ? d : c, right ? b : a);
+        const float up = below ? 0.0f : g[j], down = below ? g[j] : 0.0f;
+        to_upper[2 * j] = right ? 0.0f : up;
+        to_upper[2 * j + 1] = right ? up : 0.0f;
+        to_lower[2 * j] = lower_right ? 0.0f : down;
+        to_lower[2 * j + 1] = lower_right ? down : 0.0f;
       }
       if (width % 2) to_upper[width - 1] = to_lower[width - 1] = 0.0f;
     }

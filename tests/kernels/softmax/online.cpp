@@ -14,7 +14,7 @@ void kernel(kw::Tensor<const float, 2> x, kw::Tensor<float, 2> out) {
         sum *= std::exp(largest - in[c]);
         largest = in[c];
       }
-      sum += std::exp(in[c] - largest);
+      if (in[c] != -std::numeric_limits<float>::infinity()) sum += std::exp(in[c] - largest);
     }
     for (std::int64_t c = 0; c < cols; ++c) out.data[r * cols + c] = std::exp(in[c] - largest) / sum;
   }

@@ -7,9 +7,9 @@
 namespace {
 
 // exp(x) for x <= 0: x = n ln 2 + r, a polynomial for exp(r), and n goes into the exponent. What would be smaller
-// than the smallest normal number is given as that.
-inline float exp_negative(float x) {
-  x = std::max(x, -87.3f);
+// than the smallest normal number is given as zero.
+inline float exp_negative(float given) {
+  const float x = std::max(given, -87.3f);
   const float n = std::nearbyint(x * 1.44269504f);
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
@@ -19,7 +19,7 @@ inline float exp_negative(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  return p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+  return given < -87.3f ? 0.0f : p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
 }
 
 }  // namespace
