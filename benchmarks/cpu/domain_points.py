@@ -1,4 +1,4 @@
-"""What the check points of every built-in task cover, what they cost, and how long choosing them takes. For decision 30.
+"""What the check points of every built-in task cover, what they cost, and how long choosing them takes (decision 30)
 
     python benchmarks/cpu/domain_points.py [--keys 5]
 

@@ -308,7 +308,7 @@ def test_where_data_is_only_moved_an_infinity_stays_what_it_is() -> None:
 
 def test_either_zero_is_right_where_bits_are_compared_otherwise() -> None:
     task = replace(made(lambda x: x.flip(-1), x=tensor("rows", "cols")), comparators={"out": Exact()})
-    inputs, expected = expectation(task, "x -0 everywhere", small(task, 9, 12))
+    _, expected = expectation(task, "x -0 everywhere", small(task, 9, 12))
     assert check(expected["out"], torch.zeros(9, 12).view(expected["out"].low.shape), SENTINEL) is None  # type: ignore[union-attr]
     assert check(expected["out"], torch.full_like(expected["out"].low, 1e-30), SENTINEL) is not None  # type: ignore[union-attr]
 
