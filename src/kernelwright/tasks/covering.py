@@ -132,7 +132,7 @@ class Masks(NamedTuple):
     fine_pairs: int
 
 
-class Layout:
+class CoverageLayout:
     """The factors of a domain (its sizes, and the dtype if there are several), and a bit for everything to cover.
 
     Whether a class or a pair has a workload within the limits is found by trying the lightest first: work is taken to

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from kernelwright.tasks.covering import IMPOSSIBLE, Choice, DeclaredDomain, Group, Layout, Point, PointLimits
+from kernelwright.tasks.covering import IMPOSSIBLE, Choice, CoverageLayout, DeclaredDomain, Group, Point, PointLimits
 from kernelwright.tasks.model import Task, Workload
 
 __all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points"]
@@ -75,15 +75,15 @@ def check_points(
 
 
 @lru_cache(maxsize=16)
-def _layout(domain: DeclaredDomain, limits: PointLimits) -> Layout:
-    return Layout(domain, limits)
+def _layout(domain: DeclaredDomain, limits: PointLimits) -> CoverageLayout:
+    return CoverageLayout(domain, limits)
 
 
 @dataclass
 class _Selection:
     """The points so far, and what they cover, as bits of the layout."""
 
-    layout: Layout
+    layout: CoverageLayout
     rng: random.Random
     footprint: Footprint | None
     taken: list[tuple[Point, str, float]] = field(default_factory=list)
