@@ -1,6 +1,6 @@
 """What there is to cover in a task's declared domain: classes and pairs of classes as bits, and what points cost.
 
-All of it follows from the task and the limits, so that it is made once and kept.
+It follows from the task and the limits, so that it is made once and kept.
 """
 
 from __future__ import annotations
@@ -152,6 +152,7 @@ class CoverageLayout:
         self._number()
         self._explore()
         self.reachable = self.reachable_without(frozenset())
+        self.refused: frozenset[Group] = frozenset()  # groups that the reference refuses, as far as is known
 
     def _number(self) -> None:
         """Gives everything its bit: classes, pairs of coarse classes, pairs of classes, groups."""
