@@ -1,4 +1,4 @@
-"""What the check points of every built-in task cover, what they cost, and how long choosing them takes (decision 30)
+"""What the check points of built-in tasks cover, what they cost, and how long choosing them takes. For decision 30.
 
     python benchmarks/cpu/domain_points.py [--keys 5]
 
@@ -69,9 +69,8 @@ def measured(name: str, device: str, keys: list[bytes]) -> dict[str, Any] | None
 
 def shown(row: dict[str, Any]) -> str:
     counts = "  ".join(f"{row[what][0]} of {row[what][1]}" for what in ("classes", "coarse_pairs", "fine_pairs"))
-    return (
-        f"{row['task']:24} {row['device']:5} {row['points']:3} points  work {row['work']:5}  {counts}  {row['ms']} ms"
-    )
+    task = f"{row['task']:24} {row['device']:5}"
+    return f"{task} {row['points']:3} points  work {row['work']:5}  {counts}  {row['ms']} ms"
 
 
 if __name__ == "__main__":

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.tasks import TaskError, tensor
-from kernelwright.tasks.cost import footprint
 from kernelwright.tasks.declarations import integers
-from kernelwright.tasks.domain import CheckPoints, PointLimits, check_points
+from kernelwright.tasks.domain import CheckPoints, PointLimits, check_points, coverage
+from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import require_within, work
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.resolve import builtin_names, resolve
@@ -32,6 +32,13 @@ def box(ranges: dict[str, tuple[int, int]], **changes: object) -> Task:
     public = [{name: max(low, min(high, 40)) for name, (low, high) in ranges.items()}]
     inputs = {"x": tensor(*ranges)}
     return small_task(**{"inputs": inputs, "public": public, "hidden": ranges, **changes})
+
+
+def footprint(task: Task, workload: Workload) -> int | None:
+    try:
+        return sum(4 * math.prod(one.shape) for one in signature(task, workload).tensors)
+    except TaskError:
+        return None
 
 
 def cost(task: Task, workload: Workload, limits: PointLimits) -> float:
@@ -216,8 +223,6 @@ def halves(x: torch.Tensor) -> torch.Tensor:
 def test_classes_that_the_reference_refuses_are_not_missing() -> None:
     task = box({"rows": (10, 500), "cols": (10, 500)}, reference=halves)
     with pytest.raises(TaskError):
-        from kernelwright.tasks.drawing import signature
-
         signature(task, Workload((("rows", 3), ("cols", 11))))
     found = check_points(task, KEY, footprint=lambda workload: footprint(task, workload))
     assert found.coverage.missing == ()
@@ -237,6 +242,22 @@ def test_results_count_as_memory_too() -> None:
     found = check_points(task, KEY, limits, lambda workload: footprint(task, workload))
     assert found.coverage.missing == ()
     assert max(math.prod(point.size_map.values()) for point in found.points) <= 25_000_000
+
+
+def test_the_first_points_cover_the_classes() -> None:
+    task = resolve("linear")
+    found = check_points(task, KEY)
+    assert coverage(task, found.points) == found.coverage
+    assert coverage(task, found.points[:25]).missing == ()
+    few = coverage(task, found.points[:3])
+    assert few.classes[0] < few.classes[1] == found.coverage.classes[1]
+    assert len(few.missing) == few.classes[1] - few.classes[0]
+
+
+def test_what_the_reference_refuses_is_not_missing_from_some_of_the_points_either() -> None:
+    task = box({"rows": (10, 500), "cols": (10, 500)}, reference=halves)
+    found = check_points(task, KEY, footprint=lambda workload: footprint(task, workload))
+    assert coverage(task, found.points) == found.coverage
 
 
 @pytest.mark.timed

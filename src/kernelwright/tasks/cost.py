@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.model import Task, TensorSpec, Workload
 
 
@@ -43,16 +42,6 @@ def cost(task: Task, workload: Workload) -> Cost:
     read = sum(_nbytes(spec) for spec in tensors if spec.role == "inout" or spec.name in trace.read)
     written = sum(_nbytes(spec) for spec in tensors if spec.role in ("inout", "output"))
     return Cost(read, written, trace.flops)
-
-
-def footprint(task: Task, workload: Workload) -> int | None:
-    """The bytes of every tensor of a workload, inputs and results; None where the reference refuses the sizes."""
-    from kernelwright.tasks.drawing import signature
-
-    try:
-        return sum(_nbytes(spec) for spec in signature(task, workload).tensors)
-    except TaskError:
-        return None
 
 
 def _nbytes(spec: TensorSpec) -> int:

@@ -1,6 +1,6 @@
 """What there is to cover in a task's declared domain: classes and pairs of classes as bits, and what points cost.
 
-All of it follows from the task and the limits, so that it is made once and kept.
+It follows from the task and the limits, so that it is made once and kept.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Masks(NamedTuple):
     fine_pairs: int
 
 
-class Layout:
+class CoverageLayout:
     """The factors of a domain (its sizes, and the dtype if there are several), and a bit for everything to cover.
 
     Whether a class or a pair has a workload within the limits is found by trying the lightest first: work is taken to
@@ -152,6 +152,7 @@ class Layout:
         self._number()
         self._explore()
         self.reachable = self.reachable_without(frozenset())
+        self.refused: frozenset[Group] = frozenset()  # groups that the reference refuses, as far as is known
 
     def _number(self) -> None:
         """Gives everything its bit: classes, pairs of coarse classes, pairs of classes, groups."""

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from kernelwright.tasks.covering import IMPOSSIBLE, Choice, DeclaredDomain, Group, Layout, Point, PointLimits
+from kernelwright.tasks.covering import IMPOSSIBLE, Choice, CoverageLayout, DeclaredDomain, Group, Point, PointLimits
 from kernelwright.tasks.model import Task, Workload
 
-__all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points", "coverage_of"]
+__all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points", "coverage"]
 
 WORTH = (100, 30, 10, 1)  # of covering a class, a group, a pair of coarse classes, a pair of classes
 STARTS, PASSES = 3, 2  # of the search for the next choice
@@ -51,14 +51,14 @@ class Coverage:
 
 @dataclass(frozen=True)
 class CheckPoints:
-    """`work` is that of all points together, in median public workloads. `existing` and `possible` are what there is
-    to cover, as bits of the layout, for `coverage_of`."""
+    """The points in the order of what they add: those that cover classes first, those of fine pairs last.
+
+    `work` is that of all points together, in median public workloads.
+    """
 
     points: tuple[Workload, ...]
     coverage: Coverage
     work: float = 0.0
-    existing: int = 0
-    possible: int = 0
 
 
 LIMITS = PointLimits()
@@ -77,38 +77,25 @@ def check_points(
     return selection.result()
 
 
-def coverage_of(task: Task, chosen: CheckPoints, points: Sequence[Workload], limits: PointLimits = LIMITS) -> Coverage:
-    """What some of the chosen points cover, where not all of them were checked."""
-    layout = _layout(DeclaredDomain.of(task, limits), limits)
-    covered = 0
-    for one in points:
-        values = tuple(one.size_map[name] for name, _, _ in layout.domain.ranges)
-        covered |= layout.cover(layout.choice_of(values, one.dtype))
-    return _coverage(layout, covered, chosen.existing, chosen.possible)
-
-
-def _coverage(layout: Layout, covered: int, existing: int, possible: int) -> Coverage:
-    classes, coarse, fine = (
-        ((covered & mask).bit_count(), (total & mask).bit_count())
-        for mask, total in (
-            (layout.masks.classes, existing),
-            (layout.masks.coarse_pairs, possible),
-            (layout.masks.fine_pairs, possible),
-        )
-    )
-    return Coverage(classes, coarse, fine, layout.class_words(existing & ~covered))
+def coverage(task: Task, points: Sequence[Workload], limits: PointLimits = LIMITS) -> Coverage:
+    """What some of the points cover, where not all of them were checked: of what `check_points` found last."""
+    layout, covered = _layout(DeclaredDomain.of(task, limits), limits), 0
+    for point in points:
+        sizes = point.size_map
+        covered |= layout.cover(layout.choice_of(tuple(sizes[name] for name in task.hidden), point.dtype))
+    return _coverage(layout, covered)
 
 
 @lru_cache(maxsize=16)
-def _layout(domain: DeclaredDomain, limits: PointLimits) -> Layout:
-    return Layout(domain, limits)
+def _layout(domain: DeclaredDomain, limits: PointLimits) -> CoverageLayout:
+    return CoverageLayout(domain, limits)
 
 
 @dataclass
 class _Selection:
     """The points so far, and what they cover, as bits of the layout."""
 
-    layout: Layout
+    layout: CoverageLayout
     rng: random.Random
     footprint: Footprint | None
     taken: list[tuple[Point, str, float]] = field(default_factory=list)
@@ -218,13 +205,15 @@ class _Selection:
 
     def _score(self, choice: Choice, cover: int, beaten: float) -> float:
         new = cover & self.layout.reachable & ~self.covered
+        if self._worth(new, 0.0) <= beaten or choice in self.banned:
+            return 0.0
+        work = self.layout.lightest_of(choice)[0]
+        return 0.0 if work > min(self.layout.limits.single, self.left) else self._worth(new, work)
+
+    def _worth(self, new: int, work: float) -> float:
+        """What covering these bits is worth, for the work."""
         gain = sum(worth * (new & mask).bit_count() for worth, mask in zip(WORTH, self.layout.masks, strict=True))
-        if gain <= beaten or choice in self.banned:
-            return 0.0
-        work, limits = self.layout.lightest_of(choice)[0], self.layout.limits
-        if work > min(limits.single, self.left):
-            return 0.0
-        return gain / math.sqrt(1 + work * limits.points / limits.total)
+        return gain / math.sqrt(1 + work * self.layout.limits.points / self.layout.limits.total)
 
     def _values(self, choice: Choice) -> Iterator[Point]:
         """Points of the choice: at random within the ordinary work, failing that ever closer to the lightest."""
@@ -285,12 +274,32 @@ class _Selection:
         self.left -= work
 
     def result(self) -> CheckPoints:
-        """The heaviest point comes last, so that what is wrong elsewhere is found first."""
-        layout, covered = self.layout, self.covered
-        existing = layout.existing_without(self.impossible) | covered
-        possible = (layout.reachable_without(self.impossible) if self.impossible else layout.reachable) | covered
-        most = max((work for _, _, work in self.taken), default=0.0)
-        ordered = sorted(self.taken, key=lambda one: one[2] == most)
-        points = tuple(layout.domain.workload(point, dtype) for point, dtype, _ in ordered)
-        coverage = _coverage(layout, covered, existing, possible)
-        return CheckPoints(points, coverage, layout.limits.total - self.left, existing, possible)
+        layout = self.layout
+        layout.refused = frozenset(self.impossible - self.possible)
+        points = tuple(layout.domain.workload(point, dtype) for point, dtype, _ in self._ordered())
+        return CheckPoints(points, _coverage(layout, self.covered), layout.limits.total - self.left)
+
+    def _ordered(self) -> list[tuple[Point, str, float]]:
+        """By what each adds to those before it, for its work."""
+        rest = [(self.layout.cover(self.layout.choice_of(*one[:2])), one) for one in self.taken]
+        ordered, covered = [], 0
+        while rest:
+            best = max(rest, key=lambda each: self._worth(each[0] & ~covered, each[1][2]))
+            rest.remove(best)
+            ordered.append(best[1])
+            covered |= best[0]
+        return ordered
+
+
+def _coverage(layout: CoverageLayout, covered: int) -> Coverage:
+    existing = layout.existing_without(layout.refused) | covered
+    possible = (layout.reachable_without(layout.refused) if layout.refused else layout.reachable) | covered
+    classes, coarse, fine = (
+        ((covered & mask).bit_count(), (total & mask).bit_count())
+        for mask, total in (
+            (layout.masks.classes, existing),
+            (layout.masks.coarse_pairs, possible),
+            (layout.masks.fine_pairs, possible),
+        )
+    )
+    return Coverage(classes, coarse, fine, layout.class_words(existing & ~covered))

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright.judge.oracle.hidden_pool import HiddenPool, Place
+from kernelwright.judge.oracle.hidden_pool import HiddenPool, PoolPlace
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Workload
@@ -141,7 +141,7 @@ def test_an_attacker_knows_no_more_than_the_prior(
     attack: Attack, retiring: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not retiring:
-        monkeypatch.setattr(Place, "retire", lambda place: None)
+        monkeypatch.setattr(PoolPlace, "retire", lambda place: None)
     server, rng = Server(), random.Random(7)
     named = attack(server, PRIOR, rng)
     assert CALLS <= server.calls < CALLS + 20

@@ -32,7 +32,7 @@ REMEMBERED = 512  # programs of one task
 
 
 @dataclass
-class Place:
+class PoolPlace:
     """One place of the pool. `unfinished`: a judging began with its workload and has not ended yet, or never did."""
 
     generation: int = 0
@@ -48,7 +48,7 @@ class Place:
 class PoolState:
     """What became of one task's pool: its places, and the workloads of the programs that were judged last."""
 
-    places: list[Place] = field(default_factory=lambda: [Place() for _ in range(PLACES)])
+    places: list[PoolPlace] = field(default_factory=lambda: [PoolPlace() for _ in range(PLACES)])
     programs: dict[str, list[tuple[int, int, Workload]]] = field(default_factory=dict)  # place, generation, workload
 
     def remember(self, program: str, chosen: list[tuple[int, int, Workload]]) -> None:
@@ -73,8 +73,8 @@ class PoolState:
         return PoolState(places, programs)
 
 
-def _place(generation: int, uses: int, unfinished: bool, workload: dict[str, object] | None) -> Place:
-    return Place(int(generation), int(uses), bool(unfinished), None if workload is None else _workload(workload))
+def _place(generation: int, uses: int, unfinished: bool, workload: dict[str, object] | None) -> PoolPlace:
+    return PoolPlace(int(generation), int(uses), bool(unfinished), None if workload is None else _workload(workload))
 
 
 def _workload(raw: dict[str, object]) -> Workload:

@@ -17,7 +17,7 @@ from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
-from kernelwright.tasks.domain import CheckPoints, Coverage, check_points, coverage_of
+from kernelwright.tasks.domain import Coverage, check_points, coverage
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Signature, Task, TaskError, Workload
@@ -49,7 +49,6 @@ class PointArenas:
     def __init__(self, key: bytes, device: OracleDevice) -> None:
         self._key, self._device = key, device
         self._points: dict[tuple[str, Workload], _Known] = {}
-        self._chosen: CheckPoints | None = None
         self._arena: WorkloadArena | None = None
         self._opened: _Known | None = None
         self._runner = ""
@@ -57,7 +56,7 @@ class PointArenas:
         self._ahead: dict[Workload, list[PoolEntry]] = {}
 
     def choose(self, reference: str, task: Task, check_key: bytes) -> tuple[tuple[Point, ...], Coverage]:
-        chosen = self._chosen = check_points(task, derive(check_key, "points"), footprint=partial(_footprint, task))
+        chosen = check_points(task, derive(check_key, "points"), footprint=partial(_footprint, task))
         usual = max(1.0, median(work(task, sizes) for sizes in task.public))
         points = tuple(Point(one, signature(task, one), work(task, one.size_map) / usual) for one in chosen.points)
         self.close()
@@ -69,8 +68,7 @@ class PointArenas:
 
     def covered_by(self, task: Task, points: Sequence[Workload]) -> Coverage:
         """What some of the points cover."""
-        assert self._chosen is not None, "points are chosen first"
-        return coverage_of(task, self._chosen, points)
+        return coverage(task, points)
 
     def expect(self, reference: str, runner: str, planned: Sequence[tuple[Workload, list[str]]]) -> None:
         """Which calls will be made, so that their values can be drawn ahead."""
