@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.patterns import expected_pattern, pattern, without_nan
+from kernelwright.judge.oracle.patterns import expected_pattern, not_demanded, pattern
 from kernelwright.judge.oracle.planting import Placement, Scale, SpecialValues, draw_special, planted
 from kernelwright.judge.oracle.reference_calls import UNKNOWN, Calls, calls_of
 from kernelwright.judge.oracle.tolerance import COARSEST, FLUSHED, UNIT, Expectation
@@ -189,9 +189,10 @@ class Trial:
         if special.kind is ValueKind.infinities and calls_of(self.task, inputs).infinite_operand:
             return Effect(True, 1.0)
         free = {name: pattern(wide[name], eager[name], self.task, special, self.calls).free for name in eager}
-        for other in without_nan(self.task, inputs, special):
-            for name, value in other.items():
-                free[name] |= torch.isfinite(wide[name]) & (value != wide[name])
+        for name, undecided in not_demanded(self.task, inputs, special, wide).items():
+            if bool((undecided & torch.isfinite(wide[name])).any()):  # NaN decides a comparison, and all that follows
+                return Effect(True, 1.0)
+            free[name] |= undecided
         total = sum(each.numel() for each in free.values())
         return Effect(
             odd=any(not bool(torch.isfinite(value).all()) for value in (*wide.values(), *eager.values())),
