@@ -149,8 +149,8 @@ def rmsnorm_divided(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Divides by a root of a sequential sum, with subnormal numbers flushed."""
     x, weight = flushed(x), flushed(weight)
     total = torch.zeros(x.shape[0], 1)
-    for column in x.split(1, dim=1):
-        total = total + column * column
+    for column in x.unbind(1):
+        total = total + (column * column).unsqueeze(1)
     return flushed(x / (total / x.shape[1] + eps).sqrt() * weight)
 
 

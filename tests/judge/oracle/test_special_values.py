@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.judge.oracle.planting import Placement, SpecialValues
 from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_values
+from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
 from kernelwright.tasks import Chosen, Family, Task, TaskError, custom, integers, normal, tensor, uniform
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.catalogue import catalogue

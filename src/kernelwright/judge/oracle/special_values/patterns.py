@@ -14,8 +14,8 @@ from functools import partial
 
 import torch
 
-from kernelwright.judge.oracle.planting import Placement, SpecialValues
-from kernelwright.judge.oracle.reference_calls import Calls
+from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
+from kernelwright.judge.oracle.special_values.reference_calls import Calls
 from kernelwright.judge.oracle.tolerance import (
     BitExact,
     ErrorStudy,
