@@ -11,13 +11,14 @@ import torch.nn.functional as F
 
 from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_values
 from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
-from kernelwright.tasks import Chosen, Family, Task, TaskError, custom, integers, normal, tensor, uniform
+from kernelwright.tasks import Chosen, Family, Task, custom, integers, normal, tensor, uniform
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.catalogue import catalogue
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.resolve import resolve
 
 INF = float("inf")
+FIXED = (8192, 8192)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -214,10 +215,9 @@ def test_opting_out_of_a_kind() -> None:
     assert derive_backward(task).unchecked == ("nan", "infinities")
 
 
-@pytest.mark.parametrize(("unchecked", "message"), [(("nans",), "'nans'"), ("nan", "write \\('nan',\\)")])
-def test_opting_out_of_what_is_not_a_kind(unchecked: Any, message: str) -> None:
-    with pytest.raises(TaskError, match=message):
-        make(lambda x: x * 2, X, unchecked=unchecked)
+def test_fixed_sizes_do_not_hide_a_task() -> None:
+    task = Task(lambda x: x * 2, X, public=[{"rows": 8192, "cols": 8192}], hidden={"rows": FIXED, "cols": FIXED})
+    assert ValueKind.nan in {special.kind for special in special_values(task)}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])

@@ -37,7 +37,7 @@ from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
 from kernelwright.tasks.reference import Argument, run_reference
 
 SIDES = (6, 8, 16, 32, 64)  # sizes that are tried, all alike, until the reference accepts them
-MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 22
 TRIES = 2  # places at which a value that stands in a few elements is tried
 UNCHECKED = 0.75  # the largest share of the results that may be left unchecked
 SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale values stay (2^-8 in float32)
@@ -126,7 +126,9 @@ def _accepted(task: Task, dtype: str) -> Tryout | None:
 
 
 def _small_sizes(task: Task) -> Iterator[dict[str, int]]:
+    """Also outside of the declared ranges, and of fixed sizes: what counts is that the reference accepts them."""
     for side in SIDES:
+        yield dict.fromkeys(task.hidden, side)
         yield {name: low if low == high else side for name, (low, high) in task.hidden.items()}
     yield {name: low for name, (low, _) in task.hidden.items()}
     yield from (dict(sizes) for sizes in task.public)
