@@ -12,7 +12,7 @@ from kernelwright.insight.lint.arguments import alternatives, parts
 from kernelwright.insight.lint.finding import Rule, Severity
 from kernelwright.insight.lint.reference import determinism_findings
 from kernelwright.insight.lint.results import ResultObservation, Shares, result_findings
-from kernelwright.insight.lint.run import range_findings
+from kernelwright.insight.lint.run import opt_out_findings, range_findings
 from kernelwright.insight.lint.trials import accepted, draw
 from kernelwright.judge.oracle.tolerance import BitExact, Within
 from kernelwright.tasks.model import Task
@@ -101,3 +101,10 @@ def test_other_last_bits_are_a_warning(bits: float, severity: Severity) -> None:
     inputs = draw(task, task.public_workloads()[0], task.families[0], seed=0).inputs
     (finding,) = determinism_findings(task, inputs)
     assert (finding.rule, finding.severity) == (Rule.not_deterministic, severity)
+
+
+def test_kinds_of_special_values_that_are_not_checked_are_named() -> None:
+    assert not list(opt_out_findings(small_task()))
+    (finding,) = opt_out_findings(small_task(unchecked=("nan", "infinities")))
+    assert (finding.rule, finding.severity) == (Rule.unchecked_values, Severity.note)
+    assert "nan, infinities" in finding.message

@@ -47,6 +47,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"comparators": {"y": Exact()}}, "comparators has 'y', which is not a result: choose among out"),
     ({"comparators": {"out": "exact"}}, "comparator of 'out'"),
     ({"comparators": {"out": Chosen("z")}}, "Chosen(source='z') is not a tensor input"),
+    ({"unchecked": ("nans",)}, "unchecked has 'nans', which is not a kind of special values: choose among magnitudes"),
+    ({"unchecked": "nan"}, "write ('nan',)"),
     ({"public": []}, "public is empty"),
     ({"public": [{"rows": 8}]}, "does not give the size 'cols'"),
     ({"public": [{"rows": 8, "cols": 0}]}, "cols=0: a size is a positive whole number"),

@@ -93,3 +93,11 @@ def test_restoring_poisons_every_output_again(size: tuple[int, int]) -> None:
         one.restore()
         fault = one.check()
         assert isinstance(fault, tuple) and fault[1].unwritten == size[0] * size[1]
+
+
+def test_a_sentinel_is_not_a_nan_that_a_processor_computes() -> None:
+    """All ones is CUDA's, the others are those of x86: a kernel that gives one has written something."""
+    words = {sentinel_word(random.Random(seed)) for seed in range(2000)}
+    halves = {half for word in words for half in (word >> 16, word & 0xFFFF)}
+    assert not halves & {0x7FFF, 0xFFFF, 0x7FC0, 0xFFC0, 0x7E00, 0xFE00}
+    assert not words & {0x7FFFFFFF, 0x7FC00000, 0xFFC00000}

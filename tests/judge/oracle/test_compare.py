@@ -124,6 +124,28 @@ def test_nan_and_infinity_are_right_only_where_they_belong() -> None:
                 assert mismatch.kind is (MismatchKind.wrong if (place, value) == (0, 0.0) else MismatchKind.nan_or_inf)
 
 
+def test_odd_elements_admit_what_is_not_finite_beside_their_bounds() -> None:
+    demanded, either, finite = (torch.inf, -torch.inf), (-1.0, 1.0), (-1.0, 1.0)
+    low, high = (torch.tensor(ends) for ends in zip(demanded, either, finite, strict=True))
+    expectation = Within(low, high, odd=torch.tensor([True, True, False]))
+    for odd in (torch.nan, torch.inf, -torch.inf):
+        assert check(expectation, torch.tensor([odd, odd, 0.0]), WORD) is None
+        assert check(expectation, torch.tensor([odd, 0.5, 0.0]), WORD) is None
+        assert found(expectation, torch.tensor([odd, 0.5, odd])).kind is MismatchKind.nan_or_inf
+    assert found(expectation, torch.tensor([3e38, 0.0, 0.0])).expected == "nan"
+    assert check(expectation, torch.tensor([torch.nan, 2.0, 0.0]), WORD) is not None
+
+
+@pytest.mark.parametrize("mask", ["nan", "odd"])
+def test_an_unwritten_element_is_wrong_even_where_nan_is_right(mask: str) -> None:
+    got = poisoned((4,), torch.float32)
+    bounds = torch.full((4,), torch.inf), torch.full((4,), -torch.inf)
+    expectation = Within(*bounds, **{mask: torch.ones(4, dtype=torch.bool)})
+    assert found(expectation, got).kind is MismatchKind.unwritten
+    assert check(expectation, torch.full((4,), torch.nan), WORD) is None
+    assert found(BitExact(torch.full((4,), torch.nan)), got).kind is MismatchKind.unwritten
+
+
 def test_same_bits_for_booleans_means_no_other_byte() -> None:
     value = torch.tensor([True, False, True])
     got = torch.frombuffer(bytearray([1, 0, 255]), dtype=torch.bool)

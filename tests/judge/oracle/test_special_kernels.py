@@ -25,7 +25,7 @@ from kernelwright.judge.oracle.special_values import (  # noqa: E402
     special_values,
 )
 from kernelwright.judge.oracle.tolerance import Expectation, Within  # noqa: E402
-from kernelwright.tasks import Exact, Family, Task, TaskError, integers, tensor  # noqa: E402
+from kernelwright.tasks import Exact, Task, integers, normal, tensor  # noqa: E402
 from kernelwright.tasks.backward import derive_backward  # noqa: E402
 from kernelwright.tasks.catalogue import catalogue  # noqa: E402
 from kernelwright.tasks.model import Workload  # noqa: E402
@@ -36,6 +36,7 @@ SENTINEL = 0x7FF17FF2
 INF = float("inf")
 Tensor = torch.Tensor
 Kernel = Callable[..., Any]
+Arguments = dict[str, Argument]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -47,9 +48,7 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def trials(
-    task: Task, workload: Workload
-) -> Iterator[tuple[SpecialValues, dict[str, Argument], dict[str, Expectation]]]:
+def trials(task: Task, workload: Workload) -> Iterator[tuple[SpecialValues, Arguments, dict[str, Expectation]]]:
     """Every special value once, on a family of its own."""
     for number, special in enumerate(special_values(task)):
         family = task.families[number % len(task.families)]
@@ -75,14 +74,18 @@ def eager(task: Task) -> Callable[[dict[str, Argument]], dict[str, Tensor]]:
     return lambda inputs: run_reference(task, inputs)
 
 
-HEAVY = ("resnet_block", "conv_relu_pool", "unet_conv2d", "llama_ffw", "unet_linear", "layernorm3d")
+LIGHT = ("rmsnorm", "softmax", "cross_entropy", "linear_relu", "maxpool2d", "argmax", "adamw", "layernorm")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(i.name, marks=pytest.mark.slow if i.name.startswith(HEAVY) else []) for i in catalogue()],
-)
+@pytest.mark.parametrize("name", LIGHT)
 def test_eager_is_right_on_every_special_value(name: str) -> None:
+    task = resolve(name)
+    assert refused(task, small(task, 13, 16, 19), eager(task)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [info.name for info in catalogue()])
+def test_eager_is_right_in_every_task_at_several_sizes(name: str) -> None:
     task = resolve(name)
     for sides in ((7,), (13, 16, 19), (24, 10, 9, 12)):
         assert refused(task, small(task, *sides), eager(task)) == []
@@ -100,7 +103,11 @@ def test_eager_is_right_in_every_dtype(name: str, dtype: str) -> None:
 CORPUS_SIZES = {"rows": 12, "cols": 70, "inner": 60, "n": 2, "c": 8, "k": 4, "height": 14}
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def _marks(operation: Operation) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] if operation.name.endswith(":backward") else []
+
+
+@pytest.mark.parametrize("operation", [pytest.param(op, marks=_marks(op), id=op.name) for op in OPERATIONS])
 def test_honest_formulas_are_right_on_every_special_value(operation: Operation) -> None:
     """Library, sequential, reversed and float64 sums, fast-math functions, online softmax, one-pass variance, 3xTF32,
     Winograd. Their cross entropies know nothing of ignored classes."""
@@ -142,8 +149,8 @@ def rmsnorm_divided(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Divides by a root of a sequential sum, with subnormal numbers flushed."""
     x, weight = flushed(x), flushed(weight)
     total = torch.zeros(x.shape[0], 1)
-    for column in x.split(1, dim=1):
-        total = total + column * column
+    for column in x.unbind(1):
+        total = total + (column * column).unsqueeze(1)
     return flushed(x / (total / x.shape[1] + eps).sqrt() * weight)
 
 
@@ -336,20 +343,41 @@ def test_a_mask_may_be_multiplied_with_the_gradient() -> None:
     assert check(expected["grad_x"], answer.nan_to_num(0.0), SENTINEL) is not None
 
 
+def test_a_kernel_may_skip_products_with_zero() -> None:
+    """The reference multiplies the zeros behind a ReLU with NaN, and gets NaN."""
+    task = made(
+        lambda x, y: (torch.relu(x) @ y).clone(),
+        x=tensor("rows", "inner"),
+        y=tensor("inner", "cols", draw=normal(0, 1)),
+    )
+    inputs, expected = expectation(task, "nan in y", small(task, 12, 9, 16))
+    x, y = inputs["x"], inputs["y"]
+    assert isinstance(x, Tensor) and isinstance(y, Tensor)
+    factor = torch.relu(x).unsqueeze(-1)
+    skipped = torch.where(factor == 0, 0.0, factor * y).sum(1)
+    assert bool(skipped.isnan().any()) and bool((run_reference(task, inputs)["out"].isnan() & skipped.isfinite()).any())
+    assert check(expected["out"], skipped, SENTINEL) is None
+    assert check(expected["out"], skipped.nan_to_num(0.0), SENTINEL) is not None
+
+
+LARGE = [(name, "weight times a large power of two") for name in ("rmsnorm", "unet_conv2d", "conv_relu_pool")]
+
+
 def test_finite_elements_keep_a_tolerance_beside_nan_and_at_any_scale() -> None:
     """Neither none at all, because probes that meet NaN say nothing, nor one that admits everything."""
-    for name, special in (("rmsnorm", "nan in x"), ("rmsnorm", "x times a large power of two"), ("linear", "nan in x")):
+    for name, special in (("rmsnorm", "nan in x"), ("linear", "nan in x"), *LARGE):
         task = resolve(name)
-        inputs, expected = expectation(task, special, small(task, 20, 40, 30))
+        inputs, expected = expectation(task, special, small(task, 3, 10, 12, 12, 9))
         within = expected["out"]
         assert isinstance(within, Within)
         answer = run_reference(task, inputs, torch.float64)["out"]
         finite = answer.isfinite()
         width = (within.high.double() - within.low.double())[finite]
         assert bool(width.isfinite().all()) and bool((width > 0).all())
-        assert (
-            float((width / answer[finite].abs().clamp_min(1e-3 * float(answer[finite].abs().mean()))).median()) < 1e-3
-        )
+        finite &= answer != 0  # behind a ReLU
+        width = (within.high.double() - within.low.double())[finite]
+        size = answer[finite].abs()
+        assert float((width / size.clamp_min(1e-3 * float(size.mean()))).median()) < 1e-3
         worse = torch.where(finite, answer * 1.01, answer).float()
         assert check(within, worse, SENTINEL) is not None
 
@@ -373,6 +401,4 @@ def test_a_kind_that_shows_nothing_is_not_found_by_chance() -> None:
     """Float64 and eager disagree on most of exp at a scale where only one of them overflows."""
     task = made(torch.exp, x=tensor("rows", "cols"))
     assert "x times a large power of two" not in {special.name for special in special_values(task)}
-    assert Family.NORMAL in task.families and ValueKind.nan in {special.kind for special in special_values(task)}
-    with pytest.raises(TaskError):
-        run_reference(made(lambda x: x @ x, x=tensor("rows", "cols")), {"x": torch.ones(2, 3)})
+    assert ValueKind.nan in {special.kind for special in special_values(task)}

@@ -9,15 +9,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.judge.oracle.planting import Placement, SpecialValues
 from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_values
-from kernelwright.tasks import Chosen, Family, Task, TaskError, custom, integers, normal, tensor, uniform
+from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
+from kernelwright.tasks import Chosen, Family, Task, custom, integers, normal, tensor, uniform
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.catalogue import catalogue
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.resolve import resolve
 
 INF = float("inf")
+FIXED = (8192, 8192)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -214,10 +215,9 @@ def test_opting_out_of_a_kind() -> None:
     assert derive_backward(task).unchecked == ("nan", "infinities")
 
 
-@pytest.mark.parametrize(("unchecked", "message"), [(("nans",), "'nans'"), ("nan", "write \\('nan',\\)")])
-def test_opting_out_of_what_is_not_a_kind(unchecked: Any, message: str) -> None:
-    with pytest.raises(TaskError, match=message):
-        make(lambda x: x * 2, X, unchecked=unchecked)
+def test_fixed_sizes_do_not_hide_a_task() -> None:
+    task = Task(lambda x: x * 2, X, public=[{"rows": 8192, "cols": 8192}], hidden={"rows": FIXED, "cols": FIXED})
+    assert ValueKind.nan in {special.kind for special in special_values(task)}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
@@ -248,11 +248,19 @@ def test_a_seed_decides_what_is_planted_and_where() -> None:
 
 def test_saved_tensors_follow_from_what_was_planted() -> None:
     task, workload = resolve("linear_relu:backward"), Workload((("rows", 5), ("features", 6), ("units", 7)))
-    inputs = draw_special(task, workload, named(task, "nan in x"), Family.NORMAL, torch.Generator().manual_seed(1))
+    special = named(task, "x -1 everywhere")
+    inputs = draw_special(task, workload, special, Family.NORMAL, torch.Generator().manual_seed(1))
     x, weight, bias, saved = (inputs[name] for name in ("x", "weight", "bias", "saved_out"))
-    assert all(isinstance(value, torch.Tensor) for value in (x, weight, bias, saved))
-    torch.testing.assert_close(saved, torch.relu(x @ weight.T + bias), equal_nan=True)  # type: ignore[union-attr]
-    assert bool(saved.isnan().any())  # type: ignore[union-attr]
+    assert isinstance(x, torch.Tensor) and isinstance(weight, torch.Tensor) and bool((x == -1).all())
+    torch.testing.assert_close(saved, torch.relu(x @ weight.T + bias))
+
+
+def test_nan_is_not_planted_where_it_decides_a_comparison() -> None:
+    """What follows from `nan > 0` depends on how a kernel writes it."""
+    assert names(resolve("linear_relu:backward"), ValueKind.nan) == {"nan in grad_out"}
+    assert names(make(lambda x, y: torch.where(x > 0, y, -y), {**X, "y": tensor("rows", "cols")}), ValueKind.nan) == {
+        "nan in y"
+    }
 
 
 def test_constants_stay_as_they_were_prepared() -> None:

@@ -30,6 +30,7 @@ class Rule(StrEnum):
     not_deterministic = "not-deterministic"
     slow_eager = "slow-eager"
     too_short = "too-short"
+    unchecked_values = "unchecked-values"
 
 
 @dataclass(frozen=True)

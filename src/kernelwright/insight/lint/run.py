@@ -22,7 +22,7 @@ HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[LintFinding, ...]:
     """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
-    found = list(range_findings(task))
+    found = [*range_findings(task), *opt_out_findings(task)]
     with working():
         first = draw(task, task.public_workloads()[0], task.families[0], seed)
         found += determinism_findings(task, first.inputs)
@@ -98,3 +98,10 @@ def range_findings(task: Task) -> Iterator[LintFinding]:
         elif not unseen:
             message = f"has {high - low + 1} hidden values, all of them public (needed: others)"
             yield LintFinding(Rule.fixed_size, Severity.warning, f"size {name}", message, float(high - low + 1))
+
+
+def opt_out_findings(task: Task) -> Iterator[LintFinding]:
+    if task.unchecked:
+        message = f"{', '.join(task.unchecked)} are not checked (the task opts out of them)"
+        count = float(len(task.unchecked))
+        yield LintFinding(Rule.unchecked_values, Severity.note, "special values", message, count)

@@ -90,7 +90,8 @@ class Site:
         if not self.exact:
             strayed = (gap - self.gap).abs_()
             self.strayed = strayed if self.strayed is None else self.strayed.add_(strayed)
-        return torch.where(torch.sign(gap) == torch.sign(self.gap), value, threshold + self.gap)
+        stays = (torch.sign(gap) == torch.sign(self.gap)) | torch.isnan(gap)  # a probe that overflowed must show it
+        return torch.where(stays, value, threshold + self.gap)
 
     def widen(self, reach: float) -> bool:
         """Sets the width from what the probes saw, as a tolerance is set; tells whether any value lies inside."""

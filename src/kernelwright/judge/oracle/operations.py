@@ -72,5 +72,6 @@ def largest_products(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor | No
     are, by their squares. None for grouped ones."""
     if x.shape[1] != weight.shape[1] or x.dim() != weight.dim():
         return None
-    values, weights = (part.abs().flatten(2).amax(2).square() for part in (x, weight))
-    return (values @ weights.t()).sqrt_()
+    # In float64, because squares of large values overflow.
+    values, weights = (part.abs().flatten(2).amax(2).double().square_() for part in (x, weight))
+    return (values @ weights.t()).sqrt_().to(x.dtype)

@@ -7,15 +7,15 @@ is equal otherwise turns one into the other. docs/decisions/0031-special-values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
-from kernelwright.judge.oracle.planting import Placement, SpecialValues
-from kernelwright.judge.oracle.reference_calls import Calls
+from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
+from kernelwright.judge.oracle.special_values.reference_calls import Calls
 from kernelwright.judge.oracle.tolerance import (
     BitExact,
     ErrorStudy,
@@ -37,7 +37,8 @@ Results = dict[str, torch.Tensor]
 BY_ROUNDING = (ValueKind.constant_rows, ValueKind.ties, ValueKind.magnitudes, ValueKind.subnormals)
 
 
-SUBSTITUTES = (2.0**20, -(2.0**20))  # large, so that they decide every comparison that they take part in
+# Large, so that they decide every comparison, and of different size, so that their squares differ too.
+SUBSTITUTES = (2.0**20, -1.7 * 2.0**11, 0.5)
 
 
 @dataclass(frozen=True)
@@ -74,19 +75,39 @@ def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: Speci
     return Pattern(odd, free, (exact == 0) & ~free if selected else none)
 
 
-def without_nan(task: Task, inputs: Mapping[str, Argument], special: SpecialValues) -> Iterator[Results]:
-    """What float64 gives with other values in place of planted NaN.
+def not_demanded(
+    task: Task, inputs: Mapping[str, Argument], special: SpecialValues, results: Results
+) -> dict[str, torch.Tensor]:
+    """Elements about which planted NaN says nothing, found by planting other values in its place.
 
-    Finite results that differ were chosen by a comparison with NaN. Which side it falls on depends on how the
-    comparison is written (`z > 0`, `!(z <= 0)`), and is not demanded.
+    A finite result that changes with those values was chosen by a comparison with NaN: on which side it falls depends
+    on how the comparison is written (`z > 0`, `!(z <= 0)`). A result that is NaN and does not change has met NaN in
+    products with zero only, which a kernel may skip.
     """
     value = inputs[special.tensor]
     assert isinstance(value, torch.Tensor)
-    if special.kind is ValueKind.nan:
+    if special.kind is not ValueKind.nan:
+        return {}
+    others = []
+    with suppress(TaskError):
         for number in SUBSTITUTES:
-            with suppress(TaskError):
-                other = with_saved(task, {**inputs, special.tensor: value.nan_to_num(number, torch.inf, -torch.inf)})
-                yield run_reference(task, other, torch.float64)
+            other = {**inputs, special.tensor: value.nan_to_num(number, torch.inf, -torch.inf)}
+            others.append(run_reference(task, with_saved(task, other), torch.float64))
+    if len(others) < len(SUBSTITUTES):
+        return {}
+    return {
+        name: torch.isfinite(result) == _changes([other[name].double() for other in others])
+        for name, result in results.items()
+    }
+
+
+def _changes(values: list[torch.Tensor]) -> torch.Tensor:
+    """Where the values differ by more than the order of sums in float64 explains."""
+    first = values[0]
+    size = first.abs().nan_to_num(0.0, 0.0, 0.0)
+    reach = 1e-9 * size + 1e-12 * size.amax() if size.numel() else size
+    same = [((first - other).abs() <= reach) | (first == other) for other in values[1:]]
+    return ~torch.stack(same).all(0)
 
 
 def expected_pattern(
@@ -109,23 +130,17 @@ def expected_pattern(
         if isinstance(expectation, Within):
             expectation = _adjusted(expectation, patterns[name], unsure.get(name), eager[name], calls.moves)
         expected[name] = expectation
-    for other in without_nan(task, inputs, special):
-        for name, expectation in expected.items():
-            if isinstance(expectation, Within):
-                expected[name] = _undecided(expectation, other[name], eager[name])
+    for name, free in not_demanded(task, inputs, special, eager).items():
+        expectation = expected[name]
+        if isinstance(expectation, Within) and bool(free.any()):
+            expected[name] = _freed(expectation, free)
     return expected
 
 
-def _undecided(expected: Within, other: torch.Tensor, eager: torch.Tensor) -> Within:
-    """Leaves finite elements unchecked that are not what they would be without NaN."""
-    inside = (other >= expected.low.double()) & (other <= expected.high.double())
-    chosen = ~inside & torch.isfinite(eager)
-    if not bool(chosen.any()):
-        return expected
-    least, most = _ends(eager.dtype)
-    nan = chosen if expected.nan is None else expected.nan | chosen
-    low, high = expected.low.masked_fill(chosen, least), expected.high.masked_fill(chosen, most)
-    return Within(low, high, nan, expected.odd)
+def _freed(expected: Within, free: torch.Tensor) -> Within:
+    least, most = _ends(expected.low.dtype)
+    nan = free if expected.nan is None else expected.nan | free
+    return Within(expected.low.masked_fill(free, least), expected.high.masked_fill(free, most), nan, expected.odd)
 
 
 def _unsure(seen: ErrorStudy) -> dict[str, torch.Tensor]:
@@ -164,13 +179,9 @@ def _adjusted(
         high.masked_fill_(odd, least)
     if bool(found.either.any()):
         odd = found.either if odd is None else odd | found.either
-    if bool(found.free.any()):
-        low.masked_fill_(found.free, least)
-        high.masked_fill_(found.free, most)
-        nan = found.free if nan is None else nan | found.free
     if nan is None and eager.dtype == torch.bool:  # bounds of booleans are compared, not clamped to
         nan = torch.zeros_like(found.free)
-    return Within(low, high, nan, odd)
+    return _freed(Within(low, high, nan, odd), found.free) if bool(found.free.any()) else Within(low, high, nan, odd)
 
 
 def _ends(dtype: torch.dtype) -> tuple[float, float]:

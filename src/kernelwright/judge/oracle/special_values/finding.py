@@ -17,9 +17,9 @@ import torch
 
 from kernelwright.judge.oracle.constants import CONSTANTS
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.patterns import expected_pattern, pattern, without_nan
-from kernelwright.judge.oracle.planting import Placement, Scale, SpecialValues, draw_special, planted
-from kernelwright.judge.oracle.reference_calls import UNKNOWN, Calls, calls_of
+from kernelwright.judge.oracle.special_values.patterns import expected_pattern, not_demanded, pattern
+from kernelwright.judge.oracle.special_values.planting import Placement, Scale, SpecialValues, planted
+from kernelwright.judge.oracle.special_values.reference_calls import UNKNOWN, Calls, calls_of
 from kernelwright.judge.oracle.tolerance import UNIT, Expectation
 from kernelwright.tasks.declarations import (
     CustomDraw,
@@ -37,10 +37,8 @@ from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
 from kernelwright.tasks.reference import Argument, run_reference
 
-__all__ = ["SpecialValues", "ValueKind", "draw_special", "special_expectations", "special_values"]
-
 SIDES = (6, 8, 16, 32, 64)  # sizes that are tried, all alike, until the reference accepts them
-MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 22
 TRIES = 2  # places at which a value that stands in a few elements is tried
 UNCHECKED = 0.75  # the largest share of the results that may be left unchecked
 SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale values stay (2^-8 in float32)
@@ -58,7 +56,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class ValueProposal:
     """Values to try. Outside of what the task declares, they are kept only if the reference stays finite."""
 
     special: SpecialValues
@@ -113,7 +111,7 @@ def _interleaved(specials: tuple[SpecialValues, ...]) -> tuple[SpecialValues, ..
     return tuple(special for turn in turns for special in turn if special is not None)
 
 
-def _accepted(task: Task, dtype: str) -> Trial | None:
+def _accepted(task: Task, dtype: str) -> Tryout | None:
     """A trial at the first small size that the reference accepts."""
     for sizes in _small_sizes(task):
         workload = Workload(tuple(sizes.items()), dtype)
@@ -122,21 +120,23 @@ def _accepted(task: Task, dtype: str) -> Trial | None:
                 continue
             inputs = draw_inputs(task, workload, task.families[0], torch.Generator().manual_seed(1))
             run_reference(task, inputs, torch.float64)
-            return Trial(task, workload, inputs, calls_of(task, inputs))
+            return Tryout(task, workload, inputs, calls_of(task, inputs))
         except TaskError:
             continue
     return None
 
 
 def _small_sizes(task: Task) -> Iterator[dict[str, int]]:
+    """Also outside of the declared ranges, and of fixed sizes: what counts is that the reference accepts them."""
     for side in SIDES:
+        yield dict.fromkeys(task.hidden, side)
         yield {name: low if low == high else side for name, (low, high) in task.hidden.items()}
     yield {name: low for name, (low, _) in task.hidden.items()}
     yield from (dict(sizes) for sizes in task.public)
 
 
 @dataclass(frozen=True)
-class Trial:
+class Tryout:
     """A task at a small size, with ordinary inputs in which values are planted."""
 
     task: Task
@@ -190,9 +190,10 @@ class Trial:
         if special.kind is ValueKind.infinities and calls_of(self.task, inputs).infinite_operand:
             return Effect(True, 1.0)
         free = {name: pattern(wide[name], eager[name], self.task, special, self.calls).free for name in eager}
-        for other in without_nan(self.task, inputs, special):
-            for name, value in other.items():
-                free[name] |= torch.isfinite(wide[name]) & (value != wide[name])
+        for name, undecided in not_demanded(self.task, inputs, special, wide).items():
+            if bool((undecided & torch.isfinite(wide[name])).any()):  # NaN decides a comparison, and all that follows
+                return Effect(True, 1.0)
+            free[name] |= undecided
         total = sum(each.numel() for each in free.values())
         return Effect(
             odd=any(not bool(torch.isfinite(value).all()) for value in (*wide.values(), *eager.values())),
@@ -291,7 +292,7 @@ def _draw(declared: Input) -> object:
 
 def _proposals(
     name: str, declared: Input, value: torch.Tensor, numbers: list[int], workload: Workload
-) -> Iterator[Proposal]:
+) -> Iterator[ValueProposal]:
     draw = _draw(declared)
     if not value.is_floating_point():
         if isinstance(draw, IntegerDraw):
@@ -309,9 +310,9 @@ def _proposals(
             yield from _bounded(name, float(value.min()), float(value.max()), exact=False)
 
 
-def _any_float(name: str, signed: bool, several: bool) -> Iterator[Proposal]:
-    def at(what: str, kind: ValueKind, placement: Placement, value: float = 0.0) -> Proposal:
-        return Proposal(SpecialValues(what, kind, name, placement, value))
+def _any_float(name: str, signed: bool, several: bool) -> Iterator[ValueProposal]:
+    def at(what: str, kind: ValueKind, placement: Placement, value: float = 0.0) -> ValueProposal:
+        return ValueProposal(SpecialValues(what, kind, name, placement, value))
 
     yield at(f"nan in {name}", ValueKind.nan, Placement.few, math.nan)
     yield at(f"inf in {name}", ValueKind.infinities, Placement.few, math.inf)
@@ -328,7 +329,7 @@ def _any_float(name: str, signed: bool, several: bool) -> Iterator[Proposal]:
     yield from _rearranged(name, several)
 
 
-def _rearranged(name: str, several: bool) -> Iterator[Proposal]:
+def _rearranged(name: str, several: bool) -> Iterator[ValueProposal]:
     """Values that were drawn, at other places."""
     for words, kind, placement in (
         ("constant rows in", ValueKind.constant_rows, Placement.constant_rows),
@@ -337,29 +338,29 @@ def _rearranged(name: str, several: bool) -> Iterator[Proposal]:
     ):
         if placement is Placement.equal_rows and not several:
             continue
-        yield Proposal(SpecialValues(f"{words} {name}", kind, name, placement))
+        yield ValueProposal(SpecialValues(f"{words} {name}", kind, name, placement))
 
 
-def _bounded(name: str, low: float, high: float, exact: bool = True) -> Iterator[Proposal]:
+def _bounded(name: str, low: float, high: float, exact: bool = True) -> Iterator[ValueProposal]:
     """The ends of a declared range, and zero: outside of the range, or where a custom draw says nothing about it, only
     if the reference stays finite."""
     for end in (low, high):
         special = SpecialValues(f"{name} {end:.4g} everywhere", ValueKind.magnitudes, name, Placement.everywhere, end)
-        yield Proposal(special, declared=exact)
+        yield ValueProposal(special, declared=exact)
     zero = SpecialValues(f"{name} 0 everywhere", ValueKind.zeros, name, Placement.everywhere, 0.0)
     if low < 0 < high or not exact:
-        yield Proposal(zero, declared=exact)
+        yield ValueProposal(zero, declared=exact)
 
 
-def _masks(name: str) -> Iterator[Proposal]:
+def _masks(name: str) -> Iterator[ValueProposal]:
     for value, word in ((1.0, "true"), (0.0, "false")):
         for placement, where in ((Placement.everywhere, "everywhere"), (Placement.rows, "in whole rows")):
-            yield Proposal(SpecialValues(f"{name} {word} {where}", ValueKind.masks, name, placement, value))
+            yield ValueProposal(SpecialValues(f"{name} {word} {where}", ValueKind.masks, name, placement, value))
 
 
-def _whole_numbers(name: str, numbers: list[int]) -> Iterator[Proposal]:
-    def at(what: str, placement: Placement, value: float = 0.0) -> Proposal:
-        return Proposal(SpecialValues(what, ValueKind.integers, name, placement, value))
+def _whole_numbers(name: str, numbers: list[int]) -> Iterator[ValueProposal]:
+    def at(what: str, placement: Placement, value: float = 0.0) -> ValueProposal:
+        return ValueProposal(SpecialValues(what, ValueKind.integers, name, placement, value))
 
     for number in numbers:
         yield at(f"{name} {number} in some places", Placement.share, number)
