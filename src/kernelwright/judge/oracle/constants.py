@@ -29,7 +29,8 @@ class Constants:
     sum_longest: int = 1 << 20  # terms in one accumulator; of a longer row a kernel keeps several
     sum_least_segments: int = 8  # measured in each row
     sum_short: int = 256  # rows up to this length have `sum_floor` alone where the tensor is longer than `sum_measured`
-    sum_random: float = 3.0  # times the root of the sum of the squared errors of segments
+    sum_factor: float = 2.0  # times what was measured
+    sum_random: float = 2.0  # times the root of the sum of the squared errors of segments
     sum_floor: float = 0.75  # units of the largest running sum, times the root of the number of terms
 
     # Probe rows (`probe_rows`): products of one or two terms.
