@@ -78,7 +78,7 @@ def products(task: Task, workload: Workload, without_data: Arguments) -> Product
 def _traced(task: Task, workload: Workload, without_data: Arguments) -> Products:
     if (
         workload.dtype != "float32"
-    ):  # the factors of narrower tasks have few bits, and a double's are never met by chance
+    ):  # the factors of narrower tasks have few bits, and float32 factors show in a double
         return Products()
     try:
         arguments = dict(without_data())
@@ -267,7 +267,7 @@ def _full(generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def probe_rows_of(operand: Operand, value: torch.Tensor) -> torch.Tensor:
-    """Which rows of an operand are probe rows, whoever put them there; in a shape that broadcasts against `value`."""
+    """Which rows of an operand are probe rows, wherever they come from; in a shape that broadcasts against `value`."""
     count = (value != 0).sum(operand.axes, keepdim=True)
     if operand.window:
         pixels = (-(-value.shape[axis] // step) for axis, step in zip(operand.axes[1:], operand.window, strict=True))

@@ -1,7 +1,7 @@
 """Every constant of the comparison in one frozen object.
 
 `benchmarks/cpu/tolerance_corpus.py` records the whole object beside the margins that it measured, and a test compares
-the two: nobody changes a constant without running the corpus again. docs/precision.md says what each one means.
+the two: a constant changes only together with a new run. docs/precision.md says what each one means.
 """
 
 from __future__ import annotations
