@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 from corpus.measure import Row, measure  # noqa: E402
-from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
+from corpus.operations import OPERATIONS, Kind, Operation, small  # noqa: E402
 from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
 
 PATH = RESULTS / "tolerance_corpus.json"
@@ -37,6 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the corpus that fixes the judge's tolerance.")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="operations measured at the same time")
+    parser.add_argument("--small", action="store_true", help="one small workload of each operation: a minute in all")
     parser.add_argument("--only", help="the name of one operation; the others' results are kept")
     options = parser.parse_args()
     came = provenance()
@@ -44,20 +45,23 @@ def main() -> None:
     rows: list[dict[str, Any]] = others(options.seeds, [options.only]) if options.only else []
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         names = [operation.name for operation in chosen]
-        for operation, (found, seconds) in zip(chosen, pool.map(run, names, repeat(options.seeds)), strict=True):
+        for operation, (found, seconds) in zip(
+            chosen, pool.map(run, names, repeat(options.seeds), repeat(options.small)), strict=True
+        ):
             show(operation, found, seconds)
             rows += map(as_json, found)
     kept = load(PATH).get("taken", {}) if options.only else {}
     taken = {**kept, **{operation.name: came for operation in chosen}}
-    write(rows, options.seeds, taken)
+    write(rows, options.seeds, options.small, taken)
 
 
-def run(name: str, seeds: int) -> tuple[list[Row], float]:
+def run(name: str, seeds: int, few: bool) -> tuple[list[Row], float]:
     """On one thread: most tensors are too small for two."""
     torch.set_num_threads(1)
     operation = next(operation for operation in OPERATIONS if operation.name == name)
     start = time.perf_counter()
-    return measure(operation, range(seeds), operation.task.public_workloads()), time.perf_counter() - start
+    workloads = (small(operation),) if few else operation.task.public_workloads()
+    return measure(operation, range(seeds), workloads), time.perf_counter() - start
 
 
 def show(operation: Operation, rows: list[Row], seconds: float) -> None:
@@ -115,10 +119,11 @@ def others(seeds: int, measured: list[str]) -> list[dict[str, Any]]:
     return [row for row in known["rows"] if row["operation"] not in measured]
 
 
-def write(rows: list[dict[str, Any]], seeds: int, taken: dict[str, Any]) -> None:
+def write(rows: list[dict[str, Any]], seeds: int, few: bool, taken: dict[str, Any]) -> None:
     result = {
         "torch": torch.__version__,
         "seeds": seeds,
+        "workloads": "small" if few else "public",
         "constants": asdict(CONSTANTS),
         "summary": summarise(rows),
         "taken": taken,  # of each operation

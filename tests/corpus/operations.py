@@ -17,6 +17,7 @@ from corpus import kernels
 from corpus.arithmetic import DOWNCASTS, HONEST, Arithmetic, Tensor
 from kernelwright.tasks import Task, integers, tensor
 from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.model import Workload
 
 Kernel = Callable[..., tuple[Tensor, ...]]
 
@@ -42,6 +43,16 @@ class Operation:
     @property
     def name(self) -> str:
         return self.task.name
+
+
+SMALL = {"rows": 24, "cols": 400, "inner": 400, "n": 16, "c": 16, "k": 8, "height": 10}
+
+
+def small(operation: Operation) -> Workload:
+    """A workload on which every variant takes a moment."""
+    names = operation.task.public[0]
+    sizes = {name: SMALL[name] for name in names} | ({"cols": 40} if "inner" in names else {})
+    return Workload(tuple(sizes.items()), operation.task.dtypes[0])
 
 
 class Kind(StrEnum):

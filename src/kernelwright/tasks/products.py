@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +48,17 @@ class Operand:
 
 @dataclass(frozen=True)
 class Products:
-    """`depth`: terms of the longest product of values that were computed; `blurred`: one of them is a convolution."""
+    """What a reference, or one step of it, multiplies. `depth`: terms of the longest product of values that were
+    computed, `blurred`: one of them is a convolution."""
 
     operands: tuple[Operand, ...] = ()
     depth: int = 0
     blurred: bool = False
+
+    @property
+    def mixes(self) -> bool:
+        """Whether more than the terms of a probe row itself is rounded: computed values, or a transformed image."""
+        return self.depth > 0 or any(max(operand.window, default=1) > 1 for operand in self.operands)
 
 
 Arguments = Callable[[], Mapping[str, Argument]]
@@ -72,21 +78,23 @@ def products(task: Task, workload: Workload, without_data: Arguments) -> Product
 def _traced(task: Task, workload: Workload, without_data: Arguments) -> Products:
     if (
         workload.dtype != "float32"
-    ):  # the factors of narrower tasks have few bits, and a double's are never met by chance
+    ):  # the factors of narrower tasks have few bits, and float32 factors show in a double
         return Products()
     try:
         arguments = dict(without_data())
         with _Tracer(arguments) as tracer:
-            call_reference(task, arguments)
+            results = call_reference(task, arguments)
     except TaskError:
         return Products()
+    found = tracer.needed_for(results.values())
+    choices = [[one for one in product.operands if _is_drawn(task, one.name)] for product in found]
     chosen: dict[str, Operand] = {}
-    for candidates in tracer.found:
-        drawn = [one for one in candidates if _is_drawn(task, one.name)]
+    for drawn in sorted(choices, key=len):  # who has no choice goes first
         free = [one for one in drawn if chosen.get(one.name, one) == one]
         if free:
             chosen[free[0].name] = free[0]
-    return Products(tuple(chosen.values()), tracer.depth, tracer.blurred)
+    depth = max((product.depth for product in found), default=0)
+    return Products(tuple(chosen.values()), depth, any(product.blurred for product in found))
 
 
 def _is_drawn(task: Task, name: str) -> bool:
@@ -97,40 +105,51 @@ def _is_drawn(task: Task, name: str) -> bool:
 
 
 class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes each operation's products, and which storages it reads and makes."""
+
     def __init__(self, arguments: Mapping[str, Argument]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found: list[list[Operand]] = []
-        self.depth, self.blurred = 0, False
         self._inputs = {_storage(v): (n, v) for n, v in arguments.items() if isinstance(v, torch.Tensor)}
+        self._steps: list[tuple[Products | None, set[int], set[int]]] = []
         self._held: list[Any] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = str(func.overloadpacket.__name__)
+        product = None
         if name in _PRODUCTS:
-            self._product(*(args[place] for place in _PRODUCTS[name]))
+            product = self._product(*(args[place] for place in _PRODUCTS[name]))
         elif name in _CONVOLUTIONS:
-            self._convolution(*(args[place] for place in _CONVOLUTIONS[name]))
+            product = self._convolution(*(args[place] for place in _CONVOLUTIONS[name]))
         result = func(*args, **(kwargs or {}))
-        written = [t for t in tree_leaves(args) if isinstance(t, torch.Tensor)] if name.endswith("_") else []
-        for tensor in written:  # an input that was written to holds something else from now on
-            self._inputs.pop(_storage(tensor), None)
+        read, made = _storages((args, kwargs)), _storages(result)
+        if name.endswith("_"):  # an input that was written to holds something else from now on
+            for storage in made:
+                self._inputs.pop(storage, None)
+        self._steps.append((product, read, made))
         self._held.append(result)  # so that no storage serves twice
         return result
 
-    def _product(self, left: torch.Tensor, right: torch.Tensor) -> None:
-        sides = (self._operand(left, left.dim() - 1), self._operand(right, max(right.dim() - 2, 0)))
-        if None in sides:
-            self.depth = max(self.depth, left.shape[-1])
-        self.found.append([side for side in sides if side is not None])
+    def needed_for(self, results: Iterable[torch.Tensor]) -> list[Products]:
+        """The products on the way to some results; a backward repeats the forward's and may not need them."""
+        needed = _storages(list(results))
+        found = []
+        for product, read, made in reversed(self._steps):
+            if made & needed:
+                needed |= read
+                found += [product] if product is not None else []
+        return found[::-1]
 
-    def _convolution(self, image: torch.Tensor, weight: torch.Tensor) -> None:
+    def _product(self, left: torch.Tensor, right: torch.Tensor) -> Products:
+        sides = (self._operand(left, left.dim() - 1), self._operand(right, max(right.dim() - 2, 0)))
+        found = tuple(side for side in sides if side is not None)
+        return Products(found, 0 if len(found) == 2 else left.shape[-1])
+
+    def _convolution(self, image: torch.Tensor, weight: torch.Tensor) -> Products:
         window = tuple(weight.shape[2:])
         source = self._inputs.get(_storage(image))
         if source is not None and source[1].shape == image.shape and source[1].stride() == image.stride():
-            self.found.append([Operand(source[0], tuple(range(1, image.dim())), window)])
-        else:
-            self.depth = max(self.depth, math.prod(weight.shape[1:]))
-            self.blurred |= max(window, default=1) > 1
+            return Products((Operand(source[0], tuple(range(1, image.dim())), window),))
+        return Products((), math.prod(weight.shape[1:]), max(window, default=1) > 1)
 
     def _operand(self, value: torch.Tensor, dim: int) -> Operand | None:
         """The input that a factor is a view of, with the axes of it that the factor has as its axis `dim`."""
@@ -150,6 +169,10 @@ def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
+def _storages(tree: Any) -> set[int]:
+    return {_storage(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
+
+
 def with_probe_rows(found: Products, name: str, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """The drawn values of an input, with a few probe rows at random places if it is the operand of a product."""
     for operand in found.operands:
@@ -161,7 +184,7 @@ def with_probe_rows(found: Products, name: str, value: torch.Tensor, generator: 
 def wide_products(found: Products, drawn: dict[str, Argument], generator: torch.Generator, octaves: float) -> bool:
     """Makes every row of the operands a probe row and gives every other value a scale of its own, up to
     2^+-octaves; False where the reference has no products of its inputs alone."""
-    if not found.operands or found.depth or any(max(operand.window, default=1) > 1 for operand in found.operands):
+    if not found.operands or found.mixes:
         return False
     operands = {operand.name: operand for operand in found.operands}
     for name, value in drawn.items():
@@ -245,7 +268,7 @@ def _full(generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
 
 
 def probe_rows_of(operand: Operand, value: torch.Tensor) -> torch.Tensor:
-    """Which rows of an operand are probe rows, whoever put them there; in a shape that broadcasts against `value`."""
+    """Which rows of an operand are probe rows, wherever they come from; in a shape that broadcasts against `value`."""
     count = (value != 0).sum(operand.axes, keepdim=True)
     if operand.window:
         pixels = (-(-value.shape[axis] // step) for axis, step in zip(operand.axes[1:], operand.window, strict=True))

@@ -15,21 +15,12 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus.measure import Row, measure  # noqa: E402
-from corpus.operations import OPERATIONS, Kind, Operation  # noqa: E402
+from corpus.operations import OPERATIONS, Kind, small  # noqa: E402
 from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
 from kernelwright.tasks.declarations import FAMILIES  # noqa: E402
-from kernelwright.tasks.model import Workload  # noqa: E402
 
 ROOM = 0.5
 FEW = len(FAMILIES)  # one rotation: fp16 parts show in small values alone
-
-SMALL = {"rows": 24, "cols": 400, "inner": 400, "n": 16, "c": 16, "k": 8, "height": 10}
-
-
-def small(operation: Operation) -> Workload:
-    names = operation.task.public[0]
-    sizes = {name: SMALL[name] for name in names} | ({"cols": 40} if "inner" in names else {})
-    return Workload(tuple(sizes.items()), operation.task.dtypes[0])
 
 
 @pytest.fixture(scope="module", autouse=True)

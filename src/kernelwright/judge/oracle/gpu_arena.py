@@ -165,8 +165,7 @@ class GpuArena(WorkloadArena):
         return ""
 
     def close(self) -> None:
-        """Work that torch has queued on the arena, such as reading the results for their errors, comes to its end first:
-        the memory goes."""
+        """Work that torch has queued on the arena, such as reading results for their errors, ends first."""
         torch.cuda.synchronize(self._device)
         self._views.clear()
         self._bytes.clear()

@@ -87,7 +87,7 @@ def _extrapolated(errors: torch.Tensor, every: int) -> torch.Tensor:
     """The loss of whole rows, from the errors of one in `every` segments."""
     random = errors.square().sum(-1).sqrt_()
     common = (errors.sum(-1).abs_() - random).clamp_min_(0.0)
-    return common * every + random * (CONSTANTS.sum_random * math.sqrt(every))
+    return (common * every + random * (CONSTANTS.sum_random * math.sqrt(every))).mul_(CONSTANTS.sum_factor)
 
 
 def _in_form(loss: torch.Tensor, unit: float, terms: torch.Tensor) -> torch.Tensor:

@@ -143,8 +143,8 @@ def study_trial(task: Task, inputs: Arguments, workload: Workload) -> ErrorStudy
     seen = study(call, inputs, compute_dtype(task, workload))
     if not seen.spread:
         return seen
-    deep = task_products(task, workload).depth > 0
-    return replace(seen, probed=probed_elements(task, workload, call, inputs), deep=deep)
+    probed = probed_elements(task, workload, call, inputs)
+    return replace(seen, probed=probed, mixed=task_products(task, workload).mixes)
 
 
 def held_against(task: Task, inputs: Arguments, seen: ErrorStudy) -> dict[str, Expectation]:
@@ -172,7 +172,7 @@ def compute_dtype(task: Task, workload: Workload) -> torch.dtype:
 class ErrorStudy:
     """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype. `unrounded` is
     eager in the probes' dtype where the task's is narrower, so that nothing is rounded between the steps. `probed` are
-    the elements that depend on probe rows alone; in a `deep` reference values that were computed are multiplied."""
+    the elements that depend on probe rows alone; where products are `mixed`, their row shares its rounding."""
 
     compute: torch.dtype
     exact: Results
@@ -182,7 +182,7 @@ class ErrorStudy:
     flows: dict[str, Flow]
     unrounded: Results
     probed: Results = field(default_factory=dict)
-    deep: bool = False
+    mixed: bool = False
 
     @property
     def step(self) -> float:
@@ -287,7 +287,9 @@ def tolerance(seen: ErrorStudy, name: str, slack: float) -> torch.Tensor:
     error = _finite((seen.unrounded[name] - exact).abs_())
     probed = None if seen.flows[name].sums else seen.probed.get(name)
     if probed is not None:
-        sharp = _of_rows(seen.step, size, spread) if seen.deep else torch.maximum(size * seen.step, spread)
+        sharp = torch.maximum(size * seen.step, spread)
+        if seen.mixed:
+            torch.maximum(sharp, row_scale(spread, least=8, nonzero=True), out=sharp)
         sharp.mul_(CONSTANTS.probe_share)
     if seen.flows[name].separate:
         allowed = torch.maximum(size * seen.step, spread)
