@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 
 from corpus.judgings import RULES, Row, cases, finite, measure  # noqa: E402
-from kernelwright.judge.oracle.errors import STATISTICS  # noqa: E402
+from kernelwright.judge.oracle.errors.rules import STATISTICS  # noqa: E402
 
 PATH = RESULTS / "precision_corpus.json"
 COLUMNS = "judgings called imprecise; largest margins (1 is the limit): mean, rms, rms without factor, share; findings"

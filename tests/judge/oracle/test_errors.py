@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus.judgings import Case, cases, measure  # noqa: E402
-from kernelwright.judge.oracle.errors import STATISTICS, sample_index, share_sums  # noqa: E402
-from kernelwright.judge.oracle.judging_errors import JudgingErrors  # noqa: E402
+from kernelwright.judge.oracle.errors.gathering import JudgingErrors  # noqa: E402
+from kernelwright.judge.oracle.errors.rules import STATISTICS, sample_index, share_sums  # noqa: E402
+from kernelwright.judge.oracle.errors.shortened import kept  # noqa: E402
+from kernelwright.judge.oracle.errors.yardstick import running, sequential_results  # noqa: E402
 from kernelwright.judge.oracle.pool import ValuePool  # noqa: E402
-from kernelwright.judge.oracle.shortened import kept  # noqa: E402
-from kernelwright.judge.oracle.yardstick import running, sequential_results  # noqa: E402
 from kernelwright.tasks import Task, tensor  # noqa: E402
 from kernelwright.tasks.model import Workload  # noqa: E402
 from kernelwright.tasks.reference import run_reference  # noqa: E402

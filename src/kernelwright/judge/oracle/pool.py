@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.judge.keys import derive, seed
-from kernelwright.judge.oracle.error_samples import ErrorSamples, choose_samples
+from kernelwright.judge.oracle.errors.samples import ErrorSamples, choose_samples
 from kernelwright.judge.oracle.tolerance import Expectation, expectations, study_trial
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs

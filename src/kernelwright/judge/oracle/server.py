@@ -21,7 +21,7 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
-from kernelwright.judge.oracle.judging_errors import JudgingErrors
+from kernelwright.judge.oracle.errors.gathering import JudgingErrors
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
