@@ -26,9 +26,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 
 from corpus.judgings import RULES, Row, cases, finite, measure  # noqa: E402
-from kernelwright.judge.oracle.errors import STATISTICS  # noqa: E402
+from kernelwright.judge.oracle.errors.rules import STATISTICS  # noqa: E402
 
 PATH = RESULTS / "precision_corpus.json"
+COLUMNS = "judgings called imprecise; largest margins (1 is the limit): mean, rms, rms without factor, share; findings"
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def main() -> None:
     print("\n" + "\n".join(f"{key}: {value}" for key, value in summary.items()))
     if not options.only:
         result = {"torch": torch.__version__, "seeds": options.seeds, "constants": asdict(STATISTICS)}
-        save(PATH, {**result, "summary": summary, "taken": came, "rows": rows})
+        save(PATH, {**result, "summary": summary, "taken": came, "columns": COLUMNS, "cases": compact(rows)})
 
 
 def run(label: str, first: int, seeds: int) -> tuple[list[Row], float]:
@@ -79,6 +80,16 @@ def as_json(row: Row) -> dict[str, Any]:
         "margins": {rule: finite(value) for rule, value in row.margins.items()},
         "findings": sorted(row.findings),
     }
+
+
+def compact(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
+    """By case and kernel, in one line each."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        margins = " ".join(f"{row['margins'][rule]:g}" for rule in RULES)
+        line = f"{row['imprecise']} of {row['judgings']}; {margins}; {' '.join(row['findings'])}"
+        found.setdefault(row["case"], {})[row["kernel"]] = line
+    return found
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from corpus.arithmetic import (
     tf32x3_product,
     to_bf16,
 )
-from kernelwright.judge.oracle.shortened import kept
-from kernelwright.judge.oracle.yardstick import FUSED, STEPS, axes_last
+from kernelwright.judge.oracle.errors.shortened import kept
+from kernelwright.judge.oracle.errors.yardstick import FUSED, STEPS, axes_last
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.reference import Argument, run_reference
 

@@ -16,8 +16,8 @@ from corpus.arithmetic import Arithmetic, Tensor
 from corpus.emulation import KERNELS, Emulation
 from corpus.operations import CONV3X3, LAYERNORM, OPERATIONS, Kind, variants
 from corpus.references import BUILTIN, SIZES, SMALL, builtin, gradients
-from kernelwright.judge.oracle.error_samples import choose_samples, take_samples
-from kernelwright.judge.oracle.errors import ErrorSummary, ResultErrors, observe
+from kernelwright.judge.oracle.errors.rules import ErrorSummary, ResultErrors, observe
+from kernelwright.judge.oracle.errors.samples import choose_samples, take_samples
 from kernelwright.judge.oracle.tolerance import compute_dtype, expectations, study
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, Workload

@@ -7,14 +7,17 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelwright.judge.oracle.errors.rules import ErrorFinding
 from kernelwright.judge.verdict import (
     GENERAL,
     AuthorVerdict,
     BaselineTime,
     Conditions,
+    ErrorReport,
     IntervalValue,
     MismatchEvidence,
     Outcome,
+    PrecisionEvidence,
     ProcessEvidence,
     Reason,
     Report,
@@ -23,6 +26,7 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
     author_view,
 )
+from kernelwright.judge.wording import FINDINGS, error_words, evidence_lines, finding_words
 
 SECRET = 7919
 
@@ -83,6 +87,48 @@ def test_the_words_of_a_runner_on_a_hidden_workload_stay_hidden() -> None:
     words = ProcessEvidence(workload="rows=1", trial=0, ending="killed", output=(f"rows={SECRET}",))
     whole = verdict(on_hidden=True).model_copy(update={"evidence": words})
     assert str(SECRET) not in author_view(whole).model_dump_json()
+
+
+def error_report(finding: str, elements: int, *, scalar: bool = False) -> ErrorReport:
+    return ErrorReport(
+        result="out",
+        elements=elements,
+        share=0.31,
+        rms=0.8,
+        eager_rms=1.1,
+        mean=0.02,
+        eager_mean=-0.01,
+        ulp=12,
+        eager_ulp=9,
+        finding=finding,
+        smallest_bias=3e-6,
+        scalar=scalar,
+    )
+
+
+def test_an_author_sees_the_errors_on_public_workloads_alone() -> None:
+    both, public = error_report("biased", SECRET), error_report("float32", 64)
+    update = {"errors": (both,), "public_errors": (public,), "evidence": PrecisionEvidence(report=both)}
+    whole = verdict(on_hidden=True, reason=Reason.imprecise).model_copy(update=update)
+    seen = author_view(whole)
+    assert seen.errors == (public,) and seen.evidence is None
+    assert str(SECRET) not in seen.model_dump_json()
+
+
+def test_errors_are_told_beside_eagers_in_one_line() -> None:
+    line = error_words(error_report("float32", 64))
+    assert line == (
+        "out: rms 0.8 u (eager 1.1), mean +0.02 u (eager -0.01), at most 12 ulp (eager 9), 31% of the tolerance"
+    )
+    biased = PrecisionEvidence(report=error_report("biased", 64))
+    assert "bias" in evidence_lines(biased)[0] and line in evidence_lines(biased)[1]
+
+
+def test_for_one_number_the_gradient_is_named() -> None:
+    blind = error_report("indistinguishable", 72, scalar=True)
+    assert "judge loss:backward as well" in finding_words(blind, "loss") and "3e-06" in finding_words(blind, "loss")
+    assert "judge" not in finding_words(blind, "loss:backward")
+    assert set(FINDINGS) == {str(one) for one in ErrorFinding}
 
 
 def test_a_report_reads_back_as_it_was_written() -> None:

@@ -19,11 +19,6 @@ class VerdictPart(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-def without_precision(given: Any) -> Any:
-    """Older verdicts named a precision class here, which the error report has replaced."""
-    return {key: value for key, value in given.items() if key != "precision"} if isinstance(given, dict) else given
-
-
 class Outcome(StrEnum):
     """`accepted`: right and safe on every trial of every workload. Speed is reported apart and may be undecided."""
 
@@ -117,11 +112,7 @@ class MismatchEvidence(VerdictPart):
     wrong: int
     unwritten: int
     total: int
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_precision(cls, given: Any) -> Any:
-        return without_precision(given)
+    precision: str | None = None  # what earlier judges named; now Verdict.errors
 
 
 class OutsideWriteEvidence(VerdictPart):
@@ -317,6 +308,7 @@ class WorkloadResult(VerdictPart):
     aa_baseline: str | None = None
     prepare_seconds: float | None = None
     deterministic: bool | None = None
+    precision: str | None = None  # what earlier judges named; now Verdict.errors
     interference: Interference | None = None
     clock_disagreement: str | None = None
     raw_seconds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
@@ -326,8 +318,8 @@ class WorkloadResult(VerdictPart):
     def _without_standing(cls, given: Any) -> Any:
         """It is written, but never read: what it follows from is here."""
         if isinstance(given, dict) and "standing" in given:
-            given = {key: value for key, value in given.items() if key != "standing"}
-        return without_precision(given)
+            return {key: value for key, value in given.items() if key != "standing"}
+        return given
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -76,9 +76,7 @@ def products(task: Task, workload: Workload, without_data: Arguments) -> Product
 
 
 def _traced(task: Task, workload: Workload, without_data: Arguments) -> Products:
-    if (
-        workload.dtype != "float32"
-    ):  # the factors of narrower tasks have few bits, and float32 factors show in a double
+    if workload.dtype != "float32":  # the factors of narrower tasks have few bits, and float32 factors show in a double
         return Products()
     try:
         arguments = dict(without_data())

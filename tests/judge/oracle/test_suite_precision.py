@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernelwright.insight.lint.trials import accepted, probing_workloads
-from kernelwright.judge.oracle.shortened import kept
+from kernelwright.judge.oracle.errors.shortened import kept
 from kernelwright.judge.oracle.tolerance import expectations
 from kernelwright.tasks.catalogue import SUITES
 from kernelwright.tasks.declarations import Family

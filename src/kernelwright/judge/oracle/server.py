@@ -21,8 +21,8 @@ from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
+from kernelwright.judge.oracle.errors.gathering import JudgingErrors
 from kernelwright.judge.oracle.hidden_pool import HiddenPool
-from kernelwright.judge.oracle.judging_errors import JudgingErrors
 from kernelwright.judge.oracle.points import PointArenas
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.special_values import special_values

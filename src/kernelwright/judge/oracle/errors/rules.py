@@ -31,7 +31,7 @@ class StatisticalConstants:
     """Fixed on the corpus of `benchmarks/cpu/precision_corpus.py`, which a test compares with these."""
 
     mean: float = 2.0  # units by which a mean may exceed the yardstick's
-    standard_errors: float = 4.0  # by which means may differ by chance
+    standard_errors: float = 4.0  # by which means may differ at random
     ratio: float = 2.5  # times the yardstick that a typical row may reach
     floor: float = 1.0  # units: what any honest kernel may lose, also where eager loses nothing
     share: float = 0.2  # of a predicted error
@@ -49,7 +49,7 @@ class StatisticalConstants:
 STATISTICS = StatisticalConstants()
 
 
-class Finding(StrEnum):
+class ErrorFinding(StrEnum):
     """What the errors of a result look like. `float32`: like those of an honest kernel, where others would show."""
 
     float32 = "float32"
@@ -62,7 +62,7 @@ class Finding(StrEnum):
 
     @property
     def imprecise(self) -> bool:
-        return self not in (Finding.float32, Finding.indistinguishable)
+        return self not in (ErrorFinding.float32, ErrorFinding.indistinguishable)
 
 
 # Columns of the figures of a row. The first four are of the yardsticks and of the candidate alike.
@@ -121,7 +121,7 @@ class ErrorSummary:
     eager_mean: float
     ulp: float
     eager_ulp: float
-    finding: Finding
+    finding: ErrorFinding
     smallest_bias: float | None
     margins: dict[str, float]
 
@@ -234,16 +234,16 @@ class ResultErrors:
         weight = float(table.weight.sum()) / max(1.0, float(table.elements.sum()))
         smallest = means.limit / weight if weight > 0 and math.isfinite(means.limit) else None
         if not comparable:
-            finding, smallest = Finding.indistinguishable, None
+            finding, smallest = ErrorFinding.indistinguishable, None
         elif form is not None:
             finding = form
         elif margins["mean"] > 1:
-            finding = Finding.biased
+            finding = ErrorFinding.biased
         elif max(margins["rms"], margins["rms without factor"]) > 1:
-            finding = Finding.coarse
+            finding = ErrorFinding.coarse
         else:
             blind = narrow or smallest is None or smallest > constants.visible_bias
-            finding = Finding.indistinguishable if blind else Finding.float32
+            finding = ErrorFinding.indistinguishable if blind else ErrorFinding.float32
         count = max(1.0, float(table.elements.sum()))
         return ErrorSummary(
             elements=int(table.elements.sum()),
@@ -348,8 +348,8 @@ def _means(table: _Table, seen: Sequence[Observation], constants: StatisticalCon
         mean, error = _mean_and_error(getattr(table, name), table.elements, [getattr(o, name) for o in seen], seen)
         limits.append(abs(mean) + constants.standard_errors * error)
     mean = float(table.candidate[:, SUM].sum()) / max(1.0, float(table.elements.sum()))
-    chance = _error_of_bias(table, seen)
-    limit = constants.mean + max(limits) + constants.standard_errors * chance
+    own = _error_of_bias(table, seen)
+    limit = constants.mean + max(limits) + constants.standard_errors * own
     return _Means(abs(mean) / limit, limit)
 
 
@@ -368,7 +368,7 @@ def _mean_and_error(
 
 def _error_of_bias(table: _Table, seen: Sequence[Observation]) -> float:
     """The standard error of a candidate's mean. A bias is in proportion to the reference, so that rows differ by it:
-    what it explains is not chance."""
+    what it explains is not random."""
     total, weight = float(table.elements.sum()), float(table.weight.sum())
     if total <= 0 or weight <= 0:
         return 0.0
@@ -392,7 +392,7 @@ def _largest(parts: Sequence[torch.Tensor], column: int) -> float:
     return float(torch.stack([part[:, column].amax() for part in parts]).max())
 
 
-def _largest_share(seen: Sequence[Observation], constants: StatisticalConstants) -> tuple[Finding | None, float]:
+def _largest_share(seen: Sequence[Observation], constants: StatisticalConstants) -> tuple[ErrorFinding | None, float]:
     """The form whose predicted error the errors hold beyond doubt, and the largest share as a part of what is allowed.
 
     Of several the one whose share is nearest to 1 is named."""
@@ -413,4 +413,4 @@ def _largest_share(seen: Sequence[Observation], constants: StatisticalConstants)
     if not found:
         return None, largest
     nearest = min(found, key=lambda form: abs(found[form] - 1))
-    return Finding(nearest.split()[0]), largest
+    return ErrorFinding(nearest.split()[0]), largest

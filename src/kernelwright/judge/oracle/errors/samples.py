@@ -9,10 +9,17 @@ from functools import partial
 import torch
 
 from kernelwright.judge.oracle.constants import CONSTANTS
-from kernelwright.judge.oracle.errors import STATISTICS, ErrorSample, StatisticalConstants, figures_of, sample_index
+from kernelwright.judge.oracle.errors.rules import (
+    STATISTICS,
+    ErrorSample,
+    StatisticalConstants,
+    figures_of,
+    sample_index,
+)
+from kernelwright.judge.oracle.errors.shortened import predicted_errors
+from kernelwright.judge.oracle.errors.yardstick import sequential_results
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.judge.oracle.shortened import predicted_errors
 from kernelwright.judge.oracle.tolerance import (
     UNIT,
     ErrorStudy,
@@ -20,7 +27,6 @@ from kernelwright.judge.oracle.tolerance import (
     Within,
     compute_dtype,
 )
-from kernelwright.judge.oracle.yardstick import sequential_results
 from kernelwright.tasks.declarations import Close
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, run_reference

@@ -16,7 +16,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.judge.oracle.bilinear import Change, multiplied, multiplies, same
+from kernelwright.judge.oracle.errors.bilinear import Change, multiplied, multiplies, same
 
 Results = dict[str, torch.Tensor]
 Error = Callable[[Any, tuple[Any, ...], dict[str, Any]], list[Any]]

@@ -16,7 +16,7 @@ from torch._decomp import decomposition_table
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelwright.judge.oracle.bilinear import multiplied, multiplies, same
+from kernelwright.judge.oracle.errors.bilinear import multiplied, multiplies, same
 from kernelwright.judge.oracle.fused import PARTS
 
 ROUNDING = 0.42  # root mean square of a rounding error, in units of roundoff of the rounded value
