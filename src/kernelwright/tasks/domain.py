@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.tasks.model import Task, Workload
@@ -37,8 +37,12 @@ class CheckPoints:
     coverage: Coverage
 
 
-def check_points(task: Task, key: bytes, limits: PointLimits | None = None) -> CheckPoints:
-    limits = limits or PointLimits()
+LIMITS = PointLimits()
+
+
+def check_points(
+    task: Task, key: bytes, limits: PointLimits = LIMITS, footprint: Callable[[Workload], int | None] | None = None
+) -> CheckPoints:
     random_source = random.Random(hashlib.sha256(key).digest())
     ranges = dict(task.hidden)
     chosen = [{name: low for name, (low, _) in ranges.items()}, {name: high for name, (_, high) in ranges.items()}]

@@ -16,6 +16,7 @@ from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
+from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.domain import Coverage, check_points
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import work
@@ -55,9 +56,22 @@ class PointArenas:
         self._ahead: dict[Workload, list[PoolEntry]] = {}
 
     def choose(self, reference: str, task: Task, check_key: bytes) -> tuple[tuple[Point, ...], Coverage]:
-        chosen = check_points(task, derive(check_key, "points"))
+        signatures: dict[Workload, Signature] = {}
+
+        def footprint(workload: Workload) -> int | None:
+            """The bytes of its tensors; None where the reference refuses the sizes."""
+            try:
+                signatures[workload] = signature(task, workload)
+            except TaskError:
+                return None
+            return sum(extent_bytes(tensor) for tensor in signatures[workload].tensors)
+
+        chosen = check_points(task, derive(check_key, "points"), footprint=footprint)
         usual = max(1.0, median(work(task, sizes) for sizes in task.public))
-        points = tuple(Point(one, signature(task, one), work(task, one.size_map) / usual) for one in chosen.points)
+        points = tuple(
+            Point(one, signatures.get(one) or signature(task, one), work(task, one.size_map) / usual)
+            for one in chosen.points
+        )
         self.close()
         secret = derive(self._key, "checks", reference, check_key.hex())
         self._points = {
