@@ -93,8 +93,6 @@ class Evaluation:
         self.hidden = () if self.settings.public_only else self._hidden()
         if self.settings.safety and self.workshop.safety is not None:
             self.inspection_plan = self._inspection_plan()
-        if self.settings.checks_domain:
-            self.checks = self._checks()
         job = self.workshop.job(self.candidate, self.task)
         try:
             return self._stages(job, progress)
@@ -106,12 +104,15 @@ class Evaluation:
 
     def _stages(self, job: Job, progress: ProgressCallback) -> Verdict:
         progress("building")
-        for part in (self.task.public, self._unseen()):
+        if self.settings.checks_domain:
+            self._choose_checks()
+        for public in (True, False):
+            part = self.task.public if public else self._unseen()
             with self._timed("build"):
                 rejection = job.build(part, inspected=bool(self.inspection_plan.specs))
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if rejection is not None:
-                return self._verdict(Outcome.rejected, rejection, hidden=part is not self.task.public)
+                return self._verdict(Outcome.rejected, rejection, hidden=not public)
         replaying = self.settings.replaying
         if replaying is not None and (replaying.failed_on or "").startswith(CHECKED):
             failed = self._check_domain(job, progress)
@@ -149,10 +150,14 @@ class Evaluation:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         return None
 
-    def _checks(self) -> DomainChecks:
+    def _choose_checks(self) -> None:
+        """Lets the oracle choose the points while public workloads are built."""
         replaying = self.settings.replaying
         if replaying is not None and replaying.checks is not None:
             self.check_key = replaying.checks
+        self.workshop.oracle.choose_checks(self.task, self.check_key)
+
+    def _chosen_checks(self) -> DomainChecks:
         oracle = self.workshop.oracle
         with self._timed("domain: points"):
             checks = oracle.checks(self.task, self.check_key)
@@ -217,6 +222,8 @@ class Evaluation:
 
     def _unseen(self) -> tuple[WorkloadSpec, ...]:
         """In an order from which a plan cannot tell which of them are timed, and which are points of the domain."""
+        if self.settings.checks_domain:
+            self.checks = self._chosen_checks()
         points = self.checks.points if self.checks else ()
         unseen = [*self.hidden, *self.inspection_plan.lighter, *(point.spec for point in points)]
         random.Random(seed(self.subkey, "unseen", "order")).shuffle(unseen)

@@ -152,6 +152,10 @@ class OracleClient:
         draws = [asdict(failing_draw) for failing_draw in first]
         self._ask("begin", task=task.reference, workload=_json(workload), runner=runner, first=draws)
 
+    def choose_checks(self, task: OpenTask, key: bytes) -> None:
+        """Lets the oracle choose the points of a key meanwhile, without waiting."""
+        self._post("checks", task=task.reference, key=key.hex())
+
     def checks(self, task: OpenTask, key: bytes) -> DomainChecks:
         """The points that follow from a key. The oracle knows those of the last key alone."""
         answer, _ = self._ask("checks", task=task.reference, key=key.hex())

@@ -14,7 +14,7 @@ from kernelwright.tasks.model import Workload
 
 ProgressCallback = Callable[[str], None]
 HIDDEN_PER_EVALUATION = 3
-DOMAIN_SECONDS: dict[Kind, float] = {"cpu": 20.0, "cuda": 5.0}  # for a domain check; points that are left are dropped
+DOMAIN_SECONDS: dict[Kind, float] = {"cpu": 40.0, "cuda": 5.0}  # for a domain check; points that are left are dropped
 
 
 def ignore_progress(_: str) -> None:

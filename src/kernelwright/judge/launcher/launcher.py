@@ -78,6 +78,7 @@ class Launcher:
         """One timed call. Says `armed` when the queue waits for the word from outside."""
         go, done, word = message["go"], message["done"], message["word"]
         self._prepare(word)
+        self._queue.renew()
         self._queue.clean(word)
         self._queue.arm(go, done, self._queue.empty if message["empty"] else self._enqueue)
         channel.send({"ok": {"armed": True}})
@@ -115,7 +116,6 @@ class Launcher:
         """Puts back all that a call may have changed outside its outputs."""
         if self._loaded is not None:
             self._loaded.load()
-        self._queue.renew()
         for block in self._program.blocks:
             if block.fill in ("poison", "zero"):
                 self._fill(block, word)
