@@ -92,7 +92,7 @@ class Kept:
 
 class DrainedLog:
     """Where a hostile process writes, on a socket that this process drains: nothing that was written can be rewritten,
-    and unlike a pipe it cannot be opened again by name and read by somebody else."""
+    and unlike a pipe it cannot be opened again by name and read by another process."""
 
     def __init__(self, telling: re.Pattern[bytes], capacity: int = LOG_BYTES) -> None:
         self._ours, self._theirs = socket.socketpair()
