@@ -91,8 +91,9 @@ def main() -> None:
     with common.temporary_home(), tempfile.TemporaryDirectory() as folder:
         near = [(max(1, size // 2), 2 * size) for size in (arguments.rows, arguments.cols)]
         task = common.write_task(Path(folder) / "short.py", [(arguments.rows, arguments.cols)], *near)
-        starts = [one_start(task, options) for _ in range(arguments.starts)]
-        for one in starts:
+        starts = []
+        for _ in range(arguments.starts):
+            starts.append(one := one_start(task, options))
             low, mid, high = one["speedup"]
             print(f"{one['speed']} {low:.2f} to {high:.2f} (mid {mid:.2f}), {1e6 * one['seconds']:.0f} µs", flush=True)
         replays = [replayed(task, one) for one in starts]
