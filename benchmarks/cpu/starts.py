@@ -1,6 +1,6 @@
 """Whether a short kernel's speed depends on the start of the server. Writes benchmarks/results/starts_cpu.json.
 
-    python benchmarks/cpu/starts.py [--starts 8] [--rows 128] [--cols 1024] [--threads 1] [--trials N] [--write FILE]
+    python benchmarks/cpu/starts.py [--starts 8] [--rows 224] [--cols 1024] [--threads 1] [--trials N] [--write FILE]
 
 Every start is a server of its own, with one key and one cache for all: it judges one honest kernel
 (examples/rmsnorm.cpp, about 100 µs at these sizes) against eager PyTorch on public workloads alone, ends, and another
@@ -79,7 +79,7 @@ def summary(starts: list[dict[str, Any]], replays: list[dict[str, Any]]) -> dict
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=8)
-    parser.add_argument("--rows", type=int, default=128)
+    parser.add_argument("--rows", type=int, default=224)
     parser.add_argument("--cols", type=int, default=1024)
     parser.add_argument("--threads", type=int, default=1, help="of kernel and baseline; 0: all cores")
     parser.add_argument("--trials", type=int, default=0, help="trials per workload; by default as the noise demands")
@@ -91,8 +91,9 @@ def main() -> None:
     with common.temporary_home(), tempfile.TemporaryDirectory() as folder:
         near = [(max(1, size // 2), 2 * size) for size in (arguments.rows, arguments.cols)]
         task = common.write_task(Path(folder) / "short.py", [(arguments.rows, arguments.cols)], *near)
-        starts = [one_start(task, options) for _ in range(arguments.starts)]
-        for one in starts:
+        starts = []
+        for _ in range(arguments.starts):
+            starts.append(one := one_start(task, options))
             low, mid, high = one["speedup"]
             print(f"{one['speed']} {low:.2f} to {high:.2f} (mid {mid:.2f}), {1e6 * one['seconds']:.0f} µs", flush=True)
         replays = [replayed(task, one) for one in starts]

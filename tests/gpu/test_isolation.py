@@ -159,6 +159,22 @@ def test_what_a_kernel_prints_neither_hides_nor_forges_a_report(bench: Bench, tm
     assert parse(Tool.memcheck, "", "kernel.cu") == ()
 
 
+@needs_sanitizer
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_flood_pushes_no_finding_out_of_a_report(
+    bench: Bench, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every thread prints; the bound is made so small that, where prints are part of the report, it is cut."""
+    monkeypatch.setattr(ToolReport.__init__, "__defaults__", (1 << 14, None))
+    flood = 'printf("========= nothing of note %d\\n", i);'
+    mark = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n" if where == "before" else "weight[0];\n"
+    path = tmp_path / "flood.cu"
+    path.write_text(FORGING.replace(mark, f"{mark}  if (i < 4096) {flood}\n"))
+    found = {one.tool: one for one in bench.sanitize(path)}
+    assert any("Invalid __global__ write" in finding.what for finding in found[Tool.memcheck].findings)
+
+
 READING_PLAN = """
 import os
 

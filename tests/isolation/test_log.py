@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 import pytest
 
-from kernelwright.isolation.log import LONGEST_LINE, ToolReport, shown_lines
+from kernelwright.isolation.log import LONGEST_LINE, DrainedLog, ToolReport, shown_lines
 from kernelwright.judge.gpu.sanitize import Tool, parse
 
 LENGTH = 250_000
@@ -73,3 +74,40 @@ def test_a_report_whose_process_still_holds_it_is_not_believed() -> None:
     assert report.text(0.1) == ""
     os.close(held)
     assert report.text() == "SUMMARY: 0 errors\n"
+
+
+TELLING = re.compile(rb"FAULT[^\n]{0,100}")
+
+
+@pytest.mark.parametrize("before", [0, 1000, 65_530, 65_536, 200_000, 1_000_003])
+def test_a_fault_is_kept_however_much_is_written_around_it(before: int) -> None:
+    report = ToolReport(1 << 16, TELLING)
+    for part in (b"x" * before, b"\n== FAULT at 7\n", b"y" * 1_000_000, b"\nlast"):
+        os.write(report.fd, part)
+    text = report.text()
+    assert "FAULT at 7" in text and text.endswith("last") and report.cut
+    assert len(text) < 3 << 16
+
+
+def test_many_faults_are_kept_within_the_bound() -> None:
+    report = ToolReport(1 << 16, TELLING)
+    for _ in range(100_000):
+        os.write(report.fd, b"FAULT FAULT FAULT\n" * 10)
+    assert len(report.text()) < 3 << 16
+
+
+def test_nothing_in_a_drained_log_can_be_rewritten_or_read_by_its_writer() -> None:
+    log = DrainedLog(TELLING, 1 << 16)
+    os.write(log.fd, b"== FAULT at 7\n")
+    with pytest.raises(OSError, match="seek"):
+        os.lseek(log.fd, 0, os.SEEK_SET)
+    with pytest.raises(OSError, match="No such device"):
+        os.open(f"/proc/self/fd/{log.fd}", os.O_RDONLY)
+    assert os.read(log.fd, 100) == b""
+    for _ in range(300):
+        os.write(log.fd, b"\n" * 10_000)
+    assert log.text().startswith("== FAULT at 7\n")
+    os.write(log.fd, b"\x1b[31mlast")
+    assert log.text().endswith("\ufffd[31mlast")  # as long as it is open
+    log.close()
+    assert "FAULT" in log.text()

@@ -255,9 +255,11 @@ def test_closing_leaves_no_process() -> None:
 def test_an_empty_trial_takes_well_under_a_millisecond_or_so() -> None:
     overheads = Overheads(2, CPUS)
     first = overheads.medians()
-    with overheads.running() as null_runners:
-        null_runners.take()
+    for _ in range(3):
+        with overheads.running() as null_runners:
+            null_runners.take()
     found = overhead_of(overheads.medians())
+    overheads.close()
     assert overheads.medians()[: len(first)] == first and len(overheads.medians()) > len(first) > 1
     assert 0 < found.least <= found.usual <= found.most
     assert found.least < 0.02  # what is usual depends on what else the machine does

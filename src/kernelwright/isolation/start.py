@@ -21,7 +21,7 @@ from pathlib import Path
 from kernelwright.devices.compiler import compiler
 from kernelwright.isolation.gpu_access import GpuAccess, cuda_files, gpu_variables, tool_files
 from kernelwright.isolation.levels import Isolation, Level, capabilities
-from kernelwright.isolation.log import Log, ToolReport
+from kernelwright.isolation.log import DrainedLog, Log, ToolReport
 from kernelwright.isolation.native import program
 from kernelwright.isolation.roles import ROLES, Devices, Filter, Proc, Role, Rules, Variables, VisibleFiles
 from kernelwright.isolation.warden import Reply, WardedProcess, run_to_end
@@ -94,9 +94,16 @@ def run(
     return run_to_end(list(command), _options(role, grant), environment(role, grant), seconds, log, output)
 
 
-def timed(role: Role, command: Sequence[str], grant: Grant, keep: Iterable[int], start_seconds: float) -> WardedProcess:
+def timed(
+    role: Role,
+    command: Sequence[str],
+    grant: Grant,
+    keep: Iterable[int],
+    start_seconds: float,
+    log: DrainedLog | None = None,
+) -> WardedProcess:
     """A process that is stopped except while a trial of it is under way."""
-    return WardedProcess(list(command), _options(role, grant), keep, environment(role, grant), start_seconds)
+    return WardedProcess(list(command), _options(role, grant), keep, environment(role, grant), start_seconds, log)
 
 
 def serving(

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import TracebackType
 
 from kernelwright.errors import CannotDecide
-from kernelwright.isolation.log import Log
+from kernelwright.isolation.log import DrainedLog, Log
 from kernelwright.isolation.native import program
 
 
@@ -75,9 +75,9 @@ class WardedProcess:
         keep: Iterable[int],
         environment: Mapping[str, str],
         start_seconds: float,
-        log: Log | None = None,
+        log: DrainedLog | None = None,
     ) -> None:
-        self.log = log or Log()
+        self.log: Log | DrainedLog = log or Log()
         kept = sorted(set(keep))
         self._process = subprocess.Popen(
             [

@@ -22,7 +22,7 @@
 namespace kw {
 
 // The core of both ends of every trial: the one on which the warden happens to be woken first, an idle one if there is
-// any. The warden stays on it, since a change of cores costs a trial as much as a second core does, until somebody else
+// any. The warden stays on it, since a change of cores costs a trial as much as a second core does, until another process
 // keeps it busy. A process is held there while it is started and while it is stopped, and may run on all its cores in
 // between. A refusal costs precision and nothing else, so it is not looked at.
 class OneCore {

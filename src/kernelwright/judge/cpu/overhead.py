@@ -1,14 +1,14 @@
 """What a trial costs when nothing is computed: measured with runners of our own, never with a candidate's.
 
-It is measured in several processes, again and again: before the first workload, and with fresh processes between the
-trials of every workload. How far the processes differ becomes a part of every interval (docs/decisions/0034).
+It is measured in several processes, again and again: before the first workload, and between the trials of every
+workload. How far the processes differ becomes a part of every interval (docs/decisions/0034).
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
@@ -21,7 +21,7 @@ from kernelwright.judge.timing.statistics import median
 from kernelwright.tasks.model import Signature
 
 FIRST_PROCESSES, FIRST_TRIALS = 3, 12
-PROCESSES = 2  # for each workload
+PROCESSES = 2  # between the trials of a workload
 REMEMBERED = 6  # processes of workloads
 WARM_UP = 3  # trials of a fresh process
 DEADLINE = 5.0
@@ -49,32 +49,62 @@ class Overhead:
 NO_OVERHEAD = Overhead(0.0, 0.0, 0.0)
 
 
-class NullRunners:
-    """Empty kernels in processes of their own, called in turn."""
+class NullRunner:
+    """An empty kernel in a process of its own, which comes up while its maker goes on."""
 
-    def __init__(self, processes: Sequence[WardedProcess]) -> None:
-        self._processes = processes
-        self._seconds: list[list[float]] = [[] for _ in processes]
-        for process in processes:
-            _seconds(process.ready())
+    def __init__(self, process: WardedProcess) -> None:
+        self._process, self._ready = process, False
+        self._taken: list[float] = []
+
+    @property
+    def alive(self) -> bool:
+        return self._process.alive
+
+    def begin(self) -> None:
+        """Forgets what it has taken, and waits until it is up."""
+        self._taken = []
+        if not self._ready:
+            _seconds(self._process.ready())
+            self._ready = True
             for _ in range(WARM_UP):
-                self._call(process)
+                self._call()
+
+    def take(self) -> None:
+        self._taken.append(self._call())
+
+    def medians(self) -> list[float]:
+        return [median(self._taken)] if self._taken else []
+
+    def _call(self) -> float:
+        return _seconds(self._process.trial("r", DEADLINE))
+
+    def close(self) -> None:
+        self._process.close()
+        self._process.log.close()
+
+
+class NullRunners:
+    """Those that are called between the trials of one workload."""
+
+    def __init__(self, runners: Sequence[NullRunner]) -> None:
+        self._runners = runners
+        for runner in runners:
+            runner.begin()
 
     def take(self) -> None:
         """One empty trial in each process."""
-        for process, seconds in zip(self._processes, self._seconds, strict=True):
-            seconds.append(self._call(process))
+        for runner in self._runners:
+            runner.take()
 
     def medians(self) -> list[float]:
-        return [median(seconds) for seconds in self._seconds if seconds]
-
-    @staticmethod
-    def _call(process: WardedProcess) -> float:
-        return _seconds(process.trial("r", DEADLINE))
+        return [value for runner in self._runners for value in runner.medians()]
 
 
 class Overheads:
-    """What empty trials have cost in this judge: before the first workload, and in the latest workloads."""
+    """What empty trials have cost in this judge: before the first workload, and in the latest workloads.
+
+    After each workload the oldest null runner ends and another is started, which is up when it is needed.
+    """
 
     def __init__(self, threads: int, cpus: tuple[int, ...]) -> None:
         self._threads, self._cpus = threads, cpus
@@ -83,31 +113,45 @@ class Overheads:
             raise CannotDecide(f"an empty kernel does not build: {built.lines[0]}")
         self._library = built.library
         self._latest: deque[float] = deque(maxlen=REMEMBERED)
-        with self._started(FIRST_PROCESSES) as runners, lock.measuring():
+        self._runners = [self._started() for _ in range(FIRST_PROCESSES)]
+        with lock.measuring():
+            first = NullRunners(self._runners)
             for _ in range(FIRST_TRIALS):
                 bytearray(WRITTEN_BYTES)
-                runners.take()
-            self._first = runners.medians()
+                first.take()
+        self._first = first.medians()
 
     @contextmanager
     def running(self) -> Iterator[NullRunners]:
-        """Fresh null runners for the trials of one workload."""
-        with self._started(PROCESSES) as runners:
-            yield runners
-            self._latest.extend(runners.medians())
+        """Null runners for the trials of one workload."""
+        self._renew()
+        runners = NullRunners(self._runners)
+        yield runners
+        self._latest.extend(runners.medians())
+        self._runners.pop(0).close()
+        self._renew()
 
-    @contextmanager
-    def _started(self, count: int) -> Iterator[NullRunners]:
-        with ExitStack() as stack:
-            processes = [
-                stack.enter_context(start_runner(self._library, NO_TENSORS, [], self._threads, self._cpus))
-                for _ in range(count)
-            ]
-            yield NullRunners(processes)
+    def _renew(self) -> None:
+        for runner in [one for one in self._runners if not one.alive]:
+            self._runners.remove(runner)
+            runner.close()
+        for runner in self._runners[:-PROCESSES]:
+            self._runners.remove(runner)
+            runner.close()
+        while len(self._runners) < PROCESSES:
+            self._runners.append(self._started())
+
+    def _started(self) -> NullRunner:
+        return NullRunner(start_runner(self._library, NO_TENSORS, [], self._threads, self._cpus))
 
     def medians(self) -> tuple[float, ...]:
         """Of every process that is remembered, the first ones for ever."""
         return (*self._first, *self._latest)
+
+    def close(self) -> None:
+        for runner in self._runners:
+            runner.close()
+        self._runners.clear()
 
 
 def overhead_of(medians: Sequence[float]) -> Overhead:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from kernelwright.isolation import start
 from kernelwright.isolation.levels import capabilities
+from kernelwright.isolation.log import DrainedLog
 from kernelwright.isolation.native import program
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import WardedProcess
@@ -20,6 +22,8 @@ HEADROOM = 4 << 30  # what a candidate may allocate beside the arena and its gua
 GUARDS = 2 * (16 << 20)  # see isolation/native_sources/runner.cpp
 _ASAN = f"detect_leaks=0:exitcode={SANITIZER_EXIT}:allocator_may_return_null=1:handle_abort=1:color=never"
 _UBSAN = f"print_stacktrace=1:halt_on_error=1:exitcode={SANITIZER_EXIT}:color=never"
+# What a sanitizer's report names a fault with; it begins with words, so that long lines take no time.
+REPORT = re.compile(rb"(?:ERROR: AddressSanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL)[^\n]{0,1000}")
 
 
 def start_runner(
@@ -61,6 +65,7 @@ def start_runner(
             grant,
             [*descriptors, layout, *([] if own_root else [opened])],
             START_SECONDS,
+            DrainedLog(REPORT) if sanitized else None,
         )
     finally:
         os.close(layout)

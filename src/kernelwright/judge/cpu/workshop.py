@@ -38,7 +38,7 @@ class CpuWorkshop:
         self.cpus = probe().cores[: self.threads]  # no core more than there are threads
         self.oracle = OracleClient(key, self.threads, session)
         self.baselines = Baselines(partial(CpuBaselineProcess, threads=self.threads, cpus=self.cpus))
-        self._clock: Clock | None = None
+        self._overheads: Overheads | None = None
 
     @property
     def safety(self) -> str | None:
@@ -57,9 +57,9 @@ class CpuWorkshop:
         return CpuJob(self, candidate, task)
 
     def clock(self) -> Clock:
-        if self._clock is None:
-            self._clock = Clock("cpu", Overheads(self.threads, self.cpus))
-        return self._clock
+        if self._overheads is None:
+            self._overheads = Overheads(self.threads, self.cpus)
+        return Clock("cpu", self._overheads)
 
     def working(self) -> AbstractContextManager[None]:
         return lock.working()
@@ -89,6 +89,8 @@ class CpuWorkshop:
         )
 
     def close(self) -> None:
+        if self._overheads is not None:
+            self._overheads.close()
         self.baselines.close()
         self.oracle.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,10 +38,12 @@ ENV = "/usr/bin/env"  # what the warden executes cannot be a script, and the too
 
 @dataclass(frozen=True)
 class Tooling:
-    """A command that runs another one and watches it. It takes `--log-file` for where to report."""
+    """A command that runs another one and watches it. It takes `--log-file` for where to report; lines that are
+    `telling` are kept of a report of any length."""
 
     path: str
     arguments: tuple[str, ...]
+    telling: re.Pattern[bytes] | None = None
 
 
 class LauncherProcess(GatedProcess):
@@ -50,7 +53,7 @@ class LauncherProcess(GatedProcess):
         self, helpers: bytes, index: int = 0, *, level: Level | None = None, tooling: Tooling | None = None
     ) -> None:
         """Under a tool where there is `tooling`. `level` none: not confined, as where a canary did not work."""
-        self.report = ToolReport() if tooling else None
+        self.report = ToolReport(telling=tooling.telling) if tooling else None
         output: ToolReport | None = None
         gpu = gpu_access(index)
         command = [sys.executable, "-m", "kernelwright.judge.launcher.launcher", start.CHANNEL, str(gpu.index)]
@@ -111,6 +114,11 @@ class LauncherProcess(GatedProcess):
     def reported(self) -> str:
         """What the tool reported, once the process has ended."""
         return self.report.text() if self.report else ""
+
+    @property
+    def report_was_cut(self) -> bool:
+        """Whether the report was longer than what is kept of one."""
+        return self.report is not None and self.report.cut
 
     def _look_at_workspaces(self, answer: Message) -> None:
         if answer["dirty"]:

@@ -52,6 +52,8 @@ class Inspector:
         findings = parse(self.tool, text, source)
         if not findings and fault is None and not complete(text):
             return Inspection(self.tool, failed=f"{self.tool} did not finish its report")
+        if not findings and fault is None and self._launcher.report_was_cut:
+            return Inspection(self.tool, failed=f"the report of {self.tool} is too long to be a clean one")
         return Inspection(self.tool, findings, None if findings else fault)
 
     def close(self) -> None:

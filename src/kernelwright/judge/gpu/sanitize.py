@@ -73,7 +73,7 @@ def sanitizer() -> str | None:
 
 def sanitizing(path: str, tool: Tool) -> Tooling:
     """What runs a launcher under a tool."""
-    return Tooling(path, ("--tool", tool, "--print-limit", "100", *_EXTRA[tool]))
+    return Tooling(path, ("--tool", tool, "--print-limit", "100", *_EXTRA[tool]), _TELLING)
 
 
 _HEADS = (
@@ -85,6 +85,11 @@ _HEADS = (
     re.compile(r"^(Out-of-range shared or local address[^\n]*)$"),
     re.compile(r"^(Stack overflow[^\n]*)$"),
     re.compile(r"^(Misaligned [^\n]*)$"),
+)
+# A fault, which has its place in the line itself or in one of the next two; and what counts faults.
+_TELLING = re.compile(
+    rb"=========[^\n]{0,20}(?:Invalid __|Uninitialized __|Race reported|Potential \w+ hazard|Barrier error"
+    rb"|Out-of-range |Stack overflow|Misaligned |SUMMARY: [1-9])[^\n]{0,1000}(?:\n=========[^\n]{0,400}){0,2}"
 )
 _SUMMARY = re.compile(r"^(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)")
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from kernelwright.devices.names import Kind
 from kernelwright.isolation.channel import Message
-from kernelwright.isolation.log import Log
+from kernelwright.isolation.log import DrainedLog, Log
 from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.overhead import NO_OVERHEAD, NullRunners, Overhead, Overheads, overhead_of
@@ -70,7 +70,7 @@ class Runner(Protocol):
     """A process that holds a candidate: `warden.WardedProcess` on a CPU, `gpu.runner.GpuRunner` on a GPU."""
 
     @property
-    def log(self) -> Log: ...
+    def log(self) -> Log | DrainedLog: ...
 
     def ready(self) -> Reply:
         """The answer to its start: `ok`, or how it failed. To be asked once."""
