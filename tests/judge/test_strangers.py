@@ -236,7 +236,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 PLACES = list(_places(forgery.body()))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), HOSTILE), min_size=1, max_size=3))
 def test_whatever_a_stranger_signs_ends_in_one_line_or_a_replay(
     changes: list[tuple[tuple[Any, ...], Any]],

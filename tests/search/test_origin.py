@@ -69,6 +69,13 @@ def test_a_run_of_another_installation_is_read_and_not_resumed(task: Path, run: 
     assert not was_run(task)
 
 
+def test_verifiers_are_not_measured_on_it(task: Path, run: Path) -> None:
+    """That would import its task, to write prompts about it."""
+    given = ["calibrate", "verifiers", "--models", "ollama:toy", "--run", str(run)]
+    done = CliRunner().invoke(assembled(["calibrate"]), given)
+    assert "not begun by this installation" in str(done.exception) and not was_run(task)
+
+
 def test_what_is_shown_of_it_is_a_claim(run: Path) -> None:
     shown = CliRunner().invoke(assembled(["runs"]), ["runs", "show", str(run)]).stdout
     assert "not begun by this installation" in shown and "optimize TASK --resume" in shown

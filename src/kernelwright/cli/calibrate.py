@@ -41,6 +41,7 @@ from kernelwright.proposers.llm.view import VERIFIERS, PromptStage
 from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.core import budget as budgets
 from kernelwright.search.models import Recorded, from_runs
+from kernelwright.search.origin import begun_here
 from kernelwright.search.session import find
 
 calibrate = typer.Typer(help="Measure what this installation relies on.", no_args_is_help=True)
@@ -80,7 +81,11 @@ def verifiers(
 ) -> None:
     """Ask verifiers about candidates whose faults are known, and switch off those that do not pay."""
     config = read_config(ensemble, models or ())
-    past = from_runs([find(name, runs) for name in run or ()])
+    folders = [find(name, runs) for name in run or ()]
+    for folder in folders:
+        if not begun_here(folder):  # its task would be imported, and its verdicts taken for the truth
+            raise KernelwrightError(f"{folder}: was not begun by this installation, so that nothing is measured on it")
+    past = from_runs(folders)
     labelled = [*(from_pairs(pairs) if pairs is not None else []), *past.labelled]
     if not labelled:
         raise KernelwrightError("there is nothing to measure on: name exploits with --pairs, or runs with --run")

@@ -94,10 +94,9 @@ def optimize(
         budgets.parse(given["budget"])
     recorded = Recorded(given["record"], given["replay"])
     if resume is not None:
-        folder = find(resume, given["runs"])
-        foreign = task is not None and (folder / JOURNAL).is_file() and not begun_here(folder)
-        _refuse_others(context, () if not foreign else ("task",))
-        session = resumed(folder, began, task if foreign else None)
+        foreign = task is not None and _begun_elsewhere(resume, given["runs"])
+        _refuse_others(context, ("task",) if foreign else ())
+        session = resumed(find(resume, given["runs"]), began, task)
     elif task is None:
         raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
     else:
@@ -119,6 +118,15 @@ def optimize(
             isolation=accepted_level(given["isolation"]),
         )
     _end(state, session.folder, json=json)
+
+
+def _begun_elsewhere(run: str, root: Path) -> bool:
+    """Whether there is such a run, and another installation began it: it goes on only with a task that is named."""
+    try:
+        folder = find(run, root)
+    except KernelwrightError:
+        return False
+    return (folder / JOURNAL).is_file() and not begun_here(folder)
 
 
 def _refuse_others(context: typer.Context, further: tuple[str, ...]) -> None:
