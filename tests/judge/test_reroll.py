@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.pairs import EXPLOITS, WITHOUT
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Verdict
-from tests.pairs import EXPLOITS, WITHOUT
 
 TASK = str(EXPLOITS / "small" / "rmsnorm.py")
 SOURCE = (Path(__file__).parent.parent / "kernels" / "rmsnorm" / "simd.cpp").read_text()
