@@ -152,22 +152,20 @@ def main() -> None:
     if options.list:
         print("\n".join(f"{Path(one.task).name:32} {one.name}" for one in kernels))
         return
-    if options.stream is not None:
-        with temporary_home():
-            judge_rounds(options, output.parent / f"{output.stem}.{options.stream}.jsonl")
-        save(options.write, {})
-        return
-    came = provenance()
     output.parent.mkdir(parents=True, exist_ok=True)
-    each = -(-options.judgings // options.jobs)
-    words = [f"--device={options.device}", f"--judgings={each}", f"--seconds={options.seconds}"]
-    words += [
-        f"--variants={options.variants}",
-        f"--only={options.only}",
-        f"--output={output}",
-        f"--corpus={options.corpus}",
-    ]
-    side_by_side(__file__, options.jobs, [*words, *(["--safety"] if options.safety else [])])
+    came = provenance()
+    if options.stream is not None or options.jobs == 1:  # one alone takes all cores
+        with temporary_home():
+            judge_rounds(options, output.parent / f"{output.stem}.{options.stream or 0}.jsonl")
+        if options.stream is not None:
+            save(options.write, {})
+            return
+    else:
+        each = -(-options.judgings // options.jobs)
+        words = [f"--device={options.device}", f"--judgings={each}", f"--seconds={options.seconds}"]
+        words += [f"--variants={options.variants}", f"--only={options.only}", f"--output={output}"]
+        words += [f"--corpus={options.corpus}", *(["--safety"] if options.safety else [])]
+        side_by_side(__file__, options.jobs, words)
     report = {**came, "before": load(output).get("judgings", 0), **summary(records_beside(output))}
     save(output, report)
     print("\n".join(shown(report)))
