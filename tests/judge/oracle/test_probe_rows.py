@@ -12,14 +12,14 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from corpus.arithmetic import DOWNCASTS, HONEST  # noqa: E402
-from kernelwright.judge.oracle.compare import check  # noqa: E402
-from kernelwright.judge.oracle.tolerance import expectations  # noqa: E402
-from kernelwright.tasks import Task, normal, tensor  # noqa: E402
-from kernelwright.tasks.backward import derive_backward  # noqa: E402
-from kernelwright.tasks.declarations import Family  # noqa: E402
-from kernelwright.tasks.drawing import draw_inputs, draw_wide_products, task_products  # noqa: E402
-from kernelwright.tasks.products import Operand, probe_rows_of  # noqa: E402
+from corpus.arithmetic import DOWNCASTS, HONEST
+from kernelwright.judge.oracle.compare import check
+from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.tasks import Task, normal, tensor
+from kernelwright.tasks.backward import derive_backward
+from kernelwright.tasks.declarations import Family
+from kernelwright.tasks.drawing import draw_inputs, draw_wide_products, task_products
+from kernelwright.tasks.products import Operand, probe_rows_of
 
 SENTINEL = 0x7FF17FF2
 Tensor = torch.Tensor
