@@ -283,7 +283,8 @@ class Evaluation:
     def report_use(self, verdict: Verdict) -> None:
         """Tells the oracle how the hidden workloads fared, so that it retires those that may have become known."""
         if self.hidden and self.settings.replaying is None:
-            failed = verdict.failed_on_hidden or verdict.verdict is Outcome.undecided
+            failed = verdict.failed_on_hidden and verdict.stage is not Stage.domain  # its points are used once anyway
+            failed = failed or verdict.verdict is Outcome.undecided
             with suppress(OracleLost):  # the oracle knows then that a judging did not come to its end
                 self.workshop.oracle.used(self.task, self._whose_hidden, failed=failed)
 

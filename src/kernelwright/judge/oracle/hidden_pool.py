@@ -5,8 +5,11 @@ learned: a kernel may fail, hang or take its time on sizes of its choice, and it
 
 - a program meets the same workloads whenever it is judged: asking again tells nothing, and comments do not count;
 - workloads on which a judging failed, or did not come to its end, are retired;
-- a workload that was used in `RETIRE_AFTER` judgings is retired;
-- every program that is new meets at least one workload that no program met before it, where the task has so many.
+- a workload that was used in `RETIRE_AFTER` judgings is retired.
+
+That is for what verdicts tell. How long a judging takes may tell a patient author which sizes are in use now: a fresh
+workload for each program would close that and cost its baselines' compilation each time (decision 30). Whether a kernel
+is right does not hang on it: check points are drawn afresh for each full judging.
 
 A retired workload's place gets the next generation. What was used is kept in the judge's state directory, so that it
 holds for every process that has the key. Where that cannot be written it holds for this process alone.
@@ -27,7 +30,7 @@ from kernelwright.tasks.hidden import hidden_workloads, sample_places
 from kernelwright.tasks.model import Task, Workload
 
 PLACES = 16
-RETIRE_AFTER = 8
+RETIRE_AFTER = 16
 REMEMBERED = 512  # programs of one task
 
 
@@ -138,13 +141,7 @@ class HiddenPool:
         for place in places:
             if place.unfinished or place.uses >= RETIRE_AFTER:
                 place.retire()
-        spent = {workload for before in state.programs.values() for _, _, workload in before}
         pool = self._pool(task, state)
-        for place in sorted(places, key=lambda place: -place.uses):
-            if any(pool[number] not in spent for number in numbers):
-                break
-            place.retire()
-            pool = self._pool(task, state)
         return [(number, state.places[number].generation, pool[number]) for number in numbers]
 
     def _pool(self, task: Task, state: PoolState) -> tuple[Workload, ...]:
