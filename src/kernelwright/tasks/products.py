@@ -76,9 +76,7 @@ def products(task: Task, workload: Workload, without_data: Arguments) -> Product
 
 
 def _traced(task: Task, workload: Workload, without_data: Arguments) -> Products:
-    if (
-        workload.dtype != "float32"
-    ):  # the factors of narrower tasks have few bits, and float32 factors show in a double
+    if workload.dtype != "float32":  # the factors of narrower tasks have few bits, and float32 factors show in a double
         return Products()
     try:
         arguments = dict(without_data())
@@ -166,7 +164,7 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _storages(tree: Any) -> set[int]:
@@ -250,7 +248,7 @@ def _pixels(generator: torch.Generator, count: int, sizes: list[int], window: tu
     images = torch.zeros(count, *sizes, device=device)
     grid = tuple(slice(size // 2 % step, None, step) for size, step in zip(sizes[1:], window, strict=True))
     channels = torch.randint(sizes[0], (count,), generator=generator, device=device)
-    shape = images[(slice(None), 0, *grid)].shape
+    shape = images[:, 0][(slice(None), *grid)].shape
     scales = _full(generator, (count, *(1 for _ in grid))).abs_()
     drawn = torch.randn(shape, generator=generator, device=device) * scales
     planes = torch.zeros_like(images[:, 0])

@@ -97,4 +97,4 @@ def _tensors(tree: Any) -> Iterable[torch.Tensor]:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)

@@ -152,7 +152,7 @@ def _vector_norm(
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     if order not in (1, 2) or dtype is not None:
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     axes = list(dim) if dim else list(range(x.dim()))
     return x.abs().sum(axes, keepdim=keepdim) if order == 1 else x.square().sum(axes, keepdim=keepdim).sqrt()
 
@@ -169,7 +169,7 @@ def _nll_loss(
     x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, reduction: int, ignored: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if x.dim() != 2 or reduction not in (MEAN, SUM):
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
     kept = target != ignored
     classes = torch.where(kept, target, 0)
     weights = (torch.ones_like(x[:, 0]) if weight is None else weight[classes]).masked_fill(~kept, 0.0)
