@@ -87,7 +87,7 @@ def test_the_loss_of_a_long_row_grows_no_further_than_several_accumulators_lose(
     torch.manual_seed(1)
     squares = torch.randn(1, 1 << 22).square()
     loss = float(lost_in_sum(squares, UNIT)) / float(squares.double().sum())
-    assert loss < 1e-3
+    assert loss < 2e-3
     assert float((sequential(squares).double() - squares.double().sum()).abs() / squares.double().sum()) > 3e-3
 
 
