@@ -86,15 +86,6 @@ def test_a_judging_that_never_ended_is_not_made_good_by_another_of_the_same_prog
     assert not set(broken_off) & current(pool)
 
 
-def test_every_new_program_meets_a_workload_that_is_new() -> None:
-    pool, met = HiddenPool(KEY, None), set[Workload]()
-    for number in range(100):
-        found = set(judged(pool, f"program {number}"))
-        assert found - met
-        met |= found
-    assert len(met) < 250  # and the others are shared
-
-
 def test_a_workload_is_used_a_number_of_times_and_no_more() -> None:
     pool = HiddenPool(KEY, None)
     first = judged(pool, "one")

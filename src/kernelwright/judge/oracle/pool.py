@@ -95,7 +95,7 @@ class ValuePool:
     ) -> tuple[dict[str, torch.Tensor | Scalar], dict[str, Expectation]]:
         """Constant tensors stay what the candidate prepared for: special values are planted beside them."""
         special = special_named(self.task, name)
-        inputs = draw_special(self.task, self.workload, special, family, generator) | self._constants()
+        inputs = draw_special(self.task, self.workload, special, family, generator, self._constants())
         return inputs, special_expectations(self.task, inputs, self.workload, special)
 
     def checked(self, draws: Sequence[SeededDraw]) -> Iterator[PoolEntry]:
