@@ -28,7 +28,7 @@ from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E4
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, Operation, small  # noqa: E402
-from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
+from kernelwright.judge.oracle.right.constants import CONSTANTS  # noqa: E402
 
 PATH = RESULTS / "tolerance_corpus.json"
 

@@ -18,7 +18,7 @@ from corpus.operations import CONV3X3, LAYERNORM, OPERATIONS, Kind, variants
 from corpus.references import BUILTIN, SIZES, SMALL, builtin, gradients
 from kernelwright.judge.oracle.errors.rules import ErrorSummary, ResultErrors, observe
 from kernelwright.judge.oracle.errors.samples import choose_samples, take_samples
-from kernelwright.judge.oracle.tolerance import compute_dtype, expectations, study
+from kernelwright.judge.oracle.right.tolerance import compute_dtype, expectations, study
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, run_reference

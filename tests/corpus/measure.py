@@ -10,8 +10,8 @@ from functools import partial
 import torch
 
 from corpus.operations import Kind, Operation, Tensor, variants
-from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.tolerance import (
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.right.tolerance import (
     BitExact,
     Expectation,
     Within,

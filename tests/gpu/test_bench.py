@@ -25,7 +25,7 @@ def test_what_is_wrong_is_named(name: str) -> None:
     import torch
 
     from kernelwright.judge.oracle.gpu_arena import GpuArena
-    from kernelwright.judge.oracle.tolerance import expectations
+    from kernelwright.judge.oracle.right.tolerance import expectations
     from kernelwright.judge.oracle.workload_arena import OutsideWrite
     from kernelwright.tasks.drawing import draw_inputs, signature
     from kernelwright.tasks.model import Workload

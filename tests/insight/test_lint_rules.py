@@ -14,7 +14,7 @@ from kernelwright.insight.lint.reference import determinism_findings
 from kernelwright.insight.lint.results import ResultObservation, Shares, result_findings
 from kernelwright.insight.lint.run import opt_out_findings, range_findings
 from kernelwright.insight.lint.trials import accepted, draw
-from kernelwright.judge.oracle.tolerance import BitExact, Within
+from kernelwright.judge.oracle.right.tolerance import BitExact, Within
 from kernelwright.tasks.model import Task
 
 

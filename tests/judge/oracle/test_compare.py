@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.judge.oracle.compare import Mismatch, MismatchKind, check
-from kernelwright.judge.oracle.tolerance import BitExact, ChosenIndex, Within, expectations
+from kernelwright.judge.oracle.right.compare import Mismatch, MismatchKind, check
+from kernelwright.judge.oracle.right.tolerance import BitExact, ChosenIndex, Within, expectations
 from kernelwright.judge.verdict import MismatchEvidence, Reason
 from kernelwright.tasks import Chosen, Task, tensor
 

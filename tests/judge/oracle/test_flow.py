@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.tolerance import BitExact, Within, expectations
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.right.tolerance import BitExact, Within, expectations
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import Family

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from corpus.arithmetic import DOWNCASTS, HONEST
-from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.right.tolerance import expectations
 from kernelwright.tasks import Task, normal, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import Family

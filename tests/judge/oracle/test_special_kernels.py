@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus.operations import OPERATIONS, Kind, Operation, variants  # noqa: E402
-from kernelwright.judge.oracle.compare import MismatchKind, check  # noqa: E402
+from kernelwright.judge.oracle.right.compare import MismatchKind, check  # noqa: E402
+from kernelwright.judge.oracle.right.tolerance import Expectation, Within  # noqa: E402
 from kernelwright.judge.oracle.special_values import (  # noqa: E402
     SpecialValues,
     ValueKind,
@@ -24,7 +25,6 @@ from kernelwright.judge.oracle.special_values import (  # noqa: E402
     special_expectations,
     special_values,
 )
-from kernelwright.judge.oracle.tolerance import Expectation, Within  # noqa: E402
 from kernelwright.tasks import Exact, Task, integers, normal, tensor  # noqa: E402
 from kernelwright.tasks.backward import derive_backward  # noqa: E402
 from kernelwright.tasks.catalogue import catalogue  # noqa: E402

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.judge.oracle.fused import PARTS
-from kernelwright.judge.oracle.operations import lost
+from kernelwright.judge.oracle.right.fused import PARTS
+from kernelwright.judge.oracle.right.operations import lost
 
 aten = torch.ops.aten
 UNIT = 2.0**-24

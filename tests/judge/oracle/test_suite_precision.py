@@ -9,7 +9,7 @@ import torch
 
 from kernelwright.insight.lint.trials import accepted, probing_workloads
 from kernelwright.judge.oracle.errors.shortened import kept
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.right.tolerance import expectations
 from kernelwright.tasks.catalogue import SUITES
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs

@@ -11,9 +11,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.sums import lost_in_sum
-from kernelwright.judge.oracle.tolerance import expectations
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.right.sums import lost_in_sum
+from kernelwright.judge.oracle.right.tolerance import expectations
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import FAMILIES

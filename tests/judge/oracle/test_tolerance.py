@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.judge.oracle.tolerance import Within, expectations
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.right.scales import row_scale
+from kernelwright.judge.oracle.right.tolerance import Within, expectations
 from kernelwright.tasks import Close, Exact, Family, Precision, Rounded, Task, custom, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import FAMILIES

@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, small  # noqa: E402
-from kernelwright.judge.oracle.constants import CONSTANTS  # noqa: E402
+from kernelwright.judge.oracle.right.constants import CONSTANTS  # noqa: E402
 from kernelwright.tasks.declarations import FAMILIES  # noqa: E402
 
 ROOM = 0.5

@@ -14,7 +14,7 @@ import torch
 
 from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.trials import Trial, seed_for
-from kernelwright.judge.oracle.tolerance import Within
+from kernelwright.judge.oracle.right.tolerance import Within
 from kernelwright.tasks.model import Task
 
 VARIED = 0.25  # more than the few rows of other families that are in every trial can make

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.judge.keys import seed as key_seed
-from kernelwright.judge.oracle.compare import check
-from kernelwright.judge.oracle.tolerance import BitExact, ChosenIndex, Expectation, Within, expectations
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.right.tolerance import BitExact, ChosenIndex, Expectation, Within, expectations
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, Workload

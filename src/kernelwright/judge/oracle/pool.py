@@ -14,8 +14,8 @@ import torch
 
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.errors.samples import ErrorSamples, choose_samples
+from kernelwright.judge.oracle.right.tolerance import Expectation, held_against, study_trial
 from kernelwright.judge.oracle.special_values import SpecialValues, draw_special, special_expectations, special_values
-from kernelwright.judge.oracle.tolerance import Expectation, held_against, study_trial
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.judge.oracle.compare import Mismatch, check
 from kernelwright.judge.oracle.pool import PoolEntry, ValuePool
+from kernelwright.judge.oracle.right.compare import Mismatch, check
 from kernelwright.tasks.model import Signature, Task, Workload
 
 

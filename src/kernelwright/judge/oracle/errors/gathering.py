@@ -10,7 +10,7 @@ from kernelwright.isolation.channel import Message
 from kernelwright.judge.oracle.errors.rules import STATISTICS, ErrorSummary, ResultErrors, StatisticalConstants, observe
 from kernelwright.judge.oracle.errors.samples import take_samples
 from kernelwright.judge.oracle.pool import PoolEntry
-from kernelwright.judge.oracle.tolerance import compute_dtype
+from kernelwright.judge.oracle.right.tolerance import compute_dtype
 from kernelwright.tasks.model import Task, Workload
 
 

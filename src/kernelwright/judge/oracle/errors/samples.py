@@ -8,7 +8,6 @@ from functools import partial
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS
 from kernelwright.judge.oracle.errors.rules import (
     STATISTICS,
     ErrorSample,
@@ -19,8 +18,9 @@ from kernelwright.judge.oracle.errors.rules import (
 from kernelwright.judge.oracle.errors.shortened import predicted_errors
 from kernelwright.judge.oracle.errors.yardstick import sequential_results
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.judge.oracle.tolerance import (
+from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.oracle.right.scales import row_scale
+from kernelwright.judge.oracle.right.tolerance import (
     UNIT,
     ErrorStudy,
     Expectation,

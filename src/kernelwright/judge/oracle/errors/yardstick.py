@@ -17,7 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.judge.oracle.errors.bilinear import multiplied, multiplies, same
-from kernelwright.judge.oracle.fused import PARTS
+from kernelwright.judge.oracle.right.fused import PARTS
 
 ROUNDING = 0.42  # root mean square of a rounding error, in units of roundoff of the rounded value
 EXACT_TERMS = 1 << 22

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS
 from kernelwright.judge.oracle.flags import strict_flags
+from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.oracle.right.tolerance import UNIT, Expectation
 from kernelwright.judge.oracle.special_values.patterns import expected_pattern, not_demanded, pattern
 from kernelwright.judge.oracle.special_values.planting import Placement, Scale, SpecialValues, planted
 from kernelwright.judge.oracle.special_values.reference_calls import UNKNOWN, Calls, calls_of
-from kernelwright.judge.oracle.tolerance import UNIT, Expectation
 from kernelwright.tasks.declarations import (
     CustomDraw,
     FamilyDraw,

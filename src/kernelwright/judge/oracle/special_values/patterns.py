@@ -14,9 +14,7 @@ from functools import partial
 
 import torch
 
-from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
-from kernelwright.judge.oracle.special_values.reference_calls import Calls
-from kernelwright.judge.oracle.tolerance import (
+from kernelwright.judge.oracle.right.tolerance import (
     BitExact,
     ErrorStudy,
     Expectation,
@@ -25,6 +23,8 @@ from kernelwright.judge.oracle.tolerance import (
     held_against,
     study,
 )
+from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
+from kernelwright.judge.oracle.special_values.reference_calls import Calls
 from kernelwright.tasks.declarations import Upstream, ValueKind
 from kernelwright.tasks.drawing import signature, with_saved
 from kernelwright.tasks.model import Task, TaskError, Workload

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelwright.judge.oracle.operations import EXACT, WEIGHT_OF_CONVOLUTION
+from kernelwright.judge.oracle.right.operations import EXACT, WEIGHT_OF_CONVOLUTION
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.reference import Argument, run_reference
 

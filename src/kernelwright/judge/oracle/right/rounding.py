@@ -23,11 +23,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelwright.judge.oracle.constants import CONSTANTS
-from kernelwright.judge.oracle.discontinuities import DISCONTINUITIES, Site, Sites, Thresholds
-from kernelwright.judge.oracle.flow import Flows
-from kernelwright.judge.oracle.fused import PARTS
-from kernelwright.judge.oracle.operations import EXACT, WEIGHT_OF_CONVOLUTION, largest_products, lost
+from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.oracle.right.discontinuities import DISCONTINUITIES, Site, Sites, Thresholds
+from kernelwright.judge.oracle.right.flow import Flows
+from kernelwright.judge.oracle.right.fused import PARTS
+from kernelwright.judge.oracle.right.operations import EXACT, WEIGHT_OF_CONVOLUTION, largest_products, lost
 
 TABLE = 1 << 22
 PART = TABLE // 2

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS
-from kernelwright.judge.oracle.sums import lost_in_sum
+from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.oracle.right.sums import lost_in_sum
 
 _MOVES = """
     _local_scalar_dense _to_copy _unsafe_view abs adaptive_max_pool2d amax amin arange argmax argmin

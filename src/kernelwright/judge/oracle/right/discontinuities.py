@@ -19,7 +19,7 @@ from typing import Any, TypeGuard
 
 import torch
 
-from kernelwright.judge.oracle.scales import row_scale
+from kernelwright.judge.oracle.right.scales import row_scale
 
 Threshold = float | torch.Tensor
 Thresholds = tuple[Threshold, ...]

@@ -15,7 +15,7 @@ import math
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS, UNIT_OF
+from kernelwright.judge.oracle.right.constants import CONSTANTS, UNIT_OF
 
 OTHER_BITS = math.sqrt(0.5)
 SEGMENT = CONSTANTS.sum_segment

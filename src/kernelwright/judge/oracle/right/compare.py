@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.oracle.scales import row_scale
-from kernelwright.judge.oracle.tolerance import BitExact, ChosenIndex, Expectation, Within
+from kernelwright.judge.oracle.right.scales import row_scale
+from kernelwright.judge.oracle.right.tolerance import BitExact, ChosenIndex, Expectation, Within
 
 CHUNK = 1 << 18
 SMALL = 2.0**-5

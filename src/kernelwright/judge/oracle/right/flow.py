@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from kernelwright.judge.oracle.fused import PARTS
-from kernelwright.judge.oracle.operations import EXACT, SELECTS, SEPARATE
+from kernelwright.judge.oracle.right.fused import PARTS
+from kernelwright.judge.oracle.right.operations import EXACT, SELECTS, SEPARATE
 
 
 class Step(IntEnum):

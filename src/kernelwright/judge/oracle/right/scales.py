@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 
 SAMPLE = 256
 

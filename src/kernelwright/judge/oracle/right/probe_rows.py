@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS
 from kernelwright.judge.oracle.flags import strict_flags
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.tasks.drawing import task_products
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.products import Operand, probe_rows_of

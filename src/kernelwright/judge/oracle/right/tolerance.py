@@ -36,13 +36,13 @@ from typing import TypeGuard
 
 import torch
 
-from kernelwright.judge.oracle.constants import CONSTANTS, UNIT_OF
-from kernelwright.judge.oracle.discontinuities import Sites
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.flow import Flow, Step
-from kernelwright.judge.oracle.probe_rows import probed_elements
-from kernelwright.judge.oracle.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
-from kernelwright.judge.oracle.scales import row_scale
+from kernelwright.judge.oracle.right.constants import CONSTANTS, UNIT_OF
+from kernelwright.judge.oracle.right.discontinuities import Sites
+from kernelwright.judge.oracle.right.flow import Flow, Step
+from kernelwright.judge.oracle.right.probe_rows import probed_elements
+from kernelwright.judge.oracle.right.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
+from kernelwright.judge.oracle.right.scales import row_scale
 from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.drawing import task_products
 from kernelwright.tasks.model import Task, TaskError, Workload
