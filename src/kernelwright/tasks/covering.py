@@ -43,9 +43,9 @@ class PointLimits:
     """
 
     points: int = 40
-    single: float = 40.0
-    total: float = 100.0
-    ordinary: float = 1.0
+    single: float = 10.0
+    total: float = 24.0
+    ordinary: float = 0.25
     bytes: int = 1 << 30
     smallest: int = 1 << 18
 

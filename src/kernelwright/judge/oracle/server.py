@@ -133,7 +133,7 @@ class Oracle:
             ],
             "coverage": asdict(coverage),
             "specials": [[special.name, str(special.kind)] for special in special_values(found)],
-            "opted_out": list(getattr(found, "unchecked", ())),
+            "opted_out": list(found.unchecked),
         }
 
     def coverage(self, task: str, workloads: list[Message]) -> Message:
