@@ -5,8 +5,7 @@
     python benchmarks/shared/honest_judgings.py --device cuda --corpus cuda.json --judgings 400 --seconds 300
 
 Every check is on (the domain, the errors, and with --safety the sanitizers); times are hardly measured, and there is no
-baseline. A round judges every kernel once under a key of its own, in an order drawn for it, so that a run that ends
-early has judged the kernels about equally often. Each judging is written to OUTPUT's folder as it ends, and a run that
+baseline. A round judges every kernel twice under a key of its own, task after task in an order drawn for it. Each judging is written to OUTPUT's folder as it ends, and a run that
 is started again with the same output goes on from there. What was not accepted is written with all of its evidence.
 """
 
@@ -49,7 +48,7 @@ def judge_rounds(options: argparse.Namespace, lines: Path) -> None:
     with lines.open("a", encoding="utf-8") as file:
         while done < options.judgings and time.monotonic() - begin < options.seconds:
             key = os.urandom(32)
-            order = random.Random(key).sample(kernels, len(kernels))
+            order = in_turn(kernels, random.Random(key))
             settings = Settings(baselines=(), effort=EFFORT, key=key, device=device, safety=options.safety)
             with Judge(settings) as judge:
                 for one in order:
@@ -60,6 +59,18 @@ def judge_rounds(options: argparse.Namespace, lines: Path) -> None:
                     file.flush()
                     done += 1
                     print(f"{done:5} {record['seconds']:6.1f} s  {record['outcome']:9} {one.name}", flush=True)
+
+
+def in_turn(kernels: list[HonestKernel], chance: random.Random) -> list[HonestKernel]:
+    """Task after task in random order, so that a task is opened once in a round; every kernel of it twice."""
+    tasks = sorted({one.task for one in kernels})
+    chance.shuffle(tasks)
+    order: list[HonestKernel] = []
+    for task in tasks:
+        of_task = [one for one in kernels if one.task == task] * 2
+        chance.shuffle(of_task)
+        order += of_task
+    return order
 
 
 def judged(judge: Judge, one: HonestKernel) -> dict[str, Any]:
