@@ -5,8 +5,9 @@
     python benchmarks/shared/honest_judgings.py --device cuda --corpus cuda.json --judgings 400 --seconds 300
 
 Every check is on (the domain, the errors, and with --safety the sanitizers); times are hardly measured, and there is no
-baseline. A round judges every kernel twice under a key of its own, task after task in an order drawn for it. Each judging is written to OUTPUT's folder as it ends, and a run that
-is started again with the same output goes on from there. What was not accepted is written with all of its evidence.
+baseline. A round judges every kernel twice under a key of its own, task after task in an order drawn for it. Each
+judging is written to OUTPUT's folder as it ends, and a run that is started again with the same output goes on from
+there. What was not accepted is written with all of its evidence.
 """
 
 from __future__ import annotations
