@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -89,6 +91,10 @@ def replay(
     isolation: Annotated[
         levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
     ] = levels.Level.full,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, help="With --all: begin no replay after so many seconds. The quickest come first then."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable.
@@ -98,8 +104,10 @@ def replay(
     if every:
         if task is not None:
             raise KernelwrightError("--task is for one certificate; --all replays those of built-in tasks and your own")
-        _replay_all(given, device, isolation, json=json)
+        _replay_all(given, device, isolation, seconds, json=json)
         return
+    if seconds is not None:
+        raise KernelwrightError("--seconds is a limit for many replays; give it with --all")
     if len(given) > 1:
         raise KernelwrightError("give one certificate, or --all to replay several")
     _replay_one(given[0], task, device, isolation, json=json)
@@ -127,18 +135,21 @@ def _replay_one(given: str, task: str | None, device: str | None, isolation: lev
     raise typer.Exit({True: 0, False: 1, None: 3}[outcome.same])
 
 
-def _replay_all(given: list[str], device: str | None, isolation: levels.Level, *, json: bool) -> None:
+def _replay_all(
+    given: list[str], device: str | None, isolation: levels.Level, seconds: float | None, *, json: bool
+) -> None:
     levels.demand(isolation)
     found = certificate.collect(given)
     if not found:
         raise CertificateError(f"{', '.join(given):.200}: no certificate is there")
     # Those that share a judge come one after another.
-    order = sorted(found, key=lambda name: _place(found[name]))
-    replayed = []
+    order = sorted(found, key=lambda name: _place(found[name]) if seconds is None else _cost(found[name]))
+    replayed, until = [], math.inf if seconds is None else time.monotonic() + seconds
     with Progress(quiet=json) as progress, ReplaySession() as session:
         for number, name in enumerate(order, 1):
             progress.start(f"{number} of {len(order)}  {name.rpartition(SEPARATOR)[2]}")
-            replayed.append(_replayed(name, found[name], session, progress, device, isolation))
+            late = time.monotonic() > until
+            replayed.append(_replayed(name, found[name], session, progress, device, isolation, late=late))
     if json:
         print_json(ReplaysReport(certificates=tuple(replayed)))
     else:
@@ -152,6 +163,13 @@ def _place(issued: Certificate | CertificateError) -> tuple[str, int, str]:
     return (issued.settings.device, issued.settings.threads, issued.task.reference)
 
 
+def _cost(issued: Certificate | CertificateError) -> tuple[float, str]:
+    """Of judging it once more, going by the first time."""
+    if isinstance(issued, CertificateError):
+        return (0.0, "")
+    return (issued.verdict.seconds, issued.task.reference)
+
+
 def _replayed(
     name: str,
     issued: Certificate | CertificateError,
@@ -159,6 +177,8 @@ def _replayed(
     progress: Progress,
     device: str | None,
     isolation: levels.Level,
+    *,
+    late: bool,
 ) -> ReplayedCertificate:
     if isinstance(issued, CertificateError):
         return ReplayedCertificate(name=name, standing=ReplayStanding.refused, why=str(issued))
@@ -167,6 +187,8 @@ def _replayed(
         where = _device(issued, device)
     except KernelwrightError as error:
         return about.model_copy(update={"standing": ReplayStanding.skipped, "why": str(error)})
+    if late:
+        return about.model_copy(update={"standing": ReplayStanding.skipped, "why": "the time was up"})
     try:
         return about.replayed(session.replay(issued, None, progress, where, isolation))
     except KernelwrightError as error:
