@@ -35,6 +35,17 @@ def test_the_parts_of_a_batch_norms_backward(train: bool, weight: torch.Tensor |
         torch.testing.assert_close(part, whole)
 
 
+@pytest.mark.parametrize("weight", [None, drawn(6)])
+def test_the_parts_of_a_group_norms_backward(weight: torch.Tensor | None) -> None:
+    x, grad = drawn(4, 6, 5), drawn(5, 4, 6).permute(1, 2, 0).contiguous()
+    _, mean, scale = aten.native_group_norm(x, weight, None, 4, 6, 5, 3, 1e-5)
+    operation, wanted = aten.native_group_norm_backward.default, [True, weight is not None, weight is not None]
+    arguments = grad, x, mean, scale, weight, 4, 6, 5, 3, wanted
+    for part, whole in zip(PARTS[operation](*arguments), operation(*arguments), strict=True):
+        if whole is not None or part is not None:
+            torch.testing.assert_close(part, whole)
+
+
 def test_the_gradient_of_a_convolutions_bias_loses_what_the_same_sum_does() -> None:
     grad = drawn(8, 3, 20, 20).float() + 4
     bias = grad.sum((0, 2, 3))

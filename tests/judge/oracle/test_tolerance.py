@@ -206,6 +206,27 @@ def test_a_double_task_is_not_met_in_single_precision() -> None:
     assert not trial.right((a.float() @ b.float()).double())
 
 
+def test_a_better_formula_is_right_where_the_reference_in_float64_cancels() -> None:
+    trial = Trial(make(F.gelu, (300, 1), dtype="float64"))
+    x = trial.inputs["a"] = torch.linspace(-5.7, 0.01, 300, dtype=torch.float64).view(300, 1)
+    trial.expect()
+    tail = x * 0.5 * torch.erfc(x * -(0.5**0.5))
+    assert trial.right(tail)
+    assert not trial.right(tail.float().double())
+    assert not trial.right(torch.where(x < -5.5, 0.0, tail))
+
+
+@pytest.mark.parametrize("norm", [lambda x, w: F.layer_norm(x, (1,), w), lambda x, w: F.group_norm(x, 1, w)])
+def test_a_fused_multiplication_is_right_where_a_gradient_cancels(norm: Callable[..., torch.Tensor]) -> None:
+    """Of one column a gradient is 0, which `g * w - round(g * w)` with one rounding is not."""
+    task = derive_backward(make(norm, (200, 1), (1,)))
+    trial = Trial(task)
+    product = trial.inputs["grad_out"].double() * trial.inputs["b"].double()
+    left = (product - product.float().double()) * 1e-5**-0.5
+    assert bool(left.any()) and trial.right(left.float(), "grad_a")
+    assert not trial.right((left + 0.1).float(), "grad_a")
+
+
 def test_slack_widens() -> None:
     def width(slack: float) -> torch.Tensor:
         bounds = Trial(make(torch.exp, (4, 100), precision=Precision(slack=slack))).expected["out"]

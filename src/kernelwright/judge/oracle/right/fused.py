@@ -119,6 +119,31 @@ def _group_norm(
     return result.view(x.shape), mean.squeeze(-1), scale.squeeze(-1)
 
 
+def _group_norm_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    batch: int,
+    channels: int,
+    _: int,
+    groups: int,
+    wanted: list[bool],
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    def by_channel(values: torch.Tensor) -> torch.Tensor:
+        return values.reshape(batch, channels, -1)
+
+    scale = scale.view(batch, groups, 1)
+    normal = (x.reshape(batch, groups, -1) - mean.view(batch, groups, 1)) * scale
+    weighted = by_channel(grad) if weight is None else by_channel(grad) * weight.view(-1, 1)
+    rows = weighted.reshape(batch, groups, -1)
+    along = rows.mean(-1, keepdim=True) + normal * (rows * normal).mean(-1, keepdim=True)
+    grad_weight = (by_channel(grad) * by_channel(normal)).sum((0, 2)) if wanted[1] else None
+    grad_bias = by_channel(grad).sum((0, 2)) if wanted[2] else None
+    return ((rows - along) * scale).view(x.shape), grad_weight, grad_bias
+
+
 def _variance(
     x: torch.Tensor, dim: list[int] | None = None, *, correction: float | None = None, keepdim: bool = False
 ) -> torch.Tensor:
@@ -187,6 +212,7 @@ PARTS: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: _layer_norm,
     aten.native_layer_norm_backward.default: _layer_norm_backward,
     aten.native_group_norm.default: _group_norm,
+    aten.native_group_norm_backward.default: _group_norm_backward,
     aten.var.correction: _variance,
     aten.var_mean.correction: _variance_and_mean,
     aten.std.correction: _deviation,

@@ -20,7 +20,8 @@ an eighth is allowed.
 
 The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: a value within the tolerance
 before rounding is within the bounds after it, so the output's own format needs no allowance. Eager is evaluated in
-float32 for results in a 16-bit format: a kernel rounds what it reads and what it writes, and nothing between.
+float32 for results in a 16-bit format: a kernel rounds what it reads and what it writes, and nothing between. In
+float64, where eager is the reference, its errors are those of float32 in proportion to the units.
 
 The constants are in `constants` and were fixed on the corpus of `benchmarks/cpu/tolerance_corpus.py`; docs/precision.md
 has them with their margins.
@@ -171,7 +172,8 @@ def compute_dtype(task: Task, workload: Workload) -> torch.dtype:
 @dataclass(frozen=True)
 class ErrorStudy:
     """Everything that was found out about one trial. `exact` has been rounded to the probes' dtype. `unrounded` is
-    eager in the probes' dtype where the task's is narrower, so that nothing is rounded between the steps. `probed` are
+    eager in the probes' dtype where the task's is narrower, so that nothing is rounded between the steps; in float64 it
+    is `exact` with the errors that eager must be taken to have. `probed` are
     the elements that depend on probe rows alone; where products are `mixed`, their row shares its rounding."""
 
     compute: torch.dtype
@@ -210,8 +212,30 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> ErrorStudy:
     if all(not _floating(value) or flows[name].step < Step.COMPUTED for name, value in eager.items()):
         return ErrorStudy(compute, exact, eager, {}, {}, flows, eager)
     spread = _spread(call, narrow, exact, sites, compute)
-    unrounded = call(narrow) if any(value.dtype in NARROW for value in eager.values()) else eager
+    unrounded = eager
+    if form == torch.float64:
+        unrounded = _as_inexact(call, inputs, exact)
+    elif any(value.dtype in NARROW for value in eager.values()):
+        unrounded = call(narrow)
     return ErrorStudy(compute, exact, eager, spread, _jumps(call, narrow, sites), flows, unrounded)
+
+
+def _as_inexact(call: Call, inputs: Arguments, exact: Results) -> Results:
+    """Eager in float64 as far from `exact` as its formula is in float32, in proportion to the units.
+
+    The reference is eager itself there, and shows no error. Another formula is right all the same where the
+    reference's own cancels (the tail of GELU by 1 + erf).
+    """
+    shorter = _converted(inputs, torch.float32)
+    try:
+        coarse, fine = call(shorter), call(_converted(shorter, torch.float64))
+    except TaskError:  # values that float32 cannot hold
+        return exact
+    share = UNIT[torch.float64] / UNIT[torch.float32]
+    return {
+        name: value + _finite(coarse[name].double() - fine[name]).mul_(share) if _floating(value) else value
+        for name, value in exact.items()
+    }
 
 
 def _spread(call: Call, narrow: Arguments, exact: Results, sites: Sites, compute: torch.dtype) -> Results:
