@@ -19,11 +19,11 @@ from corpus.arithmetic import (
     off_by,
     same,
     sequential_sum,
-    tf32x3_product,
     to_bf16,
 )
 from kernelwright.judge.oracle.errors.shortened import kept
-from kernelwright.judge.oracle.errors.yardstick import FUSED, STEPS, axes_last
+from kernelwright.judge.oracle.errors.yardstick import FUSED, axes_last
+from kernelwright.judge.oracle.right.fused import PARTS
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.reference import Argument, run_reference
 
@@ -57,6 +57,7 @@ def parts_product(
 
 def promoted_product(x: Tensor, y: Tensor) -> Tensor:
     """3xTF32 in steps of 32 terms, each added to an accumulator outside of the tensor core."""
+    tf32x3_product = parts_product(11, 2, 2, 1)
     total = x.new_zeros(*x.shape[:-1], y.shape[-1])
     for a, b in zip(x.split(32, -1), y.split(32, -2), strict=True):
         total = total + tf32x3_product(a, b)
@@ -153,12 +154,13 @@ class _Emulating(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = str(func.overloadpacket.__name__)
-        steps = STEPS.get(func) or (
-            decomposition_table.get(func) if name in FUSED | {"silu", "silu_backward", "mse_loss_backward"} else None
-        )
-        if steps is not None:
-            with self:
-                return steps(*args, **kwargs)
+        taken_apart = name in FUSED | {"silu", "silu_backward", "mse_loss_backward"}
+        for steps in (PARTS.get(func), decomposition_table.get(func) if taken_apart else None):
+            if steps is not None:
+                with self:
+                    whole = steps(*args, **kwargs)
+                if whole is not NotImplemented:
+                    return whole
         result = self._carried_out(name, func, args, kwargs)
         if (
             self.kernel.step is not same

@@ -18,10 +18,10 @@ from corpus.operations import CONV3X3, LAYERNORM, OPERATIONS, Kind, variants
 from corpus.references import BUILTIN, SIZES, SMALL, builtin, gradients
 from kernelwright.judge.oracle.errors.rules import ErrorSummary, ResultErrors, observe
 from kernelwright.judge.oracle.errors.samples import choose_samples, take_samples
-from kernelwright.judge.oracle.right.tolerance import compute_dtype, expectations, study
+from kernelwright.judge.oracle.right.tolerance import held_against, study_trial
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.reference import Argument, run_reference
+from kernelwright.tasks.reference import Argument
 
 Results = dict[str, Tensor]
 Formula = Callable[[Mapping[str, Any]], Results]
@@ -123,10 +123,10 @@ def _judged(case: Case, seed: int, repeats: int) -> dict[tuple[str, str], ErrorS
 def _samples(
     task: Task, workload: Workload, inputs: Mapping[str, Argument], key: int
 ) -> tuple[Any, dict[str, torch.dtype]]:
-    noticed = study(partial(run_reference, task), inputs, compute_dtype(task, workload))
+    noticed = study_trial(task, inputs, workload)
     dtypes = {name: value.dtype for name, value in noticed.eager.items()}
     chosen = choose_samples(task, noticed, key)
-    expected = expectations(task, inputs, workload)
+    expected = held_against(task, inputs, noticed)
     return take_samples(task, workload, inputs, expected, chosen, filtered=True), dtypes
 
 
