@@ -98,12 +98,20 @@ def _spaced(name: str) -> str:
 
 FINDINGS = {
     "float32": "its errors are those of float32",
-    "biased": "its errors have a bias: over all trials their mean is not what honest kernels have",
+    "biased": "its errors have a bias: their mean is not what honest kernels have",
     "coarse": "its errors are well above those of eager and of a sequential float32 sum: something in it is too coarse",
     "tf32": "its errors are those of products of TF32 factors",
     "2xtf32": "its errors are those of products with one factor of 11 bits (2xTF32, fp16 in two parts)",
     "bf16x3": "its errors are those of products of 16-bit factors (bf16x3)",
     "indistinguishable": "its errors do not show in what precision it computes",
+}
+
+
+FOUND_IN = {
+    "judging": "over all trials",
+    "workload": "in the trials of one workload",
+    "points": "over all check points",
+    "point": "at one check point",
 }
 
 
@@ -156,7 +164,9 @@ def evidence_lines(evidence: Evidence) -> list[str]:
         case SanitizerEvidence():
             return [f"on {evidence.workload}", *(f"| {line.strip()}" for line in evidence.lines)]
         case PrecisionEvidence():
-            return [f"{evidence.report.result}: {FINDINGS[evidence.report.finding]}", error_words(evidence.report)]
+            report = evidence.report
+            found = f"{report.result}: {FINDINGS[report.finding]} ({FOUND_IN[report.found_in]})"
+            return [found, error_words(report)]
         case JudgeEvidence():
             return [evidence.message]
 
