@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 from benchmarks.gpu.templates_gpu import ROWS
-from benchmarks.pages import answered, report, report_gpu, results_page
+from benchmarks.pages import answered, report, report_gpu, results_page, tables
 from benchmarks.pages.claimed import read_claims
 from benchmarks.shared.kept import optimized
 from benchmarks.shared.record import RESULTS, ROOT, load
+
+from kernelwright.judge.verdict import ErrorReport
+from tests.search import toy
 
 LONGEST = 60  # words of a paragraph, an item or a cell
 
@@ -106,3 +109,16 @@ def test_a_sample_as_the_noise_demands_is_shown_where_there_is_one() -> None:
     one = {"eager_seconds": 1e-3, "aa": [0.9, 1.0, 1.1]}
     text = "\n".join(report.noise({"rows=1": {"12 blocks": one, "as the noise demands": {**one, "trials": 48}}}))
     assert "| rows=1 | 1.00 | 0.90 to 1.10 | 0.90 to 1.10 (48 blocks) |" in text
+
+
+def test_errors_stand_beside_eagers_and_a_column_without_any_is_left_out() -> None:
+    kernel = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    assert tables.errors(None) == tables.errors(kernel) == tables.NONE
+    figures = {"elements": 9, "share": 0.1, "mean": 0.0, "eager_mean": 0.0, "ulp": 3, "eager_ulp": 3}
+    fine = ErrorReport(result="y", rms=0.5, eager_rms=0.6, finding="float32", **figures)
+    worse = ErrorReport(result="z", rms=1.2, eager_rms=0.4, finding="indistinguishable", **figures)
+    told = tables.errors(kernel.model_copy(update={"errors": (fine, worse)}))
+    assert told == "1.2 (0.4), indistinguishable"
+    head = ("task", tables.ERRORS)
+    assert tables.ERRORS not in tables.without_empty(head, [("a", tables.NONE)], tables.ERRORS)
+    assert told in tables.without_empty(head, [("a", tables.NONE), ("b", told)], tables.ERRORS)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kernelwright.judge.verdict import (
+    AuthorVerdict,
     BuildEvidence,
     DomainCheck,
     DomainView,
@@ -21,6 +22,7 @@ from kernelwright.judge.verdict import (
     SanitizerEvidence,
     SpeedStanding,
     SpeedStatus,
+    Verdict,
     WorkloadResult,
 )
 
@@ -121,6 +123,14 @@ def error_words(report: ErrorReport) -> str:
         f"{report.result}: rms {report.rms:.2g} u (eager {report.eager_rms:.2g}), "
         f"mean {report.mean:+.2g} u (eager {report.eager_mean:+.2g}), "
         f"at most {report.ulp:,.0f} ulp (eager {report.eager_ulp:,.0f}), {report.share:.0%} of the tolerance"
+    )
+
+
+def precision_words(verdict: Verdict | AuthorVerdict) -> str:
+    """The size of errors beside eager's, and what they show; of every result. Empty where none were gathered."""
+    return "; ".join(
+        f"{one.result}: rms {one.rms:.2g} u (eager {one.eager_rms:.2g}), {finding_words(one, verdict.task)}"
+        for one in verdict.errors
     )
 
 
