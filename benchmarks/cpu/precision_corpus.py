@@ -111,11 +111,28 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
             str(kind): {rule: max((row["margins"][kind][rule] for row in honest), default=0.0) for rule in RULES}
             for kind in SETS
         },
+        "nearest by kernel": {
+            kernel: {str(kind): max(nearest(row, str(kind)) for row in rows) for kind in SETS}
+            for kernel, rows in by_kernel(honest).items()
+        },
         "seen": {
-            kernel: {str(kind): counted([row for row in bad if row["kernel"] == kernel], str(kind)) for kind in SETS}
-            for kernel in sorted({row["kernel"] for row in bad})
+            kernel: {str(kind): counted(rows, str(kind)) for kind in SETS} for kernel, rows in by_kernel(bad).items()
+        },
+        "seen nowhere": {
+            kernel: [row["case"] for row in rows if not any(row["imprecise"].values())]
+            for kernel, rows in by_kernel(bad).items()
         },
     }
+
+
+def by_kernel(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    names = sorted({row["kernel"] for row in rows})
+    return {name: [row for row in rows if row["kernel"] == name] for name in names}
+
+
+def nearest(row: dict[str, Any], kind: str) -> float:
+    """The largest margin of any rule."""
+    return max(float(value) for value in row["margins"][kind].values())
 
 
 def counted(rows: list[dict[str, Any]], kind: str) -> dict[str, int]:

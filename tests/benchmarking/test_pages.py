@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from benchmarks.gpu.templates_gpu import ROWS
-from benchmarks.pages import answered, report, report_gpu, results_page, tables
+from benchmarks.pages import answered, precision_tables, report, report_gpu, results_page, tables
 from benchmarks.pages.claimed import read_claims
 from benchmarks.shared.kept import optimized
 from benchmarks.shared.record import RESULTS, ROOT, load
 
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.judge.verdict import ErrorReport
 from tests.search import toy
 
@@ -122,3 +124,24 @@ def test_errors_stand_beside_eagers_and_a_column_without_any_is_left_out() -> No
     head = ("task", tables.ERRORS)
     assert tables.ERRORS not in tables.without_empty(head, [("a", tables.NONE)], tables.ERRORS)
     assert told in tables.without_empty(head, [("a", tables.NONE), ("b", told)], tables.ERRORS)
+
+
+def test_the_page_of_precision_has_the_tables_of_the_last_runs_and_every_constant() -> None:
+    page = precision_tables.PAGE.read_text()
+    assert page == precision_tables.written(page), "run python benchmarks/pages/precision_tables.py"
+    statistics = CONSTANTS.statistics
+    for part in (CONSTANTS, statistics, statistics.judging):
+        constants = {field.name for field in fields(part)} - {"statistics", "judging", "workload", "point"}
+        assert not [name for name in constants if not re.search(rf"^\|.*\b{name}\b", page, re.MULTILINE)]
+    for name in ("mean", "standard_errors", "ratio", "share"):
+        values = (getattr(limits, name) for limits in (statistics.judging, statistics.workload, statistics.point))
+        assert f"| {name} | {' | '.join(f'{value:g}' for value in values)} |" in page
+
+
+def test_every_kernel_of_the_page_of_precision_was_measured() -> None:
+    tolerance, errors = load(RESULTS / "tolerance_corpus.json"), load(RESULTS / "precision_corpus.json")["summary"]
+    variants = {row["variant"] for row in tolerance["rows"]}
+    measured = {*errors["nearest by kernel"], *errors["seen"]}
+    for line in (*precision_tables.HONEST, *precision_tables.BAD):
+        assert not line.tolerance or precision_tables.chosen(variants, line.tolerance), line
+        assert not line.errors or precision_tables.chosen(measured, line.errors), line
