@@ -159,8 +159,8 @@ class ErrorReport(VerdictPart):
     eager_mean: float
     ulp: float
     eager_ulp: float
-    finding: str
-    found_in: str = "judging"
+    finding: Literal["float32", "biased", "coarse", "tf32", "2xtf32", "bf16x3", "indistinguishable"]
+    found_in: Literal["judging", "workload", "points", "point"] = "judging"
     smallest_bias: float | None = None
     scalar: bool = False
 
