@@ -25,11 +25,15 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from benchmarks.shared.record import RESULTS, provenance, save  # noqa: E402
 
-from corpus.judgings import RULES, Row, cases, finite, measure  # noqa: E402
-from kernelwright.judge.oracle.errors.rules import STATISTICS  # noqa: E402
+from corpus.judgings import SETS, Row, cases, finite, measure  # noqa: E402
+from kernelwright.judge.oracle.errors.rules import RULES  # noqa: E402
+from kernelwright.judge.oracle.right.constants import CONSTANTS  # noqa: E402
 
 PATH = RESULTS / "precision_corpus.json"
-COLUMNS = "judgings called imprecise; largest margins (1 is the limit): mean, rms, rms without factor, share; findings"
+COLUMNS = (
+    "for all trials, each workload, each trial: sets called imprecise, and the largest margins (1 is the limit) of "
+    "mean, rms, rms without factor, share; findings"
+)
 
 
 def main() -> None:
@@ -49,7 +53,7 @@ def main() -> None:
     summary = summarise(rows)
     print("\n" + "\n".join(f"{key}: {value}" for key, value in summary.items()))
     if not options.only:
-        result = {"torch": torch.__version__, "seeds": options.seeds, "constants": asdict(STATISTICS)}
+        result = {"torch": torch.__version__, "seeds": options.seeds, "constants": asdict(CONSTANTS)}
         save(PATH, {**result, "summary": summary, "taken": came, "columns": COLUMNS, "cases": compact(rows)})
 
 
@@ -65,9 +69,13 @@ def show(rows: list[Row], seconds: float) -> None:
         return
     print(f"\n{rows[0].case}  ({seconds:.0f} s)")
     for row in rows:
-        figures = "".join(f"{rule}{row.margins[rule]:8.2f}   " for rule in RULES)
-        said = "" if row.honest == (row.imprecise == 0) else ("  WRONG" if row.honest else "  not seen")
-        print(f"  {row.kernel:32}{figures}{row.imprecise:3} of {row.judgings}{said}", flush=True)
+        parts = []
+        for kind in SETS:
+            figures = "".join(f"{row.margins[kind][rule]:8.2f}" for rule in RULES)
+            parts.append(f"{figures} {row.imprecise[kind]:3} of {row.judged[kind]:3}")
+        seen = any(row.imprecise.values())
+        said = "" if row.honest != seen else ("  WRONG" if row.honest else "  not seen")
+        print(f"  {row.kernel:26}{'  |'.join(parts)}{said}", flush=True)
 
 
 def as_json(row: Row) -> dict[str, Any]:
@@ -75,9 +83,9 @@ def as_json(row: Row) -> dict[str, Any]:
         "case": row.case,
         "kernel": row.kernel,
         "honest": row.honest,
-        "judgings": row.judgings,
-        "imprecise": row.imprecise,
-        "margins": {rule: finite(value) for rule, value in row.margins.items()},
+        "judged": {str(kind): row.judged[kind] for kind in SETS},
+        "imprecise": {str(kind): row.imprecise[kind] for kind in SETS},
+        "margins": {str(kind): {rule: finite(row.margins[kind][rule]) for rule in RULES} for kind in SETS},
         "findings": sorted(row.findings),
     }
 
@@ -86,26 +94,51 @@ def compact(rows: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     """By case and kernel, in one line each."""
     found: dict[str, dict[str, str]] = {}
     for row in rows:
-        margins = " ".join(f"{row['margins'][rule]:g}" for rule in RULES)
-        line = f"{row['imprecise']} of {row['judgings']}; {margins}; {' '.join(row['findings'])}"
-        found.setdefault(row["case"], {})[row["kernel"]] = line
+        parts = []
+        for kind, margins in row["margins"].items():
+            figures = " ".join(f"{margins[rule]:g}" for rule in RULES)
+            parts.append(f"{row['imprecise'][kind]} of {row['judged'][kind]}: {figures}")
+        found.setdefault(row["case"], {})[row["kernel"]] = "; ".join((*parts, " ".join(row["findings"])))
     return found
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
     honest = [row for row in rows if row["honest"]]
     bad = [row for row in rows if not row["honest"]]
-    kernels = sorted({row["kernel"] for row in bad})
     return {
-        "honest judgings": sum(row["judgings"] for row in honest),
-        "honest judgings called imprecise": sum(row["imprecise"] for row in honest),
-        "nearest honest": {rule: max((row["margins"][rule] for row in honest), default=0.0) for rule in RULES},
-        "bad judgings": sum(row["judgings"] for row in bad),
-        "seen": {
-            kernel: f"{sum(r['imprecise'] for r in bad if r['kernel'] == kernel)} of "
-            f"{sum(r['judgings'] for r in bad if r['kernel'] == kernel)}"
-            for kernel in kernels
+        "honest": {str(kind): counted(honest, str(kind)) for kind in SETS},
+        "nearest honest": {
+            str(kind): {rule: max((row["margins"][kind][rule] for row in honest), default=0.0) for rule in RULES}
+            for kind in SETS
         },
+        "nearest by kernel": {
+            kernel: {str(kind): max(nearest(row, str(kind)) for row in rows) for kind in SETS}
+            for kernel, rows in by_kernel(honest).items()
+        },
+        "seen": {
+            kernel: {str(kind): counted(rows, str(kind)) for kind in SETS} for kernel, rows in by_kernel(bad).items()
+        },
+        "seen nowhere": {
+            kernel: [row["case"] for row in rows if not any(row["imprecise"].values())]
+            for kernel, rows in by_kernel(bad).items()
+        },
+    }
+
+
+def by_kernel(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    names = sorted({row["kernel"] for row in rows})
+    return {name: [row for row in rows if row["kernel"] == name] for name in names}
+
+
+def nearest(row: dict[str, Any], kind: str) -> float:
+    """The largest margin of any rule."""
+    return max(float(value) for value in row["margins"][kind].values())
+
+
+def counted(rows: list[dict[str, Any]], kind: str) -> dict[str, int]:
+    return {
+        "judged": sum(row["judged"][kind] for row in rows),
+        "imprecise": sum(row["imprecise"][kind] for row in rows),
     }
 
 

@@ -19,7 +19,16 @@ from benchmarks.gpu.templates_gpu import ROWS  # noqa: E402
 from benchmarks.pages import answered  # noqa: E402
 from benchmarks.pages.answered import Answered  # noqa: E402
 from benchmarks.pages.claimed import COMPILED, Claim, bound_us, counted, low, needed, read_claims  # noqa: E402
-from benchmarks.pages.tables import AS_GIVEN, bullets, joined, rounded, table  # noqa: E402
+from benchmarks.pages.tables import (  # noqa: E402
+    ABOUT_ERRORS,
+    AS_GIVEN,
+    ERRORS,
+    bullets,
+    errors,
+    joined,
+    rounded,
+    without_empty,
+)
 from benchmarks.shared.kept import folder_of, optimized, unpacked  # noqa: E402
 from benchmarks.shared.record import RESULTS, load  # noqa: E402
 
@@ -42,16 +51,15 @@ def page() -> str:
         "replays one.",
         AS_GIVEN,
     )
-    parts = [
-        "# Results\n\nMade by `python benchmarks/pages/results_page.py` from `benchmarks/results`.\n",
-        bullets(head),
-    ]
+    parts: list[str] = []
     for device in ("cpu", "cuda"):
         parts += section(device, load(RESULTS / f"optimize_{device}.json"))
     elsewhere, claimed = load(RESULTS / "elsewhere_h200.json"), load(RESULTS / "claims_gpu.json")
     parts += claims(claimed, elsewhere, ROWS)
     parts += answers(answered.read(), load(RESULTS / "judge_gpu.json").get("rows", {}), claimed, elsewhere)
-    return joined(parts)
+    shown = (ABOUT_ERRORS,) if any(ERRORS in part for part in parts) else ()
+    title = "# Results\n\nMade by `python benchmarks/pages/results_page.py` from `benchmarks/results`.\n"
+    return joined([title, bullets((*head, *shown)), *parts])
 
 
 def main() -> None:
@@ -78,8 +86,8 @@ def section(device: str, report: dict[str, Any]) -> list[str]:
             continue
         won = sum(least(rows[ref], "best") > 1 for ref in chosen)
         parts.append(f"\n### {title}: faster than the best baseline on {won} of {len(chosen)}\n")
-        head = ("task", "over eager", "over compile", "over the best", "evaluations")
-        parts.append(table(head, [speeds(ref, rows[ref], report["tasks"][ref]) for ref in chosen]))
+        head = ("task", "over eager", "over compile", "over the best", ERRORS, "evaluations")
+        parts.append(without_empty(head, [speeds(ref, rows[ref], report["tasks"][ref]) for ref in chosen], ERRORS))
         without = [f"`{ref}` ({no_best(report['tasks'][ref])})" for ref in chosen if rows[ref] is None]
         if without:
             parts.append(f"\nNo best: {', '.join(without)}.")
@@ -106,7 +114,7 @@ def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str,
     every = read_claims(report, load(RESULTS / "templates_gpu.json"), optimized("cuda"), wanted)
     lenient = sum(one.accepted and one.lenient for one in every)
     head = ("task", "kernel, µs", "eager, µs", "compiled, µs", "over the best", "bound, µs", "hidden, over eager",
-            "by hand, µs", "commit")  # fmt: skip
+            ERRORS, "by hand, µs", "commit")  # fmt: skip
     hands = {ref: columns["by hand"] for ref, columns in elsewhere["others"].items() if "by hand" in columns}
     near = [one for one in every if one.accepted and _reaches(one, hands.get(one.ref, 0.0))]
     columns = (
@@ -125,7 +133,11 @@ def claims(report: dict[str, Any], elsewhere: dict[str, Any], wanted: tuple[str,
         f"{lenient} backward rows were judged without it.\n\n### Counts\n",
         bullets([*counted(every), f"Within a tenth of what was reached by hand: {len(near)} of {len(hands)}."]),
         "\n### Rows\n",
-        table(head, [(one.ref, *cells(one), rounded(hands.get(one.ref)), one.commit) for one in every]),
+        without_empty(
+            head,
+            [(one.ref, *cells(one), errors(one.hidden), rounded(hands.get(one.ref)), one.commit) for one in every],
+            ERRORS,
+        ),
     ]
 
 
@@ -139,7 +151,7 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
     if not runs:
         return []
     head = ("task", "proposals", "began with, µs", "kernel, µs", "eager, µs", "over eager", "hidden, over eager",
-            "best of all else, µs", "over it")  # fmt: skip
+            ERRORS, "best of all else, µs", "over it")  # fmt: skip
     lines, won = [], 0
     for one in runs:
         other = answered.best_else(one.ref, rows, claims, elsewhere)
@@ -147,7 +159,7 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         times = (rounded(us) for us in (one.began_us, one.us, one.eager_us))
         over = (f"{one.over_eager:.2f}×", f"{one.hidden:.2f}×")
         compared = (f"{rounded(other.us)} ({other.name})", f"{one.over(other):.2f}×")
-        lines.append((one.ref, str(one.proposals), *times, *over, *compared))
+        lines.append((one.ref, str(one.proposals), *times, *over, errors(one.final), *compared))
     notes = (
         "“Proposals” counts the answers. They were written from the prompt files and nothing else.",
         "The kernel's time and “over eager” are from the final, which times both side by side on the public size and "
@@ -165,7 +177,7 @@ def answers(runs: list[Answered], rows: dict[str, Any], claims: dict[str, Any], 
         "`benchmarks/results/answered.tar.xz`: prompts, answers, candidates, verdicts, journal and certificates.\n",
         bullets(notes),
         "",
-        table(head, lines),
+        without_empty(head, lines, ERRORS),
     ]
 
 
@@ -242,7 +254,7 @@ def least(verdict: Verdict | None, baseline: str) -> float:
 
 def speeds(ref: str, verdict: Verdict | None, row: dict[str, Any]) -> tuple[str, ...]:
     over = ("-" if verdict is None else f"{least(verdict, name):.2f}×" for name in ("eager", "compile", "best"))
-    return ref, *over, str(row.get("report", {}).get("evaluations", "-"))
+    return ref, *over, errors(verdict), str(row.get("report", {}).get("evaluations", "-"))
 
 
 def no_best(row: dict[str, Any]) -> str:

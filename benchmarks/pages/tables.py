@@ -6,6 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from kernelwright.judge.verdict import Verdict
+
+LEAST_RMS = 0.1  # units: what eager loses where it loses nothing
+ERRORS = "errors, u (eager's)"
+ABOUT_ERRORS = (
+    "“Errors” are the root mean square over a judging, in units of one rounding of every step, and in brackets "
+    "eager's; then what they show. [Precision](precision.md) has the rules."
+)
 AS_GIVEN = (
     "Commands that made stored data are quoted as they were given, at the commit beside them where it was recorded. "
     "Scripts that they name in `benchmarks` itself are in its folders `cpu`, `gpu` and `search` today."
@@ -15,6 +23,25 @@ AS_GIVEN = (
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+NONE = "-"
+
+
+def without_empty(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], name: str) -> str:
+    """A table without a column of that name that says nothing in any row: older results do not have it."""
+    place = head.index(name)
+    if any(row[place] != NONE for row in rows):
+        return table(head, rows)
+    return table((*head[:place], *head[place + 1 :]), [(*row[:place], *row[place + 1 :]) for row in rows])
+
+
+def errors(verdict: Verdict | None) -> str:
+    """Of the result that is worst beside eager: the size of its errors, eager's, and what they show."""
+    if verdict is None or not verdict.errors:
+        return NONE
+    worst = max(verdict.errors, key=lambda one: one.rms / max(one.eager_rms, LEAST_RMS))
+    return f"{worst.rms:.2g} ({worst.eager_rms:.2g}), {worst.finding}"
 
 
 def bullets(items: Iterable[str]) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from benchmarks.gpu.templates_gpu import ROWS
-from benchmarks.pages import answered, report, report_gpu, results_page
+from benchmarks.pages import answered, precision_tables, report, report_gpu, results_page, tables
 from benchmarks.pages.claimed import read_claims
 from benchmarks.shared.kept import optimized
 from benchmarks.shared.record import RESULTS, ROOT, load
+
+from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.verdict import ErrorReport
+from tests.search import toy
 
 LONGEST = 60  # words of a paragraph, an item or a cell
 
@@ -106,3 +111,37 @@ def test_a_sample_as_the_noise_demands_is_shown_where_there_is_one() -> None:
     one = {"eager_seconds": 1e-3, "aa": [0.9, 1.0, 1.1]}
     text = "\n".join(report.noise({"rows=1": {"12 blocks": one, "as the noise demands": {**one, "trials": 48}}}))
     assert "| rows=1 | 1.00 | 0.90 to 1.10 | 0.90 to 1.10 (48 blocks) |" in text
+
+
+def test_errors_stand_beside_eagers_and_a_column_without_any_is_left_out() -> None:
+    kernel = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    assert tables.errors(None) == tables.errors(kernel) == tables.NONE
+    figures = {"elements": 9, "share": 0.1, "mean": 0.0, "eager_mean": 0.0, "ulp": 3, "eager_ulp": 3}
+    fine = ErrorReport(result="y", rms=0.5, eager_rms=0.6, finding="float32", **figures)
+    worse = ErrorReport(result="z", rms=1.2, eager_rms=0.4, finding="indistinguishable", **figures)
+    told = tables.errors(kernel.model_copy(update={"errors": (fine, worse)}))
+    assert told == "1.2 (0.4), indistinguishable"
+    head = ("task", tables.ERRORS)
+    assert tables.ERRORS not in tables.without_empty(head, [("a", tables.NONE)], tables.ERRORS)
+    assert told in tables.without_empty(head, [("a", tables.NONE), ("b", told)], tables.ERRORS)
+
+
+def test_the_page_of_precision_has_the_tables_of_the_last_runs_and_every_constant() -> None:
+    page = precision_tables.PAGE.read_text()
+    assert page == precision_tables.written(page), "run python benchmarks/pages/precision_tables.py"
+    statistics = CONSTANTS.statistics
+    for part in (CONSTANTS, statistics, statistics.judging):
+        constants = {field.name for field in fields(part)} - {"statistics", "judging", "workload", "point"}
+        assert not [name for name in constants if not re.search(rf"^\|.*\b{name}\b", page, re.MULTILINE)]
+    for name in ("mean", "standard_errors", "ratio", "share"):
+        values = (getattr(limits, name) for limits in (statistics.judging, statistics.workload, statistics.point))
+        assert f"| {name} | {' | '.join(f'{value:g}' for value in values)} |" in page
+
+
+def test_every_kernel_of_the_page_of_precision_was_measured() -> None:
+    tolerance, errors = load(RESULTS / "tolerance_corpus.json"), load(RESULTS / "precision_corpus.json")["summary"]
+    variants = {row["variant"] for row in tolerance["rows"]}
+    measured = {*errors["nearest by kernel"], *errors["seen"]}
+    for line in (*precision_tables.HONEST, *precision_tables.BAD):
+        assert not line.tolerance or precision_tables.chosen(variants, line.tolerance), line
+        assert not line.errors or precision_tables.chosen(measured, line.errors), line

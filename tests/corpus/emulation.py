@@ -33,31 +33,38 @@ LOG2E = 1.4426950408889634
 # --- products of shortened factors, in float32 ----------------------------------------------------------------
 
 
-def parts_product(
-    bits: int, left: int, right: int, most: int, nearest: bool = True
-) -> Callable[[Tensor, Tensor], Tensor]:
+@dataclass(frozen=True)
+class PartsProduct:
     """Products of part i of one factor and part j of the other with i + j <= most, small ones first."""
 
-    def split(x: Tensor, parts: int) -> list[Tensor]:
+    bits: int
+    left: int
+    right: int
+    most: int
+    nearest: bool = True
+
+    def split(self, x: Tensor, parts: int) -> list[Tensor]:
         found, rest = [], x.float()
         for _ in range(parts):
-            found.append(kept(rest, bits, nearest))
+            found.append(kept(rest, self.bits, self.nearest))
             rest = rest - found[-1]
         return found
 
-    def product(x: Tensor, y: Tensor) -> Tensor:
-        pairs = [(a, b) for i, a in enumerate(split(x, left)) for j, b in enumerate(split(y, right)) if i + j <= most]
-        total = pairs[-1][0] @ pairs[-1][1]
-        for a, b in pairs[-2::-1]:
-            total = total + a @ b
-        return total
+    def pairs(self) -> list[tuple[int, int]]:
+        found = [(i, j) for i in range(self.left) for j in range(self.right) if i + j <= self.most]
+        return found[::-1]
 
-    return product
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        first, second = self.split(x, self.left), self.split(y, self.right)
+        total = x.new_zeros(())
+        for i, j in self.pairs():
+            total = total + first[i] @ second[j]
+        return total
 
 
 def promoted_product(x: Tensor, y: Tensor) -> Tensor:
     """3xTF32 in steps of 32 terms, each added to an accumulator outside of the tensor core."""
-    tf32x3_product = parts_product(11, 2, 2, 1)
+    tf32x3_product = PartsProduct(11, 2, 2, 1)
     total = x.new_zeros(*x.shape[:-1], y.shape[-1])
     for a, b in zip(x.split(32, -1), y.split(32, -2), strict=True):
         total = total + tf32x3_product(a, b)
@@ -220,14 +227,21 @@ class _Emulating(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return y if bias is None else y + bias.view(-1, *(1 for _ in shape[2:]))
 
     def _convolved_backward(self, func: Any, args: Any) -> Any:
-        """By the library, with the factors shortened as the product does."""
-        number = torch.tensor([[1.2345678]])
-        if torch.allclose(self.a.product(number, number), number * number, rtol=5e-7):
-            return func(*args)
-        given = list(args)
-        for place in (0, 1, 2):
-            given[place] = kept(given[place], 11, True)
-        return func(*given)
+        """By the library, from the parts of the factors. The gradient of a bias is a sum."""
+        product = self.a.product
+        whole = func(*args)
+        if not isinstance(product, PartsProduct):
+            return whole
+        upstream = product.split(args[0], product.left)
+        values, weights = (product.split(args[place], product.right) for place in (1, 2))
+        totals: list[Tensor | None] = [None, None, whole[2]]
+        for i, j in product.pairs():
+            found = func(upstream[i], values[j], weights[j], *args[3:])
+            for place in (0, 1):
+                if found[place] is not None:
+                    known = totals[place]
+                    totals[place] = found[place] if known is None else known + found[place]
+        return tuple(totals)
 
 
 def _off(relative: float) -> Callable[[Tensor], Tensor]:
@@ -248,8 +262,8 @@ KERNELS: dict[str, Emulation] = {
     "fast-math": Emulation(_fast),
     "fast-math, sequential": Emulation(replace(_fast, sum=sequential_sum, product=sequential_matrix_product)),
     "3xTF32, promoted": Emulation(replace(_library, product=promoted_product), needs="product"),
-    "bf16x6": Emulation(replace(_library, product=parts_product(8, 3, 3, 2)), needs="product"),
-    "bf16x9": Emulation(replace(_library, product=parts_product(8, 3, 3, 4)), needs="product"),
+    "bf16x6": Emulation(replace(_library, product=PartsProduct(8, 3, 3, 2)), needs="product"),
+    "bf16x9": Emulation(replace(_library, product=PartsProduct(8, 3, 3, 4)), needs="product"),
     "bias 2e-5": Emulation(_library, honest=False, store=_off(2e-5)),
     "bias 1e-6": Emulation(_library, honest=False, store=_off(1e-6)),
     "quartic exp": Emulation(replace(_library, exp=polynomial_exp(4)), honest=False, needs="exp"),
@@ -260,13 +274,11 @@ KERNELS: dict[str, Emulation] = {
     "18 bits, cut": Emulation(_library, honest=False, store=lambda y: kept(y, 18, False)),
     "18 bits, nearest": Emulation(_library, honest=False, store=lambda y: kept(y, 18, True)),
     "bf16 steps": Emulation(_library, honest=False, step=to_bf16),
-    "TF32": Emulation(replace(_library, product=parts_product(11, 1, 1, 0)), honest=False, needs="product"),
-    "TF32, cut": Emulation(replace(_library, product=parts_product(11, 1, 1, 0, False)), honest=False, needs="product"),
-    "2xTF32, left": Emulation(replace(_library, product=parts_product(11, 2, 1, 1)), honest=False, needs="product"),
-    "2xTF32, right": Emulation(replace(_library, product=parts_product(11, 1, 2, 1)), honest=False, needs="product"),
-    "bf16x3": Emulation(replace(_library, product=parts_product(8, 2, 2, 1)), honest=False, needs="product"),
-    "bf16x3, cut": Emulation(
-        replace(_library, product=parts_product(8, 2, 2, 1, False)), honest=False, needs="product"
-    ),
-    "bf16x4": Emulation(replace(_library, product=parts_product(8, 2, 2, 2)), honest=False, needs="product"),
+    "TF32": Emulation(replace(_library, product=PartsProduct(11, 1, 1, 0)), honest=False, needs="product"),
+    "TF32, cut": Emulation(replace(_library, product=PartsProduct(11, 1, 1, 0, False)), honest=False, needs="product"),
+    "2xTF32, left": Emulation(replace(_library, product=PartsProduct(11, 2, 1, 1)), honest=False, needs="product"),
+    "2xTF32, right": Emulation(replace(_library, product=PartsProduct(11, 1, 2, 1)), honest=False, needs="product"),
+    "bf16x3": Emulation(replace(_library, product=PartsProduct(8, 2, 2, 1)), honest=False, needs="product"),
+    "bf16x3, cut": Emulation(replace(_library, product=PartsProduct(8, 2, 2, 1, False)), honest=False, needs="product"),
+    "bf16x4": Emulation(replace(_library, product=PartsProduct(8, 2, 2, 2)), honest=False, needs="product"),
 }

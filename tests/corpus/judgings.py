@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,8 @@ from corpus.arithmetic import Arithmetic, Tensor
 from corpus.emulation import KERNELS, Emulation
 from corpus.operations import CONV3X3, LAYERNORM, OPERATIONS, Kind, variants
 from corpus.references import BUILTIN, SIZES, SMALL, builtin, gradients
-from kernelwright.judge.oracle.errors.rules import ErrorSummary, ResultErrors, observe
+from kernelwright.judge.oracle.errors.observations import Observation, observe
+from kernelwright.judge.oracle.errors.rules import RULES, Examined, ResultErrors, TrialSet, examine
 from kernelwright.judge.oracle.errors.samples import choose_samples, take_samples
 from kernelwright.judge.oracle.right.tolerance import held_against, study_trial
 from kernelwright.tasks.drawing import draw_inputs
@@ -25,7 +27,7 @@ from kernelwright.tasks.reference import Argument
 
 Results = dict[str, Tensor]
 Formula = Callable[[Mapping[str, Any]], Results]
-RULES = ("mean", "rms", "rms without factor", "share")
+SETS = (TrialSet.judging, TrialSet.workload, TrialSet.point)
 
 
 @dataclass(frozen=True)
@@ -41,15 +43,25 @@ class Case:
 
 @dataclass
 class Row:
-    """What was seen of one kernel of a case in all judgings. Margins are the largest of any result; 1 is the limit."""
+    """What was seen of one kernel of a case in all judgings: over all trials, of each workload, and of each trial as if
+    it were a check point. Of each there are so many sets (`judged`), in which the kernel was found `imprecise`; margins
+    are the largest of any result, and 1 is the limit."""
 
     case: str
     kernel: str
     honest: bool
-    judgings: int = 0
-    imprecise: int = 0
-    margins: dict[str, float] = field(default_factory=lambda: dict.fromkeys(RULES, 0.0))
+    judged: Counter[TrialSet] = field(default_factory=Counter)
+    imprecise: Counter[TrialSet] = field(default_factory=Counter)
+    margins: dict[TrialSet, dict[str, float]] = field(
+        default_factory=lambda: {kind: dict.fromkeys(RULES, 0.0) for kind in SETS}
+    )
     findings: set[str] = field(default_factory=set)
+
+    def saw(self, kind: TrialSet, results: Sequence[Examined]) -> None:
+        self.judged[kind] += 1
+        self.imprecise[kind] += any(one.finding is not None for one in results)
+        known = self.margins[kind]
+        self.margins[kind] = {rule: max(known[rule], *(one.margins[rule] for one in results)) for rule in RULES}
 
 
 def cases() -> Iterator[Case]:
@@ -89,17 +101,29 @@ def measure(case: Case, seeds: Sequence[int], repeats: int = 2) -> list[Row]:
         judged = _judged(case, seed, repeats)
         for kernel in dict.fromkeys(kernel for _, kernel in judged):
             row = rows.setdefault(kernel, Row(case.label, kernel, kernel not in KERNELS or KERNELS[kernel].honest))
-            results = [found for (_, one), found in judged.items() if one == kernel]
-            row.judgings += 1
-            row.imprecise += any(found.finding.imprecise for found in results)
-            row.findings |= {str(found.finding) for found in results}
-            for rule in RULES:
-                row.margins[rule] = max(row.margins[rule], *(found.margins[rule] for found in results))
+            results = [errors for (_, one), errors in judged.items() if one == kernel]
+            narrow = case.task.dtypes[0] != "float32"
+            found = [summary for errors in results if (summary := errors.conclude(narrow=narrow)) is not None]
+            row.findings |= {str(summary.finding) for summary in found}
+            for kind, sets in _sets(results).items():
+                for one in sets:
+                    row.saw(kind, [examine(trials, kind.limits) for trials in one])
     return list(rows.values())
 
 
-def _judged(case: Case, seed: int, repeats: int) -> dict[tuple[str, str], ErrorSummary]:
-    """Summaries by result and kernel."""
+def _sets(results: Sequence[ResultErrors]) -> dict[TrialSet, list[list[list[Observation]]]]:
+    """The trials of every result: all, by workload, and one by one."""
+    by_workload = [list(errors.workloads.values()) for errors in results]
+    flat = [[one for place in workloads for one in place] for workloads in by_workload]
+    return {
+        TrialSet.judging: [flat],
+        TrialSet.workload: [list(one) for one in zip(*by_workload, strict=True)],
+        TrialSet.point: [[[one] for one in trial] for trial in zip(*flat, strict=True)],
+    }
+
+
+def _judged(case: Case, seed: int, repeats: int) -> dict[tuple[str, str], ResultErrors]:
+    """By result and kernel."""
     seen: dict[tuple[str, str], ResultErrors] = {}
     met: set[str] | None = None if case.emulated else set()
     for workload in case.workloads:
@@ -114,10 +138,8 @@ def _judged(case: Case, seed: int, repeats: int) -> dict[tuple[str, str], ErrorS
                     results = run(inputs)
                     for result, sample in samples.items():
                         errors = seen.setdefault((result, name), ResultErrors())
-                        errors.observations.append(observe(sample, results[result].to(dtypes[result])))
-    narrow = case.task.dtypes[0] != "float32"
-    found = {place: errors.conclude(narrow=narrow) for place, errors in seen.items()}
-    return {place: summary for place, summary in found.items() if summary is not None}
+                        errors.add(workload.label, observe(sample, results[result].to(dtypes[result])))
+    return seen
 
 
 def _samples(

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.oracle.errors.rules import ErrorFinding
+from kernelwright.judge.oracle.errors.rules import ErrorFinding, TrialSet
 from kernelwright.judge.verdict import (
     GENERAL,
     AuthorVerdict,
@@ -26,7 +26,14 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
     author_view,
 )
-from kernelwright.judge.wording import FINDINGS, error_words, evidence_lines, finding_words
+from kernelwright.judge.wording import (
+    FINDINGS,
+    FOUND_IN,
+    error_words,
+    evidence_lines,
+    finding_words,
+    precision_words,
+)
 
 SECRET = 7919
 
@@ -122,6 +129,21 @@ def test_errors_are_told_beside_eagers_in_one_line() -> None:
     )
     biased = PrecisionEvidence(report=error_report("biased", 64))
     assert "bias" in evidence_lines(biased)[0] and line in evidence_lines(biased)[1]
+
+
+def test_the_size_of_errors_and_what_they_show_stand_in_summaries() -> None:
+    whole = verdict(on_hidden=False)
+    assert precision_words(whole) == ""
+    both = (error_report("float32", 64), error_report("tf32", 64))
+    said = precision_words(whole.model_copy(update={"errors": both}))
+    assert said == "out: rms 0.8 u (eager 1.1), float32; out: rms 0.8 u (eager 1.1), tf32"
+
+
+def test_where_something_was_found_is_told() -> None:
+    assert set(FOUND_IN) == {str(one) for one in TrialSet}
+    for found_in, words in FOUND_IN.items():
+        report = error_report("biased", 64).model_copy(update={"found_in": found_in})
+        assert words in evidence_lines(PrecisionEvidence(report=report))[0]
 
 
 def test_for_one_number_the_gradient_is_named() -> None:

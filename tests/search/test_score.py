@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.judge.verdict import JudgeEvidence, Outcome, SpeedStatus, Verdict, author_view
+from kernelwright.judge.verdict import ErrorReport, JudgeEvidence, Outcome, SpeedStatus, Verdict, author_view
 from kernelwright.search.core.best import decide_final
 from kernelwright.search.core.score import beats_bound, estimate, fraction_of_bound, pooled, ratio, score
 from kernelwright.search.judging import JudgeSettings, judge_fully
@@ -181,3 +181,12 @@ def test_of_two_judgings_the_one_that_checked_the_whole_domain_says_what_was_che
     whole, partial, unchecked = (verdict(2.0, domain=one) for one in (toy.WHOLE_DOMAIN, PARTIAL, None))
     assert pooled(whole, partial).domain == pooled(partial, whole).domain == toy.WHOLE_DOMAIN
     assert pooled(unchecked, partial).partial_domain and pooled(partial, unchecked).partial_domain
+
+
+def test_errors_of_the_last_judging_that_gathered_them_are_kept() -> None:
+    plain = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    figures = {"elements": 9, "share": 0.1, "mean": 0.0, "eager_mean": 0.0, "ulp": 3, "eager_ulp": 3}
+    one, two = (ErrorReport(result="y", rms=rms, eager_rms=0.6, finding="float32", **figures) for rms in (0.5, 0.7))
+    first, second = (plain.model_copy(update={"errors": (report,)}) for report in (one, two))
+    assert pooled(first, second).errors == (two,)
+    assert pooled(first, plain).errors == pooled(plain, first).errors == (one,)

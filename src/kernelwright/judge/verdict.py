@@ -146,7 +146,8 @@ class ErrorReport(VerdictPart):
     of what one rounding of every step moves an element by, and a positive mean is an error away from zero.
     `finding`: `float32` (nothing wrong), `biased`, `coarse`, the name of a shorter format of factors (`tf32`, `2xtf32`,
     `bf16x3`), or `indistinguishable` where nothing could be seen. `smallest_bias` is the smallest relative bias that
-    would have been found. `scalar`: the result is one number.
+    would have been found. `found_in` says which trials show what was found: all of the `judging`, those of one
+    `workload`, of all check `points`, or of one check `point`. `scalar`: the result is one number.
     """
 
     result: str
@@ -158,7 +159,8 @@ class ErrorReport(VerdictPart):
     eager_mean: float
     ulp: float
     eager_ulp: float
-    finding: str
+    finding: Literal["float32", "biased", "coarse", "tf32", "2xtf32", "bf16x3", "indistinguishable"]
+    found_in: Literal["judging", "workload", "points", "point"] = "judging"
     smallest_bias: float | None = None
     scalar: bool = False
 

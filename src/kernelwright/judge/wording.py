@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kernelwright.judge.verdict import (
+    AuthorVerdict,
     BuildEvidence,
     DomainCheck,
     DomainView,
@@ -21,6 +22,7 @@ from kernelwright.judge.verdict import (
     SanitizerEvidence,
     SpeedStanding,
     SpeedStatus,
+    Verdict,
     WorkloadResult,
 )
 
@@ -98,12 +100,20 @@ def _spaced(name: str) -> str:
 
 FINDINGS = {
     "float32": "its errors are those of float32",
-    "biased": "its errors have a bias: over all trials their mean is not what honest kernels have",
+    "biased": "its errors have a bias: their mean is not what honest kernels have",
     "coarse": "its errors are well above those of eager and of a sequential float32 sum: something in it is too coarse",
     "tf32": "its errors are those of products of TF32 factors",
     "2xtf32": "its errors are those of products with one factor of 11 bits (2xTF32, fp16 in two parts)",
     "bf16x3": "its errors are those of products of 16-bit factors (bf16x3)",
     "indistinguishable": "its errors do not show in what precision it computes",
+}
+
+
+FOUND_IN = {
+    "judging": "over all trials",
+    "workload": "in the trials of one workload",
+    "points": "over all check points",
+    "point": "at one check point",
 }
 
 
@@ -113,6 +123,14 @@ def error_words(report: ErrorReport) -> str:
         f"{report.result}: rms {report.rms:.2g} u (eager {report.eager_rms:.2g}), "
         f"mean {report.mean:+.2g} u (eager {report.eager_mean:+.2g}), "
         f"at most {report.ulp:,.0f} ulp (eager {report.eager_ulp:,.0f}), {report.share:.0%} of the tolerance"
+    )
+
+
+def precision_words(verdict: Verdict | AuthorVerdict) -> str:
+    """The size of errors beside eager's, and what they show; of every result. Empty where none were gathered."""
+    return "; ".join(
+        f"{one.result}: rms {one.rms:.2g} u (eager {one.eager_rms:.2g}), {finding_words(one, verdict.task)}"
+        for one in verdict.errors
     )
 
 
@@ -156,7 +174,9 @@ def evidence_lines(evidence: Evidence) -> list[str]:
         case SanitizerEvidence():
             return [f"on {evidence.workload}", *(f"| {line.strip()}" for line in evidence.lines)]
         case PrecisionEvidence():
-            return [f"{evidence.report.result}: {FINDINGS[evidence.report.finding]}", error_words(evidence.report)]
+            report = evidence.report
+            found = f"{report.result}: {FINDINGS[report.finding]} ({FOUND_IN[report.found_in]})"
+            return [found, error_words(report)]
         case JudgeEvidence():
             return [evidence.message]
 

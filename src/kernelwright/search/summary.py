@@ -13,7 +13,7 @@ from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.strangers.trusted import signature_of
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, Outcome, SpeedStatus, Verdict
-from kernelwright.judge.wording import counted, domain_words, shortened
+from kernelwright.judge.wording import counted, domain_words, precision_words, shortened
 from kernelwright.search.core.events import Ask, Started, StopReason
 from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio, score
 from kernelwright.search.core.state import Entry, Standing, State
@@ -294,6 +294,8 @@ def _best(state: State) -> list[str]:
             )
     if entry.verdict.domain is not None:
         lines.append(f"- {domain_words(entry.verdict)}")
+    if errors := precision_words(entry.verdict):
+        lines.append(f"- errors: {errors}")
     review = reviewed(entry)
     if review:
         lines.append(f"- review: {review}")

@@ -43,7 +43,7 @@ class ValueKind(StrEnum):
 
     `magnitudes` are values far larger or smaller than those of any family, `signs` parameters of either sign and zero,
     `masks` booleans that are all true or all false, `integers` the ends of a range, repeated numbers, and numbers that
-    the reference itself compares with.
+    the reference itself compares with. `products` are factors of very different sizes in products of few terms.
     """
 
     magnitudes = "magnitudes"
@@ -56,6 +56,7 @@ class ValueKind(StrEnum):
     constant_rows = "constant_rows"
     masks = "masks"
     integers = "integers"
+    products = "products"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from kernelwright.tasks.declarations import (
     Upstream,
 )
 from kernelwright.tasks.model import ScalarSpec, Signature, Sizes, Task, TaskError, TensorSpec, Workload, evaluate
-from kernelwright.tasks.products import Products, products, wide_products, with_probe_rows
+from kernelwright.tasks.products import Products, products, with_probe_rows
 from kernelwright.tasks.reference import (
     Argument,
     call_reference,
@@ -46,7 +46,6 @@ SMALL = 1e-3
 FOREIGN_ROWS, ONE_ROW_IN = 4, 64  # at most so many rows of each other family, and one in so many
 FOREIGN_ELEMENTS = 16
 SHUFFLED = 1 << 14
-WIDEST = 25.0  # octaves of what stands beside products of one or two terms
 
 
 def _normal(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -198,13 +197,6 @@ def with_saved(task: Task, inputs: dict[str, Argument]) -> dict[str, Argument]:
 
 def task_products(task: Task, workload: Workload) -> Products:
     return products(task, workload, partial(without_data, task, workload))
-
-
-def draw_wide_products(task: Task, workload: Workload, generator: torch.Generator) -> dict[str, Argument] | None:
-    """Inputs on which every product has one or two terms of very different sizes: the only ones that show factors in
-    scaled 16-bit formats. None for a task without products of its inputs alone."""
-    drawn = draw_inputs(task, workload, task.families[0], generator)
-    return drawn if wide_products(task_products(task, workload), drawn, generator, WIDEST) else None
 
 
 def _form(declared: TensorInput | Upstream, workload: Workload) -> tuple[tuple[int, ...], torch.dtype]:

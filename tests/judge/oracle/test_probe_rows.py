@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from corpus.arithmetic import DOWNCASTS, HONEST
 from kernelwright.judge.oracle.right.compare import check
-from kernelwright.judge.oracle.right.tolerance import expectations
+from kernelwright.judge.oracle.right.tolerance import Expectation, expectations
+from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_expectations, special_values
+from kernelwright.judge.oracle.special_values.finding import OCTAVES
 from kernelwright.tasks import Task, normal, tensor
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import Family
-from kernelwright.tasks.drawing import draw_inputs, draw_wide_products, task_products
+from kernelwright.tasks.drawing import draw_inputs, task_products
 from kernelwright.tasks.products import Operand, probe_rows_of
 
 SENTINEL = 0x7FF17FF2
@@ -44,8 +47,8 @@ SPLIT = ("2xTF32, left", "2xTF32, right", "bf16x3", "bf16x4", "fp16x2, left", "f
 WHOLE = ("library", "sequential", "reversed", "lanes", "3xTF32", "3xTF32, promoted", "bf16x6", "bf16x9")
 
 
-def verdicts(inputs: dict[str, Tensor]) -> dict[str, bool]:
-    expected = expectations(LINEAR, inputs, WORKLOAD)["out"]
+def verdicts(inputs: dict[str, Tensor], expected: Expectation | None = None) -> dict[str, bool]:
+    expected = expected or expectations(LINEAR, inputs, WORKLOAD)["out"]
     ways = {name: HONEST[name] for name in WHOLE} | {name: DOWNCASTS[name] for name in SPLIT}
     results = {name: way.multiply(inputs["x"], inputs["w"].t()) + inputs["b"] for name, way in ways.items()}
     return {name: check(expected, result, SENTINEL) is None for name, result in results.items()}
@@ -58,14 +61,19 @@ def test_split_factors_fail_and_honest_products_pass(seed: int) -> None:
 
 
 def test_wide_products_show_every_split_too() -> None:
-    inputs = draw_wide_products(LINEAR, WORKLOAD, torch.Generator().manual_seed(0))
-    assert inputs is not None
-    assert verdicts(inputs) == {**dict.fromkeys(WHOLE, True), **dict.fromkeys(SPLIT, False)}  # type: ignore[arg-type]
+    specials = [special for special in special_values(LINEAR) if special.kind is ValueKind.products]
+    assert len(specials) == len(OCTAVES)
+    for special in specials:
+        inputs = draw_special(LINEAR, WORKLOAD, special, Family.NORMAL, torch.Generator().manual_seed(0))
+        expected = special_expectations(LINEAR, inputs, WORKLOAD, special)["out"]
+        passed = verdicts(inputs, expected)  # type: ignore[arg-type]
+        assert passed == {**dict.fromkeys(WHOLE, True), **dict.fromkeys(SPLIT, False)}
 
 
-def test_wide_products_need_products() -> None:
+def test_wide_products_need_products_of_inputs_that_are_not_constant() -> None:
     task = Task(reference=torch.exp, inputs={"x": tensor(8, 8)}, public=[{}], hidden={}, name="exp")
-    assert draw_wide_products(task, task.public_workloads()[0], torch.Generator()) is None
+    for other in (task, replace(LINEAR, constant=("x",))):
+        assert not [special for special in special_values(other) if special.kind is ValueKind.products]
 
 
 def test_a_few_rows_are_probe_rows_and_the_draw_is_repeatable() -> None:

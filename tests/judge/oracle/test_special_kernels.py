@@ -83,6 +83,18 @@ def eager(task: Task) -> Callable[[dict[str, Argument]], dict[str, Tensor]]:
     return run
 
 
+def rounded_once(task: Task, dtype: str) -> Callable[[dict[str, Argument]], dict[str, Tensor]]:
+    """As a kernel computes for a 16-bit format: in float32, and only the results are rounded."""
+    if dtype == "float64":
+        return eager(task)
+
+    def run(inputs: dict[str, Argument]) -> dict[str, Tensor]:
+        forms = {name: value.dtype for name, value in run_reference(task, inputs).items()}
+        return {name: value.to(forms[name]) for name, value in run_reference(task, inputs, torch.float32).items()}
+
+    return run
+
+
 LIGHT = ("rmsnorm", "softmax", "cross_entropy", "linear_relu", "maxpool2d", "argmax", "adamw", "layernorm")
 
 
@@ -102,11 +114,11 @@ def test_eager_is_right_in_every_task_at_several_sizes(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["rmsnorm", "softmax:backward", "cross_entropy", "linear_relu", "maxpool2d", "adamw"])
-def test_eager_is_right_in_every_dtype(name: str, dtype: str) -> None:
+def test_a_kernel_that_rounds_once_is_right_in_every_dtype(name: str, dtype: str) -> None:
     forward = replace(resolve(name.removesuffix(":backward")), dtypes=(dtype,))
     task = derive_backward(forward) if name.endswith(":backward") else forward
     assert special_values(task)
-    assert refused(task, small(task, 9, 17, 8, dtype=dtype), eager(task)) == []
+    assert refused(task, small(task, 9, 17, 8, dtype=dtype), rounded_once(task, dtype)) == []
 
 
 CORPUS_SIZES = {"rows": 12, "cols": 70, "inner": 60, "n": 2, "c": 8, "k": 4, "height": 14}

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from kernelwright.cli.views.output import plain
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.judge.wording import counted, domain_words, duration
+from kernelwright.judge.wording import counted, domain_words, duration, precision_words
 from kernelwright.search.core.events import StopReason
 from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST
@@ -201,6 +201,8 @@ def _show_best(out: Console, best: BestReport, folder: Path, *, begun_here: bool
         out.print(_table(best.verdict.workloads))
         if best.verdict.domain is not None:
             out.print(f"  [dim]{plain(domain_words(best.verdict))}[/]", soft_wrap=True)
+        if errors := precision_words(best.verdict):
+            out.print(f"  [dim]errors[/]   {plain(errors)}", soft_wrap=True)
     if best.gain_over_start:
         out.print(f"  [dim]gain[/]     {plain(best.gain_over_start)}", soft_wrap=True)
     if best.review:

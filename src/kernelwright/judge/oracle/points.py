@@ -118,6 +118,9 @@ class PointArenas:
         assert self._arena is not None, "point comes first"
         return self._arena
 
+    def is_current(self, arena: WorkloadArena) -> bool:
+        return arena is self._arena
+
     def draw(self, runner: str, first: list[SeededDraw], specials: list[str]) -> list[PoolEntry]:
         """The values of the open point: those that were drawn ahead, if they are there."""
         assert self._opened is not None, "point comes first"

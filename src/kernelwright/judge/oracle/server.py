@@ -242,7 +242,8 @@ class Oracle:
             result, mismatch = fault
             return {"result": result, "mismatch": mismatch.to_json()}
         if self._errors is not None:
-            self._errors.add(arena.task, arena.workload, arena.item, arena.results())
+            point = self._points.is_current(arena)
+            self._errors.add(arena.task, arena.workload, arena.item, arena.results(), point=point)
         if remember:
             arena.remember()
         return {}

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 import torch
 
 from kernelwright.isolation.channel import Message
-from kernelwright.judge.oracle.errors.rules import STATISTICS, ErrorSummary, ResultErrors, StatisticalConstants, observe
+from kernelwright.judge.oracle.errors.observations import STATISTICS, Observation, observe
+from kernelwright.judge.oracle.errors.rules import ErrorSummary, ResultErrors
 from kernelwright.judge.oracle.errors.samples import take_samples
 from kernelwright.judge.oracle.pool import PoolEntry
 from kernelwright.judge.oracle.right.tolerance import compute_dtype
@@ -22,45 +23,56 @@ class _Result:
     compute: torch.dtype
     scalar: bool
     public: ResultErrors = field(default_factory=ResultErrors)
-    hidden: ResultErrors = field(default_factory=ResultErrors)
+    every: ResultErrors = field(default_factory=ResultErrors)
 
-    def conclude(self, *, hidden: bool, constants: StatisticalConstants) -> ErrorSummary | None:
-        both = self.public.observations + (self.hidden.observations if hidden else [])
-        return ResultErrors(both).conclude(
+    def add(self, workload: Workload, observation: Observation, *, point: bool) -> None:
+        name = f"{'hidden' if workload.hidden else 'public'} {workload.label}"
+        self.every.add(name, observation, point=point)
+        if not workload.hidden:
+            self.public.add(name, observation)
+
+    def conclude(self, *, hidden: bool) -> ErrorSummary | None:
+        return (self.every if hidden else self.public).conclude(
             narrow=self.dtype != torch.float32 or self.compute != torch.float32,
             comparable=self.compute != torch.float64,
-            constants=constants,
         )
 
 
 @dataclass
 class JudgingErrors:
-    constants: StatisticalConstants = STATISTICS
     _results: dict[str, _Result] = field(default_factory=dict)
     _filtered: dict[Workload, tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, task: Task, workload: Workload, item: PoolEntry, results: dict[str, torch.Tensor]) -> None:
-        """The errors of one checked call. Waits for nothing that the device has still to compute."""
+    def add(
+        self,
+        task: Task,
+        workload: Workload,
+        item: PoolEntry,
+        results: dict[str, torch.Tensor],
+        *,
+        point: bool = False,
+    ) -> None:
+        """The errors of one checked call, at a check `point` or on a timed workload. Waits for nothing that the device
+        has still to compute."""
         if item.samples is None or not item.samples.index:
             return
         filtered = self._filters(workload, item)
         samples = take_samples(task, workload, item.inputs, item.expectations, item.samples, filtered=filtered)
         if filtered and not any(sample.predicted for sample in samples.values()):
-            self._filtered[workload] = self.constants.filtered_trials, self.constants.filtered_elements
+            self._filtered[workload] = STATISTICS.filtered_trials, STATISTICS.filtered_elements
         compute = compute_dtype(task, workload)
         for name, sample in samples.items():
             got = results[name]
             known = self._results.setdefault(name, _Result(got.dtype, compute, got.numel() == 1))
             known.scalar &= got.numel() == 1
             known.compute = torch.float64 if torch.float64 in (known.compute, compute) else compute
-            part = known.hidden if workload.hidden else known.public
-            part.observations.append(observe(sample, got, self.constants))
+            known.add(workload, observe(sample, got), point=point)
 
     def _filters(self, workload: Workload, item: PoolEntry) -> bool:
         """Whether shortened factors are looked for in this trial: in the first few of a workload, and in as many as it
         takes where results are small. What is known of a pair already costs nothing."""
         trials, elements = self._filtered.get(workload, (0, 0))
-        if trials >= self.constants.filtered_trials and elements >= self.constants.filtered_elements:
+        if trials >= STATISTICS.filtered_trials and elements >= STATISTICS.filtered_elements:
             return False
         assert item.samples is not None
         size = sum(index.numel() for index in item.samples.index.values())
@@ -72,7 +84,7 @@ class JudgingErrors:
         return {"all": self._reports(hidden=True), "public": self._reports(hidden=False)}
 
     def _reports(self, *, hidden: bool) -> list[Message]:
-        found = {name: one.conclude(hidden=hidden, constants=self.constants) for name, one in self._results.items()}
+        found = {name: one.conclude(hidden=hidden) for name, one in self._results.items()}
         return [
             {"result": name, "scalar": self._results[name].scalar, **_message(summary)}
             for name, summary in found.items()

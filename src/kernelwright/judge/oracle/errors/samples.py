@@ -8,13 +8,7 @@ from functools import partial
 
 import torch
 
-from kernelwright.judge.oracle.errors.rules import (
-    STATISTICS,
-    ErrorSample,
-    StatisticalConstants,
-    figures_of,
-    sample_index,
-)
+from kernelwright.judge.oracle.errors.observations import STATISTICS, ErrorSample, figures_of, sample_index
 from kernelwright.judge.oracle.errors.shortened import predicted_errors
 from kernelwright.judge.oracle.errors.yardstick import sequential_results
 from kernelwright.judge.oracle.flags import strict_flags
@@ -40,7 +34,7 @@ def error_unit(seen: ErrorStudy, name: str, index: torch.Tensor) -> torch.Tensor
     unit = torch.take(seen.spread[name], index).double() / CONSTANTS.step
     if name in seen.jumps:
         jumps = seen.jumps[name].nan_to_num(0.0, 0.0, 0.0)
-        jumps = jumps + row_scale(jumps, least=8)
+        jumps = jumps + row_scale(jumps, CONSTANTS.least_row)
         unit = torch.maximum(unit, torch.take(jumps, index).double())
     return unit.nan_to_num(0.0, 0.0, 0.0)
 
@@ -61,9 +55,7 @@ class ErrorSamples:
         return sum(one.nbytes for one in held) + sum(one.nbytes for one in self.taken.values())
 
 
-def choose_samples(
-    task: Task, seen: ErrorStudy, seed: int, constants: StatisticalConstants = STATISTICS
-) -> ErrorSamples:
+def choose_samples(task: Task, seen: ErrorStudy, seed: int) -> ErrorSamples:
     """For every floating-point result that is compared by a tolerance. `seed` is secret."""
     generator = torch.Generator().manual_seed(seed)
     index: Results = {}
@@ -71,7 +63,7 @@ def choose_samples(
     for name, eager in seen.eager.items():
         close = isinstance(task.comparator(name, dtype_name(eager.dtype)), Close)
         if close and name in seen.spread and eager.numel():
-            index[name] = sample_index(eager.shape, generator, constants).to(eager.device)
+            index[name] = sample_index(eager.shape, generator).to(eager.device)
             unit[name] = error_unit(seen, name, index[name]).float()
     return ErrorSamples(seed, index, unit)
 
@@ -85,7 +77,6 @@ def take_samples(
     chosen: ErrorSamples,
     *,
     filtered: bool,
-    constants: StatisticalConstants = STATISTICS,
 ) -> dict[str, ErrorSample]:
     """The samples of a trial, computed once and kept; with `filtered` also what shortened factors would do to it."""
     if not chosen.index or (chosen.taken and (chosen.filtered or not filtered)):
@@ -93,7 +84,7 @@ def take_samples(
     compute = compute_dtype(task, workload)
     call = partial(run_reference, task, inputs)
     if not chosen.taken:
-        chosen.taken = _taken(call, compute, expected, chosen, constants)
+        chosen.taken = _taken(call, compute, expected, chosen)
     if filtered:
         chosen.filtered = True
         if compute == torch.float32:
@@ -106,7 +97,6 @@ def _taken(
     compute: torch.dtype,
     expected: Mapping[str, Expectation],
     chosen: ErrorSamples,
-    constants: StatisticalConstants,
 ) -> dict[str, ErrorSample]:
     exact, eager = call(torch.float64), call()
     some = next(iter(exact.values()))
@@ -127,10 +117,10 @@ def _taken(
         ulp = torch.exp2(torch.frexp(size.nan_to_num(1.0, 1.0, 1.0))[1].double()).mul_(UNIT[dtype])
         parts = (reference, unit, ulp.clamp_min(tiny), ((high - low) / 2).nan_to_num(0.0, 0.0, 0.0), counts, weight)
         rows = {
-            kind: figures_of(torch.take(results[name].to(dtype), index), *parts, constants)
+            kind: figures_of(torch.take(results[name].to(dtype), index), *parts)
             for kind, results in (("eager", eager), ("sequential", sequential))
         }
-        factored = eager[name].dim() > 0 and eager[name].shape[-1] >= constants.least_row
+        factored = eager[name].dim() > 0 and eager[name].shape[-1] >= STATISTICS.least_row
         taken[name] = ErrorSample(index, *parts, rows["eager"], rows["sequential"], factored, UNIT[dtype])
     return taken
 

@@ -2,7 +2,7 @@
 an honest kernel may choose. An error counts as large where it is above the worse of eager PyTorch's and this one's.
 
 Short sums are really added up in this order. For long ones, and for products, the error of it is drawn: an addition
-rounds by about `ROUNDING` units of the running sum S_k, so n of them by that times the root of sum S_k^2.
+rounds by about 0.42 units of the running sum S_k, so n of them by that times the root of sum S_k^2.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelwright.judge.oracle.errors.bilinear import multiplied, multiplies, same
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.judge.oracle.right.fused import PARTS
 
-ROUNDING = 0.42  # root mean square of a rounding error, in units of roundoff of the rounded value
-EXACT_TERMS = 1 << 22
+STATISTICS = CONSTANTS.statistics
 AT_ONCE = 1 << 20
 
 Results = dict[str, torch.Tensor]
@@ -73,15 +73,15 @@ class SequentialSums(TorchDispatchMode):  # type: ignore[no-untyped-call]
         terms = axes_last(x, axes).to(result.dtype if result.dtype == torch.float64 else torch.float32)
         flat = terms.reshape(-1, terms.shape[-1])
         if name == "cumsum":
-            if flat.numel() <= EXACT_TERMS and not flat.is_cuda:
+            if flat.numel() <= STATISTICS.sequential_terms and not flat.is_cuda:
                 result.copy_(running(flat).view(terms.shape).movedim(-1, axes[0]))
             return
         count = flat.shape[1]
-        if flat.numel() <= EXACT_TERMS and not flat.is_cuda:
+        if flat.numel() <= STATISTICS.sequential_terms and not flat.is_cuda:
             total = torch.cat([running(part)[:, -1] for part in _parts(flat, AT_ONCE)])
             result.copy_((total if name == "sum" else total / count).view(result.shape))
             return
-        squares = torch.cat([part.cumsum(1).square_().sum(1) for part in _parts(flat, EXACT_TERMS)])
+        squares = torch.cat([part.cumsum(1).square_().sum(1) for part in _parts(flat, STATISTICS.sequential_terms)])
         error = squares.sqrt_() if name == "sum" else squares.sqrt_().div_(count)
         self._disturb(result, error.view(result.shape))
 
@@ -98,7 +98,8 @@ class SequentialSums(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _disturb(self, result: torch.Tensor, running_sums: torch.Tensor) -> None:
         noise = torch.randn(result.shape, generator=self._generator, device=result.device, dtype=torch.float32)
-        result.add_((noise * running_sums).nan_to_num_(0.0, 0.0, 0.0).to(result.dtype), alpha=ROUNDING * self._unit)
+        error = (noise * running_sums).nan_to_num_(0.0, 0.0, 0.0).to(result.dtype)
+        result.add_(error, alpha=STATISTICS.rounding * self._unit)
 
 
 def _parts(rows: torch.Tensor, terms: int) -> list[torch.Tensor]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.judge.oracle.right.scales import row_scale
 from kernelwright.judge.oracle.right.tolerance import BitExact, ChosenIndex, Expectation, Within
 
@@ -118,7 +119,7 @@ def _explain_within(expectation: Within, got: torch.Tensor, sentinel: int) -> Mi
         kind, where = MismatchKind.nan_or_inf, odd
     else:
         size = torch.where(torch.isfinite(middle), middle.abs(), 0.0)
-        beside = torch.maximum(size, row_scale(size, least=64))
+        beside = torch.maximum(size, row_scale(size, CONSTANTS.least_eager))
         small = (error <= SMALL * beside)[wrong].double().mean()
         coarse = got.is_floating_point() and bool(small >= NEARLY_ALL)
         kind, where = (MismatchKind.imprecise if coarse else MismatchKind.wrong), wrong

@@ -19,6 +19,7 @@ from typing import Any, TypeGuard
 
 import torch
 
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.judge.oracle.right.scales import row_scale
 
 Threshold = float | torch.Tensor
@@ -97,7 +98,7 @@ class Site:
         """Sets the width from what the probes saw, as a tolerance is set; tells whether any value lies inside."""
         if not self.exact and self.strayed is not None:
             strayed = self.strayed.nan_to_num_(0.0, 0.0, 0.0).mul_(reach)
-            width = torch.maximum(strayed, row_scale(strayed, least=8, nonzero=True))
+            width = torch.maximum(strayed, row_scale(strayed, CONSTANTS.least_row, nonzero=True))
             if bool((self.gap.abs() <= width).any()):
                 self.width = width
         self.strayed = None

@@ -11,8 +11,6 @@ import torch
 
 from kernelwright.judge.oracle.right.constants import CONSTANTS
 
-SAMPLE = 256
-
 
 def row_scale(values: torch.Tensor, least: int, nonzero: bool = False) -> torch.Tensor:
     """The clipped mean of non-negative `values` over each row, in a shape that broadcasts against `values`.
@@ -45,7 +43,7 @@ def _block_scale(flat: torch.Tensor, block: int, nonzero: bool) -> torch.Tensor:
 
 
 def _clipped_mean(rows: torch.Tensor, nonzero: bool) -> torch.Tensor:
-    stride = max(1, rows.shape[1] // SAMPLE)
+    stride = max(1, rows.shape[1] // CONSTANTS.sampled)
     stride -= 1 - stride % 2
     sample = rows[:, ::stride].contiguous() if stride > 1 else rows
     count: torch.Tensor | int = sample.shape[1]

@@ -313,27 +313,27 @@ def tolerance(seen: ErrorStudy, name: str, slack: float) -> torch.Tensor:
     if probed is not None:
         sharp = torch.maximum(size * seen.step, spread)
         if seen.mixed:
-            torch.maximum(sharp, row_scale(spread, least=8, nonzero=True), out=sharp)
+            torch.maximum(sharp, row_scale(spread, CONSTANTS.least_row, nonzero=True), out=sharp)
         sharp.mul_(CONSTANTS.probe_share)
     if seen.flows[name].separate:
         allowed = torch.maximum(size * seen.step, spread)
     else:
         allowed = _of_rows(seen.step, size, spread)
-        torch.maximum(allowed, row_scale(error, least=64) * CONSTANTS.eager, out=allowed)
+        torch.maximum(allowed, row_scale(error, CONSTANTS.least_eager) * CONSTANTS.eager, out=allowed)
     if probed is not None:
         allowed = torch.where(probed, torch.minimum(allowed, sharp), allowed)
     torch.maximum(allowed, error.mul_(CONSTANTS.own_eager), out=allowed)
     allowed.mul_(slack)
     if name in seen.jumps:
         jumps = _finite(seen.jumps[name])
-        allowed.add_(jumps).add_(row_scale(jumps, least=8), alpha=2.0)
+        allowed.add_(jumps).add_(row_scale(jumps, CONSTANTS.least_row), alpha=CONSTANTS.jumps)
     return allowed.clamp_min_(CONSTANTS.flushed * torch.finfo(exact.dtype).tiny)
 
 
 def _of_rows(step: float, size: torch.Tensor, spread: torch.Tensor) -> torch.Tensor:
     """max(r |ref|, S, s)."""
-    scale = row_scale(spread, least=8, nonzero=True)
-    relative = scale / row_scale(size, least=8, nonzero=True).clamp_min_(torch.finfo(size.dtype).tiny)
+    scale = row_scale(spread, CONSTANTS.least_row, nonzero=True)
+    relative = scale / row_scale(size, CONSTANTS.least_row, nonzero=True).clamp_min_(torch.finfo(size.dtype).tiny)
     allowed = torch.maximum(size * relative.clamp_(step, CONSTANTS.coarsest), spread)
     return torch.maximum(allowed, scale, out=allowed)
 

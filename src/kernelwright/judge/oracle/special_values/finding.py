@@ -32,7 +32,7 @@ from kernelwright.tasks.declarations import (
     Upstream,
     ValueKind,
 )
-from kernelwright.tasks.drawing import draw_inputs, with_saved
+from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
 from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
 from kernelwright.tasks.reference import Argument, run_reference
@@ -44,6 +44,7 @@ UNCHECKED = 0.75  # the largest share of the results that may be left unchecked
 SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale values stay (2^-8 in float32)
 NEAR = 1e-3  # of the largest result: how well eager must agree with float64 at a scale
 UNDERFLOW = 2.0**24  # times the smallest normal number: results below are not demanded
+OCTAVES = (25.0, 20.0, 15.0)  # scales of factors: what a format of 16 bits cannot hold, also where it is scaled
 TIED = (Placement.everywhere, Placement.zeros, Placement.constant_rows, Placement.equal_rows, Placement.ties)
 
 
@@ -145,6 +146,7 @@ class Tryout:
     calls: Calls
 
     def kept(self) -> Iterator[SpecialValues]:
+        yield from self._products()
         for name, declared in self.task.inputs.items():
             value = self.inputs[name]
             if name not in self.task.constant and isinstance(value, torch.Tensor):
@@ -154,6 +156,20 @@ class Tryout:
                         yield special
                 if value.is_floating_point() and isinstance(_draw(declared), FamilyDraw | NormalDraw):
                     yield from self._scales(name, value)
+
+    def _products(self) -> Iterator[SpecialValues]:
+        """Factors of many sizes, where products have inputs alone as factors: the only values that show factors in
+        scaled 16-bit formats."""
+        found = task_products(self.task, self.workload)
+        names = [operand.name for operand in found.operands]
+        if not names or found.mixes or set(names) & set(self.task.constant):
+            return
+        for octaves in OCTAVES:
+            what = f"products of factors between 2^-{octaves:.0f} and 2^{octaves:.0f}"
+            dtypes = (self.workload.dtype,)
+            special = SpecialValues(what, ValueKind.products, names[0], Placement.wide, octaves, dtypes)
+            if self._bears(special, declared=False):
+                yield special
 
     def _numbers(self, declared: Input) -> list[int]:
         """Whole numbers of the reference's own that are not a size, and inside or outside the range at every size."""

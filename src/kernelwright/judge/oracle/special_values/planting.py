@@ -14,8 +14,9 @@ from enum import StrEnum
 import torch
 
 from kernelwright.tasks.declarations import Family, IntegerDraw, TensorInput, ValueKind
-from kernelwright.tasks.drawing import draw_inputs, with_saved
+from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
+from kernelwright.tasks.products import wide_products
 from kernelwright.tasks.reference import Argument
 
 FEW, ONE_IN = (
@@ -45,6 +46,7 @@ class Placement(StrEnum):
     least = "least"  # of the declared whole numbers, everywhere
     most = "most"
     repeated = "repeated"
+    wide = "wide"  # in all inputs: products of one or two terms, each on a scale of its own
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Scale:
 
 @dataclass(frozen=True)
 class SpecialValues:
-    """One way of planting values in one input; `name` is unique in a task and says it in words.
+    """One way of planting values in one input, or with `Placement.wide` in all of them; `name` is unique in a task and
+    says it in words.
 
     It holds for the workload dtypes in `dtypes`: in others the reference does not bear it, and nothing is planted.
     """
@@ -106,10 +109,21 @@ def planted(
     value = inputs[special.tensor]
     if workload.dtype not in special.dtypes or not isinstance(value, torch.Tensor) or not value.numel():
         return inputs
+    if special.placement is Placement.wide:
+        return _wide(task, workload, special.value, inputs, generator)
     number = _number(task, workload, special, value)
     shape = (-1, value.shape[-1]) if value.dim() else (1, 1)
     rows = PLACEMENTS[special.placement](value.clone().view(shape), number, generator)
     return inputs | {special.tensor: rows.view(value.shape)}
+
+
+def _wide(
+    task: Task, workload: Workload, octaves: float, inputs: dict[str, Argument], generator: torch.Generator
+) -> dict[str, Argument]:
+    """Constant inputs stay as they are."""
+    copied = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in inputs.items()}
+    wide_products(task_products(task, workload), copied, generator, octaves)
+    return copied | {name: inputs[name] for name in task.constant}
 
 
 def _number(task: Task, workload: Workload, special: SpecialValues, value: torch.Tensor) -> float:
