@@ -10,6 +10,7 @@ sequential sums. A result is imprecise if one of these holds over a set of trial
 
 1. `biased`: |mean z| > MEAN + the yardstick's |mean| + STANDARD_ERRORS standard errors of means.
 2. `coarse`: the median over rows of rms z / max(yardstick, FLOOR) > RATIO.
+   Nine rows in ten may not exceed UPPER times as much: a median says nothing about fewer than half of them.
 3. `coarse`: the same for what is left of z when each row's best common factor is taken out. The order in which a sum
    is added up changes the factor alone, so this stays sharp on long rows.
 4. `tf32`, `2xtf32`, `bf16x3`: the share of that form's predicted error in the candidate's error is above SHARE. The
@@ -196,7 +197,8 @@ def _largest_margins(examined: Sequence[tuple[TrialSet, Examined]]) -> dict[Tria
 
 
 def _ratio(table: RowTable, column: int, limits: ErrorLimits) -> float:
-    """The median over rows of the candidate's rms beside the yardstick's, as a part of what is allowed."""
+    """The candidate's rms beside the yardstick's, as a part of what is allowed: the median over rows, and what nine
+    rows in ten stay below. A median alone says nothing about fewer than half of the rows."""
     full = table.elements >= STATISTICS.least_row
     if int(full.sum()) < limits.least_rows:
         return 0.0
@@ -205,7 +207,11 @@ def _ratio(table: RowTable, column: int, limits: ErrorLimits) -> float:
         (part[full][:, column] / count).sqrt() for part in (table.candidate, table.eager, table.sequential)
     )
     yardstick = torch.maximum(eager, sequential).clamp_min(STATISTICS.floor)
-    return float((own / yardstick).median()) / limits.ratio
+    ratios = (own / yardstick).sort().values
+    typical = float(ratios.median()) / limits.ratio
+    if len(ratios) < 10 * limits.least_rows:
+        return typical
+    return max(typical, float(ratios[len(ratios) * 9 // 10]) / (STATISTICS.upper * limits.ratio))
 
 
 def _means(table: RowTable, seen: Sequence[Observation], limits: ErrorLimits) -> tuple[float, float]:

@@ -111,7 +111,10 @@ def _taken(
         low, high = torch.take(bounds.low, index).double(), torch.take(bounds.high, index).double()
         tiny = torch.finfo(dtype).tiny
         size = reference.abs()
-        unit = torch.maximum(size * UNIT[dtype], chosen.unit[name].double()).clamp_min(CONSTANTS.flushed * tiny)
+        # A kernel flushes what it computes with, not a float16, whose subnormal numbers are rounded like any others.
+        form = torch.float64 if compute == torch.float64 else torch.float32
+        least = max(CONSTANTS.flushed * torch.finfo(form).tiny, tiny * UNIT[dtype])
+        unit = torch.maximum(size * UNIT[dtype], chosen.unit[name].double()).clamp_min(least)
         counts = (torch.isfinite(reference) & (reference != 0)).double()
         weight = torch.where(counts > 0, size / unit, 0.0)
         ulp = torch.exp2(torch.frexp(size.nan_to_num(1.0, 1.0, 1.0))[1].double()).mul_(UNIT[dtype])
