@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from rich.table import Table
 
 from kernelwright.archives import SEPARATOR, split_name
-from kernelwright.cli.views.output import Progress, console, plain, print_json
+from kernelwright.cli.views.output import Progress, claimed, console, plain, print_json
 from kernelwright.cli.views.replays import (
     ReplayedCertificate,
     ReplayStanding,
@@ -219,11 +219,11 @@ def _device(issued: Certificate, asked: str | None) -> Device:
 
 def _introduce(issued: Certificate, signed: SignedBy) -> None:
     """What the certificate claims; under which sandbox is said of the replay alone."""
-    word = "" if signed.trusted else ", whose word it is until replayed"
+    word = "" if signed.trusted else ", and no more than a claim until it is replayed"
     console().print(
-        f"[bold]{plain(issued.candidate.name)}[/] for {plain(issued.task.name)}: claimed "
-        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {plain(issued.issued)}\n"
-        f"  {plain(str(signed))}{word}; judge {plain(issued.environment.judge_version)}, "
-        f"{plain(issued.verdict.conditions.device)}",
+        f"[bold]{claimed(issued.candidate.name)}[/] for {claimed(issued.task.name)}: claimed "
+        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {claimed(issued.issued)}\n"
+        f"  {plain(str(signed))}{word}; judge {claimed(issued.environment.judge_version)}, "
+        f"{claimed(issued.verdict.conditions.device)}",
         soft_wrap=True,
     )
