@@ -28,6 +28,7 @@ from kernelwright.judge.strangers.trusted import SignedBy, Signer, signature_of
 from kernelwright.judge.verdict import SpeedStatus
 
 SCHEMA_VERSION = 1
+DATE = 25  # letters of a date with its time
 
 
 class ReplayReport(BaseModel):
@@ -222,7 +223,7 @@ def _introduce(issued: Certificate, signed: SignedBy) -> None:
     word = "" if signed.trusted else ", and no more than a claim until it is replayed"
     console().print(
         f"[bold]{claimed(issued.candidate.name)}[/] for {claimed(issued.task.name)}: claimed "
-        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {claimed(issued.issued)}\n"
+        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {claimed(issued.issued[:DATE])}\n"
         f"  {plain(str(signed))}{word}; judge {claimed(issued.environment.judge_version)}, "
         f"{claimed(issued.verdict.conditions.device)}",
         soft_wrap=True,

@@ -231,6 +231,7 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
     comparable = (then.verdict is Outcome.undecided) == (now.verdict is Outcome.undecided)
     same = same_outcome and all(speed.overlap for speed in speeds.compared) if comparable else None
     below = below_standard(issued, now)
+    was = shortened(then.conditions.device, NAME)
     theirs = {(one.label, one.dtype) for one in issued.hidden_workloads}
     return Replay(
         same=same,
@@ -238,7 +239,7 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
         below=below,
         outcome=f"{now.verdict} ({now.reason}), was {then.verdict} ({then.reason})",
         artefact=compared_artefact(then, now),
-        device="the same class" if same_device else f"{now.conditions.device}, was {shortened(then.conditions.device, NAME)}",
+        device="the same class" if same_device else f"{now.conditions.device}, was {was}",
         sandbox=now.conditions.sandbox,
         judge_code="the same" if issued.environment.judge_code == code_hash() else "another version",
         speeds=speeds.compared,

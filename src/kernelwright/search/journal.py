@@ -206,8 +206,8 @@ def _refuse_rollback(folder: Path) -> None:
     path = folder / f"{NAME}-journal"
     if os.path.lexists(path):
         raise JournalError(
-            f"{path}: would change the run's journal as it is opened for writing; remove this file, and look at the run "
-            "before you go on with it"
+            f"{path}: would change the run's journal once it is opened for writing; remove this file, and look at "
+            "the run before you go on with it"
         )
 
 

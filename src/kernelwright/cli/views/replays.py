@@ -173,8 +173,8 @@ def show_replay(out: Console, outcome: Replay) -> None:
         out.print(f"  {plain(speed.workload)} over {plain(speed.baseline)}: {plain(then)}, now {plain(now)}: {mark}")
     if outcome.not_compared:
         out.print(
-            f"  not compared: the speeds of {counted(len(outcome.not_compared), 'workload')}, which were not measured then "
-            "or now, or are of another device; the certificate's remain a claim",
+            f"  not compared: the speeds of {counted(len(outcome.not_compared), 'workload')}, which were not measured "
+            "then or now, or are of another device; the certificate's remain a claim",
             soft_wrap=True,
         )
     if outcome.own_hidden:
