@@ -82,7 +82,7 @@ def replay(
         bool, typer.Option("--all", help="Replay every certificate of these files, archives and folders.")
     ] = False,
     task: Annotated[
-        str | None, typer.Option(help="The task's file, which you trust. It is compared before it is imported.")
+        str | None, typer.Option(help="Your own copy of the task's file, which will be run. Its hash must be the certificate's.")
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
@@ -92,9 +92,10 @@ def replay(
     ] = levels.Level.full,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable.
+    """Repeat a verdict from its certificate: the candidate is judged once more, on this machine.
 
-    With --all the exit code is 0 where at least one was replayed, and every one of them is the same.
+    Exit code 0: the same; 1: not the same; 2: refused (altered, unreadable, or asking for what is not done); 3: this
+    machine could not decide. With --all it is 0 if at least one was replayed and all that were replayed are the same.
     """
     if every:
         if task is not None:
