@@ -82,7 +82,8 @@ def replay(
         bool, typer.Option("--all", help="Replay every certificate of these files, archives and folders.")
     ] = False,
     task: Annotated[
-        str | None, typer.Option(help="Your own copy of the task's file, which will be run. Its hash must be the certificate's.")
+        str | None,
+        typer.Option(help="Your own copy of the task's file, which will be run. Its hash must be the certificate's."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")

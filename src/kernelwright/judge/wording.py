@@ -109,7 +109,7 @@ FINDINGS = {
 
 
 def error_words(report: ErrorReport) -> str:
-    """The errors of a result in one line, beside eager's; a unit is what one rounding of every step moves an element by."""
+    """The errors of a result in one line, beside eager's; a rounding is that of every step, once."""
     return (
         f"{report.result}: rms {report.rms:.2g} roundings (eager {report.eager_rms:.2g}), "
         f"mean {report.mean:+.2g} (eager {report.eager_mean:+.2g}), "
