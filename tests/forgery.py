@@ -55,6 +55,12 @@ def forged(**changes: Any) -> bytes:
 
 def of_final(verdict: Verdict, candidate: Candidate, task: str, digest: str) -> dict[str, Any]:
     """A full judging of this candidate, as a certificate has it."""
+    said = json.loads(verdict.model_copy(update={"task": task, "certificate": None}).model_dump_json())
+    hidden = []
+    for result in said["workloads"]:
+        if result["hidden"]:  # named by its sizes, as a judge does
+            result["label"], result["sizes"] = f"{result['label']}=1", {result["label"]: 1}
+            hidden.append({"sizes": list(result["sizes"].items()), "dtype": result["dtype"]})
     return body(
         candidate={
             "contract": candidate.contract,
@@ -63,8 +69,9 @@ def of_final(verdict: Verdict, candidate: Candidate, task: str, digest: str) -> 
             "id": candidate.id,
         },
         task={"reference": task, "name": task, "digest": digest},
-        verdict=json.loads(verdict.model_copy(update={"task": task, "certificate": None}).model_dump_json()),
-        hidden=[],
+        terms__threads=verdict.conditions.threads,
+        verdict=said,
+        hidden=hidden,
     )
 
 

@@ -29,9 +29,13 @@ def state_dir(*parts: str) -> Path:
     return path
 
 
+BLANK = "\u115f\u1160\u2800\u3164\uffa0"  # letters that count as printable and show nothing
+
+
 def printable(name: str) -> str:
-    """A file's name as text for people and for JSON: bytes that are no UTF-8, and control characters, are spelt out."""
-    return "".join(letter if letter.isprintable() else _spelt(letter) for letter in name)
+    """A file's name as text for people and for JSON: bytes that are no UTF-8, control characters, and letters that look
+    like blanks are spelt out."""
+    return "".join(letter if letter.isprintable() and letter not in BLANK else _spelt(letter) for letter in name)
 
 
 def _spelt(letter: str) -> str:

@@ -36,7 +36,7 @@ class PlayedJudge:
 
     def open(self, task: str) -> Any:
         path = BUILTIN / f"{task.partition('@')[0].partition(':')[0]}.py"
-        return type("Opened", (), {"sources": ((str(path), hash_of(path)),)})
+        return type("Opened", (), {"sources": ((str(path), hash_of(path)),), "name": task})
 
     def judge(self, task: str, candidate: Any, progress: Any, settings: Settings) -> Verdict:
         return PlayedJudge.answer(certificate.parse(forged(), "then").verdict)
@@ -89,6 +89,20 @@ def test_the_table_says_what_was_and_what_is(folder: Path) -> None:
     for words in ("maxpool2d", "then", "now", "same?", "artefact", "3 of 3 the same; 2 not replayed", "does not count"):
         assert words in shown
     assert "skipped" in shown and "refused" in shown and "judged on less than today's standard" in shown
+
+
+def test_speeds_of_another_device_are_said_to_be_claims(tmp_path: Path) -> None:
+    """Which device it was is the signer's word, too."""
+    (tmp_path / "a-1.json").write_bytes(forged(verdict__conditions__device="cpu: another"))
+    assert "speeds not compared" in " ".join(replay_all(tmp_path).stdout.split())
+
+
+def test_no_text_is_long_enough_to_begin_a_line_of_ours(tmp_path: Path) -> None:
+    file = tmp_path / "a-1.json"
+    padded = f"cpu{' ' * 200}THE SAME  accepted{chr(0x2800) * 90}signed by alice (trusted)"
+    file.write_bytes(forged(verdict__conditions__device=padded, issued=padded, verdict__conditions__compiler=padded))
+    shown = CliRunner().invoke(assembled(["replay"]), ["replay", str(file)]).stdout
+    assert "   " not in shown and chr(0x2800) not in shown and "alice" not in shown
 
 
 def test_only_when_all_are_the_same_it_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_a_kernel_that_is_right_everywhere_says_what_was_checked(judge: Judge, t
     assert verdict.domain.classes == verdict.domain.classes_possible > 0
     assert "nan" in verdict.domain.values
     assert outcome_words(verdict) == "accepted"
-    assert f"domain: {verdict.domain.points} points" in domain_words(verdict)
+    assert f"at {verdict.domain.points} check points" in domain_words(verdict)
     assert verdict.stage_seconds["domain"] > 0
 
 

@@ -56,7 +56,7 @@ class PlayedJudge:
         self.opened.append(task)
         name = task.partition("@")[0].partition(":")[0]
         path = BUILTIN / f"{name}.py" if (BUILTIN / f"{name}.py").exists() else Path(name)
-        return type("Opened", (), {"sources": ((str(path), hash_of(path)),)})
+        return type("Opened", (), {"sources": ((str(path), hash_of(path)),), "name": task.replace(name, path.stem)})
 
     def judge(self, task: str, candidate: Any, progress: Any, settings: Settings) -> Verdict:
         PlayedJudge.settings = settings
@@ -129,14 +129,14 @@ def test_sizes_that_this_machine_cannot_hold_are_refused_before_anything_starts(
     path = BUILTIN / f"{name}.py"
     task = {"reference": reference, "name": reference, "digest": digest(((str(path), hash_of(path)),))}
     with pytest.raises(CertificateError, match=why):
-        replay(read(forged(task=task, verdict__task=reference, hidden=[])))
+        replay(read(forged(task=task, verdict__task=reference, verdict__workloads=[], hidden=[])))
     assert played.settings is None and min(MOST_OPERATIONS.values()) > 0
 
 
 def test_hidden_workloads_outside_of_the_task_are_refused_before_anything_starts(played: type[PlayedJudge]) -> None:
     huge = [{"sizes": [[name, 1 << 40] for name in ("batch", "channels", "height", "width")], "dtype": "float32"}]
     with pytest.raises(CertificateError, match="not those of its task"):
-        replay(read(forged(hidden=huge)))
+        replay(read(forged(hidden=huge, verdict__workloads=[])))
     assert played.settings is None
 
 
@@ -163,7 +163,7 @@ def test_ones_own_key_draws_hidden_sizes_and_values_beside_the_strangers(played:
 def test_less_than_todays_standard_is_said_and_does_not_count(
     changes: dict[str, Any], said: str, played: type[PlayedJudge]
 ) -> None:
-    outcome = replay(read(forged(**changes)))
+    outcome = replay(read(forged(verdict__workloads=[], **changes)))
     assert outcome.same is True and not outcome.counts and any(said in line for line in outcome.below)
 
 
@@ -177,6 +177,49 @@ def test_the_sandbox_is_the_one_of_now(played: type[PlayedJudge]) -> None:
     assert below_standard(boasting, claimed.verdict) == below_standard(claimed, claimed.verdict)
     done = CliRunner().invoke(assembled(["replay"]), ["replay", "nowhere.json"])
     assert isinstance(done.exception, CertificateError)
+
+
+def _claiming(low: float, **changes: Any) -> list[dict[str, Any]]:
+    """The workloads of a verdict that claims as much on each of them."""
+    found = forgery.body()["verdict"]["workloads"]
+    for result in found:
+        for one in result["baselines"]:
+            one["speedup"] = {"low": low, "mid": low, "high": low}
+            one["baseline"] = changes.get("baseline", one["baseline"])
+        result.update({name: value for name, value in changes.items() if name != "baseline"}, speed="measured")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"verdict__workloads": _claiming(98.0, baseline="\u0435ager")}, "a baseline that its terms do not have"),
+        ({"verdict__workloads": _claiming(98.0, label="rows=1", hidden=True)}, "hidden workload that it does not name"),
+        ({"verdict__workloads": _claiming(98.0, label="rows=1", hidden=False)}, "public workloads that its task"),
+        ({"verdict__conditions__threads": 77}, "another number of threads"),
+        ({"task__name": "softmax", "verdict__task": "softmax"}, "says that it is about 'softmax', and its task is max"),
+    ],
+)
+def test_a_speed_that_no_replay_can_compare_is_refused(
+    changes: dict[str, Any], why: str, played: type[PlayedJudge]
+) -> None:
+    """Otherwise the certificate would be shown beside what was measured, and be called the same."""
+    with pytest.raises(CertificateError, match=why):
+        replay(read(forged(**changes)))
+    assert played.settings is None
+
+
+def test_only_a_rejection_is_replayed_on_points_and_values_of_the_signers(played: type[PlayedJudge]) -> None:
+    """A signer who chose the points of the domain check could sign a kernel that is right at these alone."""
+    failure = {"run": "checked rows=1", "family": "normal", "seed": 1}
+    with pytest.raises(CertificateError, match="does not say that it was rejected"):
+        read(forged(failure=failure, checks="ab" * 32))
+    replay(read(forged(checks="ab" * 32)))
+    assert played.settings is not None and played.settings.replaying is not None
+    assert played.settings.replaying.checks is None and played.settings.replaying.failing_draw is None
+    rejected = {"verdict__verdict": "rejected", "verdict__reason": "wrong"}
+    replay(read(forged(failure=failure, checks="ab" * 32, **rejected)))
+    assert played.settings.replaying.checks == b"\xab" * 32 and played.settings.replaying.failing_draw is not None
 
 
 def test_what_was_built_is_told_from_its_content() -> None:

@@ -125,7 +125,7 @@ def test_an_author_sees_the_errors_on_public_workloads_alone() -> None:
 def test_errors_are_told_beside_eagers_in_one_line() -> None:
     line = error_words(error_report("float32", 64))
     assert line == (
-        "out: rms 0.8 u (eager 1.1), mean +0.02 u (eager -0.01), at most 12 ulp (eager 9), 31% of the tolerance"
+        "out: rms 0.8 roundings (eager 1.1), mean +0.02 (eager -0.01), at most 12 ulp (eager 9), 31% of the tolerance"
     )
     biased = PrecisionEvidence(report=error_report("biased", 64))
     assert "bias" in evidence_lines(biased)[0] and line in evidence_lines(biased)[1]

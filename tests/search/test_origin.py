@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import sqlite3
+import struct
 from pathlib import Path
 
 import pytest
@@ -15,10 +19,10 @@ from kernelwright.llm.config import EnsembleConfig, Member
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import origin
 from kernelwright.search.core.events import Adopted, Started
+from kernelwright.search.journal import LOCK_NAME, Journal, JournalError, being_written, read
 from kernelwright.search.journal import NAME as JOURNAL
-from kernelwright.search.journal import Journal, read
 from kernelwright.search.origin import ForeignRunError, adopt, begun_here, mark
-from kernelwright.search.run import create, look
+from kernelwright.search.run import create, look, take_up
 from kernelwright.search.session import resumed
 from kernelwright.search.task import TaskChangedError
 from kernelwright.tasks.loading import digest, hash_of
@@ -132,6 +136,57 @@ def test_an_edited_adoption_is_not_believed(task: Path, run: Path) -> None:
     journal.append([Adopted(at=3.0, task="/home/stranger/evil.py")])
     journal.close()
     assert not begun_here(run)
+
+
+def test_an_event_under_another_kind_is_not_believed(run: Path) -> None:
+    """The mark is of what is filed as `started` or `adopted`; what is applied is what an event says of itself."""
+    mark(run)
+    evil = json.dumps({"kind": "adopted", "at": 1.0, "task": "/home/stranger/evil.py"})
+    with contextlib.closing(sqlite3.connect(run / JOURNAL)) as database, database:
+        database.execute("INSERT INTO events (version, kind, body) VALUES (1, 'prepared', ?)", (evil,))
+    with pytest.raises(JournalError, match="not of the kind that it is filed under"):
+        look(run)
+    with pytest.raises(JournalError):
+        resumed(run, 0.0).about  # noqa: B018 - the task would be imported
+
+
+def _rolling_back_to(other: Path, run: Path, removing: Path) -> None:
+    """A rollback journal that puts the pages of another database in place, and has SQLite remove a file."""
+    raw, magic = (other / JOURNAL).read_bytes(), bytes.fromhex("d9d505f920a163d7")
+    size = struct.unpack(">H", raw[16:18])[0]
+    pages = [raw[place : place + size] for place in range(0, len(raw), size)]
+    whole = (magic + struct.pack(">5I", len(pages), 0, len(pages), 512, size)).ljust(512, b"\0")
+    for number, page in enumerate(pages, 1):
+        whole += (
+            struct.pack(">I", number)
+            + page
+            + struct.pack(">I", sum(page[place] for place in range(size - 200, 0, -200)))
+        )
+    name = str(removing).encode()
+    whole += struct.pack(">I", (1 << 30) // size + 1) + name + struct.pack(">2I", len(name), sum(name)) + magic
+    (run / f"{JOURNAL}-journal").write_bytes(whole)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_sqlite_would_roll_back_is_not_opened_for_writing(
+    ours: bool, task: Path, run: Path, tmp_path: Path
+) -> None:
+    """A reader sees a harmless run; a writer would get another one, and remove a file of the user's."""
+    precious = tmp_path / "precious.txt"
+    precious.write_text("the user's")
+    evil = create(tmp_path / "runs", started(task, task="/home/stranger/evil.py", proposer="llm"))
+    _rolling_back_to(evil, run, precious)
+    if ours:
+        mark(run)
+    with pytest.raises(JournalError, match="would change the run's journal"):
+        adopt(run, str(task)) if not ours else take_up(run, "1evals", 0.0)
+    assert precious.exists() and look(run).run.proposer == "templates"
+
+
+def test_a_lock_that_nothing_writes_to_keeps_no_reader_waiting(run: Path) -> None:
+    (run / LOCK_NAME).unlink()
+    os.mkfifo(run / LOCK_NAME)
+    assert not being_written(run)
 
 
 def test_another_task_is_refused(task: Path, run: Path, tmp_path: Path) -> None:

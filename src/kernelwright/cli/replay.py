@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from rich.table import Table
 
 from kernelwright.archives import SEPARATOR, split_name
-from kernelwright.cli.views.output import Progress, console, plain, print_json
+from kernelwright.cli.views.output import Progress, claimed, console, plain, print_json
 from kernelwright.cli.views.replays import (
     ReplayedCertificate,
     ReplayStanding,
@@ -30,6 +30,7 @@ from kernelwright.judge.strangers.trusted import SignedBy, Signer, signature_of
 from kernelwright.judge.verdict import SpeedStatus
 
 SCHEMA_VERSION = 1
+DATE = 25  # letters of a date with its time
 
 
 class ReplayReport(BaseModel):
@@ -83,7 +84,8 @@ def replay(
         bool, typer.Option("--all", help="Replay every certificate of these files, archives and folders.")
     ] = False,
     task: Annotated[
-        str | None, typer.Option(help="The task's file, which you trust. It is compared before it is imported.")
+        str | None,
+        typer.Option(help="Your own copy of the task's file, which will be run. Its hash must be the certificate's."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
@@ -97,9 +99,10 @@ def replay(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Repeat a verdict from its certificate. Exit code 0: the same; 1: not the same; 2: altered or unreadable.
+    """Repeat a verdict from its certificate: the candidate is judged once more, on this machine.
 
-    With --all the exit code is 0 where at least one was replayed, and every one of them is the same.
+    Exit code 0: the same; 1: not the same; 2: refused (altered, unreadable, or asking for what is not done); 3: this
+    machine could not decide. With --all it is 0 if at least one was replayed and all that were replayed are the same.
     """
     if every:
         if task is not None:
@@ -241,11 +244,11 @@ def _device(issued: Certificate, asked: str | None) -> Device:
 
 def _introduce(issued: Certificate, signed: SignedBy) -> None:
     """What the certificate claims; under which sandbox is said of the replay alone."""
-    word = "" if signed.trusted else ", whose word it is until replayed"
+    word = "" if signed.trusted else ", and no more than a claim until it is replayed"
     console().print(
-        f"[bold]{plain(issued.candidate.name)}[/] for {plain(issued.task.name)}: claimed "
-        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {plain(issued.issued)}\n"
-        f"  {plain(str(signed))}{word}; judge {plain(issued.environment.judge_version)}, "
-        f"{plain(issued.verdict.conditions.device)}",
+        f"[bold]{claimed(issued.candidate.name)}[/] for {claimed(issued.task.name)}: claimed "
+        f"{plain(issued.verdict.verdict)} ({plain(issued.verdict.reason)}) on {claimed(issued.issued[:DATE])}\n"
+        f"  {plain(str(signed))}{word}; judge {claimed(issued.environment.judge_version)}, "
+        f"{claimed(issued.verdict.conditions.device)}",
         soft_wrap=True,
     )

@@ -28,7 +28,7 @@ class TrustReport(BaseModel):
 
 @trust.command("list")
 def list_keys(json: Json = False) -> None:
-    """The keys that are trusted."""
+    """List the keys whose certificates count as proof."""
     keys, own = trusted.trusted_keys(), trusted.own_key()
     if json:
         print_json(TrustReport(own=own, keys=keys))
@@ -44,7 +44,7 @@ def list_keys(json: Json = False) -> None:
 
 @trust.command("show")
 def show_key() -> None:
-    """This installation's own key, for others to trust."""
+    """Print this installation's own public key, for others to add."""
     print(trusted.own_key())
 
 
@@ -53,13 +53,13 @@ def add_key(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The public key of a judge: 64 hexadecimal digits.")],
     name: Annotated[str, typer.Option(help="What to call it; by default the beginning of the key.")] = "",
 ) -> None:
-    """Trust a judge. Ask its owner for the key: one that a certificate names proves nothing."""
+    """Trust a judge's certificates. Ask its owner for the key: the one in a certificate proves nothing."""
     added = trusted.add(key, name)
     console().print(f"trusted: {plain(added.name)} ({added.key})", soft_wrap=True)
 
 
 @trust.command("remove")
 def remove_key(given: Annotated[str, typer.Argument(metavar="KEY|NAME", help="The key, or its name.")]) -> None:
-    """Trust a judge no longer."""
+    """Stop trusting a judge."""
     removed = trusted.remove(given)
     console().print(f"not trusted any more: {plain(removed.name)} ({removed.key})", soft_wrap=True)

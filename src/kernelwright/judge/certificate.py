@@ -30,7 +30,7 @@ from kernelwright.judge.keys import code_hash, derive, version_of
 from kernelwright.judge.oracle_client import WorkloadSpec
 from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounded
 from kernelwright.judge.timing.measure import Sampling
-from kernelwright.judge.verdict import Verdict, VerdictPart
+from kernelwright.judge.verdict import Outcome, Verdict, VerdictPart
 from kernelwright.paths import state_dir, write_whole
 from kernelwright.tasks.loading import digest
 from kernelwright.tasks.model import Workload
@@ -394,7 +394,18 @@ def _consistent(issued: Certificate, name: str) -> None:
         raise CertificateError(f"{name}: the hash of its task is not that of the task's files")
     if len(issued.candidate.source.encode()) > candidates.MAX_BYTES or "\0" in issued.candidate.source:
         raise CertificateError(f"{name}: its source is not one that a judge takes")
+    if issued.failure is not None and issued.verdict.verdict is not Outcome.rejected:
+        raise CertificateError(
+            f"{name}: has values on which its candidate failed, and does not say that it was rejected"
+        )
+    if issued.verdict.conditions.threads != issued.settings.threads:
+        raise CertificateError(f"{name}: its verdict is of another number of threads than its terms")
+    hidden = {(one.label, one.dtype) for one in issued.hidden_workloads}
     for result in issued.verdict.workloads:
+        if result.hidden and (result.label, result.dtype) not in hidden:
+            raise CertificateError(f"{name}: its verdict is on a hidden workload that it does not name")
+        if not {one.baseline for one in result.baselines} <= set(issued.settings.baselines):
+            raise CertificateError(f"{name}: its verdict is over a baseline that its terms do not have")
         times = [one.seconds for one in result.baselines]
         ends = [(one.speedup.low, one.speedup.high) for one in result.baselines]
         if not all(time > 0 for time in times) or not all(0 < low <= high for low, high in ends):

@@ -31,11 +31,17 @@ from kernelwright.judge.settings import (
     Settings,
     ignore_progress,
 )
-from kernelwright.judge.strangers.certified_task import reference_for, require_affordable, require_same_file
+from kernelwright.judge.strangers.certified_task import (
+    reference_for,
+    require_affordable,
+    require_same_file,
+    require_same_name,
+)
 from kernelwright.judge.strangers.standard import below_standard
 from kernelwright.judge.strangers.trusted import Signer, signature_of
 from kernelwright.judge.timing import statistics
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict, VerdictPart, WorkloadResult
+from kernelwright.judge.wording import shortened
 from kernelwright.tasks.loading import digest
 
 MOST_THREADS, THREADS_ANYWHERE, THREADS_PER_CORE = 1024, 64, 4
@@ -44,6 +50,7 @@ MOST_SECONDS = 3600.0
 MOST_WORKLOADS = 16
 MOST_SEED = (1 << 63) - 1
 SAME_BYTES = "the same bytes"
+NAME = 60  # letters of a device or compiler that a certificate names
 
 
 class SpeedComparison(VerdictPart):
@@ -88,7 +95,8 @@ def settings_of(
     issued: Certificate, device: Device | None = None, isolation: Level | None = None, *, own_hidden: int = 0
 ) -> Settings:
     """How to judge the certificate's candidate once more; `device` is another one of the same kind."""
-    failure = issued.failure
+    rejected = issued.verdict.verdict is Outcome.rejected
+    failure = issued.failure if rejected else None
     return Settings(
         baselines=issued.settings.baselines,
         threads=issued.settings.threads,
@@ -104,7 +112,7 @@ def settings_of(
             issued.lighter_workloads,
             failure.run if failure else None,
             FailingDraw(failure.family, failure.seed, failure.special) if failure else None,
-            bytes.fromhex(issued.checks) if issued.checks and (failure or not own_hidden) else None,
+            bytes.fromhex(issued.checks) if issued.checks and (rejected or not own_hidden) else None,
             own_hidden=own_hidden,
         ),
     )
@@ -159,6 +167,7 @@ class ReplaySession:
             raise CertificateError(
                 f"{reference}: is not the task of the certificate any more; give the file as it was with --task FILE"
             )
+        require_same_name(opened.name, reference, issued, task)
         return compare(issued, judge.judge(reference, issued.source, progress, settings))
 
     def _judge_for(self, settings: Settings) -> Judge:
@@ -222,6 +231,7 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
     comparable = (then.verdict is Outcome.undecided) == (now.verdict is Outcome.undecided)
     same = same_outcome and all(speed.overlap for speed in speeds.compared) if comparable else None
     below = below_standard(issued, now)
+    was = shortened(then.conditions.device, NAME)
     theirs = {(one.label, one.dtype) for one in issued.hidden_workloads}
     return Replay(
         same=same,
@@ -229,7 +239,7 @@ def compare(issued: Certificate, now: Verdict) -> Replay:
         below=below,
         outcome=f"{now.verdict} ({now.reason}), was {then.verdict} ({then.reason})",
         artefact=compared_artefact(then, now),
-        device="the same class" if same_device else f"{now.conditions.device}, was {then.conditions.device}",
+        device="the same class" if same_device else f"{now.conditions.device}, was {was}",
         sandbox=now.conditions.sandbox,
         judge_code="the same" if issued.environment.judge_code == code_hash() else "another version",
         speeds=speeds.compared,
@@ -246,7 +256,7 @@ def compared_artefact(then: Verdict, now: Verdict) -> str:
     if then.artefact == now.artefact:
         return SAME_BYTES
     if then.conditions.compiler != now.conditions.compiler:
-        return f"another toolchain ({then.conditions.compiler} → {now.conditions.compiler})"
+        return f"another toolchain ({shortened(then.conditions.compiler, NAME)} → {now.conditions.compiler})"
     if not then.artefact.startswith(MARK):
         return "the same toolchain; the certificate has no hash of the bytes"
     if then.conditions.device != now.conditions.device:

@@ -79,18 +79,19 @@ def domain_words(verdict: DomainView) -> str:
 
 def _domain(checked: DomainCheck) -> str:
     covered = (
-        (checked.classes, checked.classes_possible, "classes"),
-        (checked.coarse_pairs, checked.coarse_pairs_possible, "pairs"),
-        (checked.fine_pairs, checked.fine_pairs_possible, "fine pairs"),
+        (checked.classes, checked.classes_possible, "size classes"),
+        (checked.coarse_pairs, checked.coarse_pairs_possible, "pairs of coarse ones"),
+        (checked.fine_pairs, checked.fine_pairs_possible, "pairs of fine ones"),
     )
     counts = [f"{found} of {possible} {what}" for found, possible, what in covered if possible]
-    parts = [", ".join((counted(checked.points, "point"), counted(checked.calls, "call"), *counts))]
+    made = f"right in {counted(checked.calls, 'untimed call')} at {counted(checked.points, 'check point')}"
+    parts = [", ".join((made, *counts))]
     if checked.missing:
         parts.append(f"not checked: {', '.join(checked.missing)}")
     if checked.values:
-        parts.append(f"values: {', '.join(map(_spaced, checked.values))}")
+        parts.append(f"special values: {', '.join(map(_spaced, checked.values))}")
     if checked.opted_out:
-        parts.append(f"opted out: {', '.join(map(_spaced, checked.opted_out))}")
+        parts.append(f"left out by the task: {', '.join(map(_spaced, checked.opted_out))}")
     return "; ".join((*parts, duration(checked.seconds)))
 
 
@@ -118,10 +119,10 @@ FOUND_IN = {
 
 
 def error_words(report: ErrorReport) -> str:
-    """The errors of a result in one line, beside eager's; u is one rounding of every step."""
+    """The errors of a result in one line, beside eager's; a rounding is that of every step, once."""
     return (
-        f"{report.result}: rms {report.rms:.2g} u (eager {report.eager_rms:.2g}), "
-        f"mean {report.mean:+.2g} u (eager {report.eager_mean:+.2g}), "
+        f"{report.result}: rms {report.rms:.2g} roundings (eager {report.eager_rms:.2g}), "
+        f"mean {report.mean:+.2g} (eager {report.eager_mean:+.2g}), "
         f"at most {report.ulp:,.0f} ulp (eager {report.eager_ulp:,.0f}), {report.share:.0%} of the tolerance"
     )
 
@@ -137,7 +138,7 @@ def precision_words(verdict: Verdict | AuthorVerdict) -> str:
 def finding_words(report: ErrorReport, task: str) -> str:
     """What the errors show, where that is not simply float32; for one number, which task shows more."""
     if report.finding != "indistinguishable":
-        return report.finding
+        return FINDINGS.get(report.finding, report.finding)
     least = report.smallest_bias
     words = "indistinguishable" + (f" (a bias below {least:.1g} would not be seen)" if least is not None else "")
     instead = f"{task}:backward"

@@ -51,6 +51,7 @@ class Journal:
         self.folder = folder
         self._lock = _locked(folder)
         try:
+            _refuse_rollback(folder)
             self._database = sqlite3.connect(
                 folder / NAME, timeout=READ_WAIT_SECONDS, isolation_level=None, check_same_thread=False
             )
@@ -199,10 +200,21 @@ def _check_schema(database: sqlite3.Connection, folder: Path, *, fresh: bool = F
         raise JournalError(f"{folder / NAME}: is not a journal, since it declares something else than one does")
 
 
+def _refuse_rollback(folder: Path) -> None:
+    """SQLite obeys a rollback journal that lies beside a database which it opens for writing: pages change after they
+    were looked at, and a file that it names is removed. Ours never outlive a change of a few microseconds."""
+    path = folder / f"{NAME}-journal"
+    if os.path.lexists(path):
+        raise JournalError(
+            f"{path}: would change the run's journal once it is opened for writing; remove this file, and look at "
+            "the run before you go on with it"
+        )
+
+
 def being_written(folder: Path) -> bool:
     """Whether some process is at work on this run now. Looking takes a lock that others who look can have as well."""
     try:
-        handle = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # no process was ever at work on it, or we may not know
         return False
     try:
@@ -217,7 +229,7 @@ def being_written(folder: Path) -> bool:
 def _locked(folder: Path) -> int:
     """The lock of the one writer. A reader has it for a moment; a writer keeps it."""
     try:
-        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise JournalError(f"{folder}: {error.strerror}") from error
     until = time.monotonic() + LOCK_SECONDS
@@ -236,11 +248,15 @@ def _locked(folder: Path) -> int:
 def _events(database: sqlite3.Connection, folder: Path) -> Iterator[tuple[int, Event]]:
     last = 0
     try:
-        for number, version, body in database.execute("SELECT number, version, body FROM events ORDER BY number"):
+        rows = database.execute("SELECT number, version, kind, body FROM events ORDER BY number")
+        for number, version, kind, body in rows:
             if number <= last:  # pages of the file refer to each other in a circle
                 raise JournalError(f"{folder / NAME}: is damaged: event {number} comes after event {last}")
             last = number
-            yield number, _event(folder, number, version, body)
+            event = _event(folder, number, version, body)
+            if event.kind != kind:  # a run's mark is of events that were chosen by their kind
+                raise JournalError(f"{folder / NAME}: event {number} is not of the kind that it is filed under")
+            yield number, event
     except sqlite3.Error as error:
         raise JournalError(f"{folder / NAME}: cannot be read ({error})") from None
 

@@ -29,7 +29,7 @@ from kernelwright.search.core.scheduler import decide
 from kernelwright.search.core.state import State
 from kernelwright.search.directory import Directory
 from kernelwright.search.driver import Driver
-from kernelwright.search.journal import read
+from kernelwright.search.journal import JournalError, read
 from kernelwright.search.judging import JudgeSettings, OnDevice
 from kernelwright.search.models import Recorded, estimate, in_words, keep_account, open_models
 from kernelwright.search.pool import JudgePool
@@ -185,6 +185,10 @@ def carry_on(
     session.about.require_same(first)
     run = take_up(session.folder, budget, time.time(), session.began)
     try:
+        if run.state.run != first:
+            raise JournalError(
+                f"{session.folder}: its journal was changed meanwhile; look at the run, and go on with it"
+            )
         return _driven(run, session, view, no_server=no_server, settings=chosen, recorded=recorded)
     except KeyboardInterrupt as interrupt:  # before there was a driver to stop, or after it has
         if run.state.stopped is None:

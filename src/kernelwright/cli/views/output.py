@@ -17,9 +17,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from kernelwright.judge.wording import shortened
 from kernelwright.paths import printable
 
 REDRAW_SECONDS = 0.2
+CLAIMED = 60  # letters
 
 
 class _HarmlessConsole(Console):
@@ -38,6 +40,11 @@ def console() -> Console:
 def plain(text: str) -> str:
     """A stranger's text within a line of ours: without markup, and without letters that begin a line or are obeyed."""
     return escape(printable(text))
+
+
+def claimed(text: str) -> str:
+    """A name, a version or a date that a stranger wrote, too short to fill a line and go on in one that seems ours."""
+    return plain(shortened(text, CLAIMED))
 
 
 def print_json(model: BaseModel) -> None:

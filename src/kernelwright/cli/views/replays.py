@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from kernelwright.archives import SEPARATOR
-from kernelwright.cli.views.output import plain
+from kernelwright.cli.views.output import CLAIMED, plain
 from kernelwright.judge.certificate import Certificate
 from kernelwright.judge.replay import Replay
 from kernelwright.judge.strangers.trusted import SignedBy
 from kernelwright.judge.verdict import Outcome, SpeedStatus, Verdict
-from kernelwright.judge.wording import counted
+from kernelwright.judge.wording import counted, shortened
 
 
 class ReplayStanding(StrEnum):
@@ -111,8 +111,10 @@ def show_replays(out: Console, replayed: Sequence[ReplayedCertificate]) -> None:
         if one.replay is None:
             continue
         counts = "" if one.replay.counts or not one.replay.below else ", does not count"
+        if one.standing is ReplayStanding.same and one.replay.not_compared and not one.replay.speeds:
+            counts += ", speeds not compared"
         table.add_row(
-            *map(plain, (_short(one.name), one.task, one.candidate, one.then, one.now)),
+            *map(plain, (_short(one.name), shortened(one.task, CLAIMED), one.candidate, one.then, one.now)),
             f"[{_COLOURS[one.standing]}]{one.standing}[/]{counts}",
             plain(one.replay.artefact),
         )
@@ -171,7 +173,9 @@ def show_replay(out: Console, outcome: Replay) -> None:
         out.print(f"  {plain(speed.workload)} over {plain(speed.baseline)}: {plain(then)}, now {plain(now)}: {mark}")
     if outcome.not_compared:
         out.print(
-            f"  {len(outcome.not_compared)} workloads have no measured speed to compare, then or now, or another device"
+            f"  not compared: the speeds of {counted(len(outcome.not_compared), 'workload')}, which were not measured "
+            "then or now, or are of another device; the certificate's remain a claim",
+            soft_wrap=True,
         )
     if outcome.own_hidden:
         out.print(f"  hidden workloads of this judge's own: {plain(', '.join(outcome.own_hidden))}", soft_wrap=True)

@@ -79,6 +79,7 @@ def require_affordable(reference: str, issued: Certificate) -> None:
     try:
         task = narrowed(declared(str(replace(named, sizes={}))).on(kind), named.sizes)
         hidden = (*issued.hidden_workloads, *issued.lighter_workloads)
+        _require_public(task, issued)
         for workload in hidden:
             require_within(task, workload)
         for workload in (*task.public_workloads(), *hidden):
@@ -90,6 +91,25 @@ def require_affordable(reference: str, issued: Certificate) -> None:
     families = {str(family) for family in task.families}
     if issued.failure is not None and issued.failure.family not in families:
         raise CertificateError("the certificate's failing values are of a family that its task does not have")
+
+
+def _require_public(task: Task, issued: Certificate) -> None:
+    """A speed that is claimed on a workload which the task does not have would be compared with nothing."""
+    known = {(one.label, one.dtype) for one in task.public_workloads()}
+    if not {(one.label, one.dtype) for one in issued.verdict.workloads if not one.hidden} <= known:
+        raise CertificateError("the certificate's verdict is on public workloads that its task does not have")
+
+
+def require_same_name(opened: str, reference: str, issued: Certificate, given: str | None) -> None:
+    """A certificate is shown under its task's name, and judged on what its reference says. A file of the user's may be
+    called otherwise than it was; direction and sizes are those of the name."""
+    said, judged = parse(issued.task.name), parse(reference)
+    if opened == issued.task.name:
+        return
+    if given is None or (said.backward, dict(said.sizes)) != (judged.backward, dict(judged.sizes)):
+        raise CertificateError(
+            f"the certificate says that it is about {issued.task.name!r:.80}, and its task is {opened}"
+        )
 
 
 def _require_fits(task: Task, workload: Workload, kind: Kind) -> None:
