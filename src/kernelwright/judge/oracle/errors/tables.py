@@ -29,7 +29,7 @@ def on_cpu(seen: Sequence[Observation]) -> list[Observation]:
         for number, held, whole in zip(holders, *split, strict=True):
             shares[number][form] = held, whole
     return [
-        replace(one, **{name: parts[number] for name, parts in moved.items()}, shares=shares[number])
+        replace(one, shares=shares[number], **{name: parts[number] for name, parts in moved.items()})  # type: ignore[arg-type]
         for number, one in enumerate(seen)
     ]
 
