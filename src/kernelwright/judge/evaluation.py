@@ -88,7 +88,7 @@ class Evaluation:
     public_errors: tuple[ErrorReport, ...] = ()
 
     def run(self, progress: ProgressCallback) -> Verdict:
-        self.workshop.oracle.judging(errors=not self.settings.public_only)
+        self.workshop.oracle.judging(errors=self.settings.checks_domain)
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         if self.settings.safety and self.workshop.safety is not None:

@@ -133,7 +133,8 @@ class ResultErrors:
         count = max(1.0, float(rows.elements.sum()))
         return ErrorSummary(
             elements=int(rows.elements.sum()),
-            share=_largest([one.candidate for one in seen], SHARE),
+            # Every element was within its bounds, which are rounded to the result's format: in 16 bits to more than 1.
+            share=min(1.0, _largest([one.candidate for one in seen], SHARE)),
             rms=math.sqrt(float(rows.candidate[:, SQUARE].sum()) / count),
             eager_rms=math.sqrt(float(rows.eager[:, SQUARE].sum()) / count),
             mean=float(rows.candidate[:, SUM].sum()) / count,
