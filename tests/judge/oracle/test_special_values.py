@@ -263,6 +263,16 @@ def test_nan_is_not_planted_where_it_decides_a_comparison() -> None:
     }
 
 
+def test_magnitudes_stay_where_squares_in_float32_are_finite() -> None:
+    """On a CPU a standard deviation has its squares in float64."""
+    task = make(lambda x: x.std(-1), X)
+    special = named(task, "x times a large power of two")
+    workload = Workload((("rows", 3), ("cols", 40)))
+    inputs = draw_special(task, workload, special, Family.NORMAL, torch.Generator().manual_seed(1))
+    assert isinstance(inputs["x"], torch.Tensor)
+    assert bool(torch.isfinite(inputs["x"].square().sum()))
+
+
 def test_constants_stay_as_they_were_prepared() -> None:
     task = make(lambda x, w: x * w, {**X, "w": tensor("cols")}, constant=("w",))
     assert not any(special.tensor == "w" for special in special_values(task))

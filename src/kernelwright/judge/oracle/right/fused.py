@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
 MEAN, SUM = 1, 2  # reductions of a loss, as ATen numbers them
@@ -221,3 +222,18 @@ PARTS: dict[Any, Callable[..., Any]] = {
     aten.nll_loss_forward.default: _nll_loss,
     aten.native_batch_norm_backward.default: _batch_norm_backward,
 }
+
+
+class TakenApart(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Evaluates a reference in the steps of its fused operations, which are often more accurate inside."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in PARTS:
+            with self:
+                whole = PARTS[func](*args, **(kwargs or {}))
+            if whole is not NotImplemented:
+                return whole
+        return func(*args, **(kwargs or {}))

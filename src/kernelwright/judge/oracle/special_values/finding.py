@@ -17,6 +17,7 @@ import torch
 
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.oracle.right.fused import TakenApart
 from kernelwright.judge.oracle.right.tolerance import UNIT, Expectation
 from kernelwright.judge.oracle.special_values.patterns import expected_pattern, not_demanded, pattern
 from kernelwright.judge.oracle.special_values.planting import Placement, Scale, SpecialValues, planted
@@ -258,12 +259,19 @@ class Tryout:
         return SpecialValues(what, ValueKind.magnitudes, name, Placement.scaled, 0.0, (dtype,), scales)
 
     def _near(self, special: SpecialValues) -> bool:
-        """Whether eager is finite, near float64 and not about to underflow."""
+        """Whether eager is finite, near float64 and not about to underflow; also where its fused operations are taken
+        apart, as a kernel does (on a CPU a standard deviation adds squares in float64, where float32 overflows)."""
         try:
             inputs = self._with(special, 0)
             wide, eager = run_reference(self.task, inputs, torch.float64), run_reference(self.task, inputs)
+            with TakenApart():
+                steps = run_reference(self.task, inputs)
         except TaskError:
             return False
+        return self._agree(wide, eager) and self._agree(wide, steps)
+
+    @staticmethod
+    def _agree(wide: dict[str, torch.Tensor], eager: dict[str, torch.Tensor]) -> bool:
         for name, value in wide.items():
             if not value.is_floating_point() or not value.numel():
                 continue
