@@ -157,7 +157,8 @@ def test_another_judge_does_not_choose_the_file_that_is_run(
     for reference in ("rmsnorm", "rmsnorm:backward@rows=64"):
         task = foreign.task.model_copy(update={"reference": reference, "files": (), "digest": RMSNORM})
         with pytest.raises(Started):
-            replay(foreign.model_copy(update={"task": task, "hidden": ()}))
+            said = foreign.verdict.model_copy(update={"workloads": ()})
+            replay(foreign.model_copy(update={"task": task, "hidden": (), "verdict": said}))
     for issued, task in ((foreign, case.accepted.task.reference), (case.accepted, None)):
         with pytest.raises(Started):
             replay(issued, task)
