@@ -85,6 +85,9 @@ SMALL = (
         x=_x,
         y=_y,
     ),
+    _task("whole_rms_norm", lambda x: x * torch.rsqrt(x.square().mean() + 1e-5), x=_x),
+    _task("whole_layer_norm", lambda x: F.layer_norm(x, x.shape), x=_x),
+    _task("column_norm", lambda x: (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5), x=_x),
     _task("copy", lambda x: x.clone(), x=_x),
     _task("zeros", lambda x: x * 0, x=_x),
     _task(

@@ -113,7 +113,7 @@ FINDINGS = {
 FOUND_IN = {
     "judging": "over all trials",
     "workload": "in the trials of one workload",
-    "points": "over all check points",
+    "points": "over check points",
     "point": "at one check point",
 }
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from corpus.judgings import Case, cases, measure  # noqa: E402
 from kernelwright.judge.oracle.errors.gathering import JudgingErrors  # noqa: E402
 from kernelwright.judge.oracle.errors.observations import STATISTICS, sample_index, share_sums  # noqa: E402
-from kernelwright.judge.oracle.errors.rules import TrialSet  # noqa: E402
+from kernelwright.judge.oracle.errors.rules import ErrorFinding, TrialSet  # noqa: E402
 from kernelwright.judge.oracle.errors.shortened import kept  # noqa: E402
 from kernelwright.judge.oracle.errors.yardstick import running, sequential_results  # noqa: E402
 from kernelwright.judge.oracle.pool import ValuePool  # noqa: E402
@@ -173,13 +173,34 @@ def a_little_coarse(x: torch.Tensor) -> torch.Tensor:
     return kept(softmax(x), 17, True)
 
 
-@pytest.mark.parametrize(("point", "found_in"), [(False, "workload"), (True, "point")])
-def test_what_is_coarse_at_one_size_alone_is_not_diluted(point: bool, found_in: str) -> None:
+def test_what_is_coarse_on_one_workload_alone_is_not_diluted() -> None:
     sizes = (64, 96, 128, 192, 256, 300, 350, 400)
-    honest = judged_at_sizes(dict.fromkeys(sizes, softmax), point=point)
+    honest = judged_at_sizes(dict.fromkeys(sizes, softmax), point=False)
     assert (honest["finding"], honest["found_in"]) == ("float32", "judging")
-    found = judged_at_sizes({size: a_little_coarse if size == 400 else softmax for size in sizes}, point=point)
-    assert (found["finding"], found["found_in"]) == ("coarse", found_in)
+    found = judged_at_sizes({size: a_little_coarse if size == 400 else softmax for size in sizes}, point=False)
+    assert (found["finding"], found["found_in"]) == ("coarse", "workload")
+
+
+def test_what_is_coarse_at_large_check_points_alone_is_not_diluted() -> None:
+    sizes = range(32, 352, 16)
+    honest = judged_at_sizes(dict.fromkeys(sizes, softmax), point=True)
+    assert (honest["finding"], honest["found_in"]) == ("float32", "judging")
+    found = judged_at_sizes({size: a_little_coarse if size > 208 else softmax for size in sizes}, point=True)
+    assert (found["finding"], found["found_in"]) == ("coarse", "points")
+
+
+def test_one_trial_says_nothing_of_a_rounding_that_all_its_rows_share() -> None:
+    """A norm over a whole tensor: one sum, which two orders round differently, by luck one of them hardly at all."""
+    task = make(lambda x: x * torch.rsqrt(x.square().mean() + 1e-5))
+    errors = JudgingErrors()
+    for cols in range(32, 352, 16):
+        workload = Workload((("rows", 40), ("cols", cols)), "float32", hidden=True)
+        for entry, _ in zip(ValuePool(task, workload, b"k" * 32).trials("runner", 1 << 30), range(1), strict=False):
+            x = entry.tensor("x")
+            total = running((x * x).flip(0, 1).reshape(1, -1))[0, -1]
+            out = x * torch.rsqrt(total / x.numel() + 1e-5)
+            errors.add(task, workload, entry, {"out": out}, point=True)
+    assert not ErrorFinding(errors.report()["all"][0]["finding"]).imprecise
 
 
 def test_a_bias_on_one_workload_alone_is_found() -> None:

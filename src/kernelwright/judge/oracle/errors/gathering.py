@@ -26,10 +26,9 @@ class _Result:
     every: ResultErrors = field(default_factory=ResultErrors)
 
     def add(self, workload: Workload, observation: Observation, *, point: bool) -> None:
-        name = f"{'hidden' if workload.hidden else 'public'} {workload.label}"
-        self.every.add(name, observation, point=point)
+        self.every.add(workload, observation, point=point)
         if not workload.hidden:
-            self.public.add(name, observation)
+            self.public.add(workload, observation)
 
     def conclude(self, *, hidden: bool) -> ErrorSummary | None:
         return (self.every if hidden else self.public).conclude(

@@ -16,17 +16,22 @@ sequential sums. A result is imprecise if one of these holds over a set of trial
 4. `tf32`, `2xtf32`, `bf16x3`: the share of that form's predicted error in the candidate's error is above SHARE. The
    error of factors that were shortened has share 1; the errors of float32 have share 0, whatever their size.
 
-The sets are: all trials of a judging; those of each workload; those of all check points; and, for what one trial can
-show, each check point. A kernel that is imprecise at some sizes alone would be diluted in the first. Each has limits of
-its own (`ErrorLimits`): the fewer trials, the wider.
+The sets are: all trials of a judging; those of each workload; those of all check points, and of the half of them at
+which a size is larger or smaller; and, for shares alone, each check point. A kernel that is imprecise at some sizes
+alone would be diluted in the first. Each has limits of its own (`ErrorLimits`): the fewer trials, the wider.
+
+All rows of a trial may share one rounding (of a norm over the whole tensor), which is large or small by luck, and so is
+the yardstick's. So rules 1 to 3 need several trials, and in the smaller sets a yardstick is at least as large as the
+typical one of the set.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import median
 
 import torch
 
@@ -41,6 +46,7 @@ from kernelwright.judge.oracle.errors.observations import (
 )
 from kernelwright.judge.oracle.errors.tables import RowTable, error_of_bias, mean_and_error, on_cpu
 from kernelwright.judge.oracle.right.constants import ErrorLimits
+from kernelwright.tasks.model import Workload
 
 
 class ErrorFinding(StrEnum):
@@ -104,12 +110,12 @@ class ErrorSummary:
 
 @dataclass
 class ResultErrors:
-    """The observations of one result over a judging: of timed workloads and of check points, by their labels."""
+    """The observations of one result over a judging: of timed workloads and of check points."""
 
-    workloads: dict[str, list[Observation]] = field(default_factory=dict)
-    points: dict[str, list[Observation]] = field(default_factory=dict)
+    workloads: dict[Workload, list[Observation]] = field(default_factory=dict)
+    points: dict[Workload, list[Observation]] = field(default_factory=dict)
 
-    def add(self, workload: str, observation: Observation, *, point: bool = False) -> None:
+    def add(self, workload: Workload, observation: Observation, *, point: bool = False) -> None:
         (self.points if point else self.workloads).setdefault(workload, []).append(observation)
 
     def conclude(self, *, narrow: bool, comparable: bool = True) -> ErrorSummary | None:
@@ -119,7 +125,7 @@ class ResultErrors:
         seen = sets[0][1]
         if not seen:
             return None
-        examined = [(kind, examine(some, kind.limits)) for kind, some in sets]
+        examined = [(kind, examine(some, kind)) for kind, some in sets]
         whole = examined[0][1]
         found_in, bad = next(((kind, one) for kind, one in examined if one.finding is not None), examined[0])
         blind = narrow or whole.smallest_bias is None or whole.smallest_bias > STATISTICS.visible_bias
@@ -154,12 +160,26 @@ class ResultErrors:
         yield TrialSet.judging, [one for one in flat if len(one.elements)]
         start = 0
         for kind, places in ((TrialSet.workload, timed), (TrialSet.point, points)):
-            first = start
+            found = []
             for place in places:
-                yield kind, [one for one in flat[start : start + len(place)] if len(one.elements)]
+                found.append([one for one in flat[start : start + len(place)] if len(one.elements)])
                 start += len(place)
-            if kind is TrialSet.point and points:
-                yield TrialSet.points, [one for one in flat[first:start] if len(one.elements)]
+            yield from ((kind, one) for one in found)
+        for chosen in _parts_of([workload.size_map for workload in self.points]):
+            yield TrialSet.points, [one for place in chosen for one in found[place]]
+
+
+def _parts_of(points: Sequence[Mapping[str, int]]) -> Iterator[list[int]]:
+    """All check points, and those at which a size is above, or not above, its median: by their numbers."""
+    if not points:
+        return
+    yield list(range(len(points)))
+    for name in points[0]:
+        middle = median(point[name] for point in points)
+        for above in (True, False):
+            part = [number for number, point in enumerate(points) if (point[name] > middle) is above]
+            if part and len(part) < len(points):
+                yield part
 
 
 @dataclass(frozen=True)
@@ -171,14 +191,21 @@ class Examined:
     smallest_bias: float | None
 
 
-def examine(seen: Sequence[Observation], limits: ErrorLimits) -> Examined:
+def examine(seen: Sequence[Observation], kind: TrialSet) -> Examined:
     """The rules, over one set of trials."""
+    limits = kind.limits
     if not seen:
         return Examined(None, dict.fromkeys(RULES, 0.0), None)
     table = RowTable.of(seen)
     mean, limit = _means(table, seen, limits)
     form, share = _largest_share(seen, limits)
-    rms, without_factor = _ratio(table, SQUARE, limits), _ratio(table.only_factored(), RESIDUAL, limits)
+    rms, without_factor = 0.0, 0.0
+    if several(seen, limits.least_trials):
+        part = kind is not TrialSet.judging
+        rms, without_factor = (
+            _ratio(rows, column, limits, at_least_typical=part)
+            for rows, column in ((table, SQUARE), (table.only_factored(), RESIDUAL))
+        )
     weight = float(table.weight.sum()) / max(1.0, float(table.elements.sum()))
     smallest = limit / weight if weight > 0 and math.isfinite(limit) else None
     finding = form
@@ -197,7 +224,14 @@ def _largest_margins(examined: Sequence[tuple[TrialSet, Examined]]) -> dict[Tria
     return found
 
 
-def _ratio(table: RowTable, column: int, limits: ErrorLimits) -> float:
+def several(seen: Sequence[Observation], least: int) -> bool:
+    """Whether rows come from so many trials, or from as many as are not outweighed by others. Where a result has few
+    elements, its rows are put together from several trials anyway."""
+    rows = [len(one.elements) for one in seen]
+    return sum(rows) ** 2 >= least * sum(count * count for count in rows)
+
+
+def _ratio(table: RowTable, column: int, limits: ErrorLimits, *, at_least_typical: bool) -> float:
     """The candidate's rms beside the yardstick's, as a part of what is allowed: the median over rows, and what nine
     rows in ten stay below. A median alone says nothing about fewer than half of the rows."""
     full = table.elements >= STATISTICS.least_row
@@ -207,7 +241,9 @@ def _ratio(table: RowTable, column: int, limits: ErrorLimits) -> float:
     own, eager, sequential = (
         (part[full][:, column] / count).sqrt() for part in (table.candidate, table.eager, table.sequential)
     )
-    yardstick = torch.maximum(eager, sequential).clamp_min(STATISTICS.floor)
+    yardstick = torch.maximum(eager, sequential)
+    floor = max(STATISTICS.floor, float(yardstick.median())) if at_least_typical else STATISTICS.floor
+    yardstick = yardstick.clamp_min(floor)
     ratios = (own / yardstick).sort().values
     typical = float(ratios.median()) / limits.ratio
     if len(ratios) < 10 * limits.least_rows:

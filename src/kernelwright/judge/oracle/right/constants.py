@@ -19,8 +19,8 @@ class ErrorLimits:
     standard_errors: float  # by which means and shares may differ at random
     ratio: float  # times the yardstick that a typical row may reach
     share: float  # of a predicted error
-    least_trials: int  # fewer say nothing of a mean
-    least_rows: int  # fewer say nothing of a typical row
+    least_trials: int  # fewer say nothing of a mean or of a typical row
+    least_rows: int  # fewer say nothing of a typical row either
     least_shares: int  # rows; fewer say nothing of a share
 
 
