@@ -15,7 +15,7 @@ from kernelwright.judge import certificate as certificates
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.domain_check import LIGHT, ORDINARY, call_deadline, plan_calls
 from kernelwright.judge.evaluation import Evaluation
-from kernelwright.judge.oracle_client import CheckPoint, DomainChecks, WorkloadSpec, close_descriptors
+from kernelwright.judge.oracle_client import CheckPoint, DomainChecks, NamedValues, WorkloadSpec, close_descriptors
 from kernelwright.judge.replay import replay
 from kernelwright.judge.settings import DOMAIN_SECONDS, Settings
 from kernelwright.judge.timing.measure import Sampling
@@ -211,7 +211,7 @@ def test_values_that_are_drawn_ahead_are_those_that_would_be_drawn(judge: Judge,
 def checks(works: list[float], specials: int) -> DomainChecks:
     specs = [WorkloadSpec(Workload((("n", number),)), Signature(())) for number in range(len(works))]
     points = tuple(CheckPoint(spec, work) for spec, work in zip(specs, works, strict=True))
-    names = tuple((f"special {number}", "nan") for number in range(specials))
+    names = tuple(NamedValues(f"special {number}", "nan", ("float32",)) for number in range(specials))
     return DomainChecks(points, Coverage((1, 1), (0, 0), (0, 0), ()), names, ())
 
 
@@ -228,6 +228,34 @@ def test_every_point_has_an_ordinary_call_and_every_special_value_a_light_point(
         assert all(one.point.work <= LIGHT or len(one.calls) == 1 for one in planned)
     if specials:
         assert all(len(one.calls) > 1 for one in planned if one.point.work <= LIGHT)
+
+
+def test_special_values_come_at_points_of_their_dtypes_and_every_kind_in_each_dtype() -> None:
+    dtypes = ("float32", "float16", "bfloat16")
+    specs = [WorkloadSpec(Workload((("n", number),), dtypes[number % 3]), Signature(())) for number in range(12)]
+    names = (
+        *(NamedValues(f"special {number}", "nan", dtypes) for number in range(2)),
+        NamedValues("half", "ties", dtypes[1:]),
+    )
+    points = tuple(CheckPoint(spec, 0.5) for spec in specs)
+    for key in (b"one", b"two", b"three"):
+        planned = plan_calls(DomainChecks(points, Coverage((1, 1), (0, 0), (0, 0), ()), names, ()), key)
+        met = {(one.spec.workload.dtype, name) for one in planned for name in one.calls if name}
+        assert {dtype for dtype, name in met if name.startswith("special")} == set(dtypes)
+        assert {dtype for dtype, name in met if name == "half"} == set(dtypes[1:])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "static long calls = 0; if (++calls > 5 && cols % 8 == 4 && (n < 1000 || n > 5000)) out.data[n - 1] += 1.0f;",
+        "static long calls = 0; if (++calls > 5)"
+        " for (long i = 0; i < n; ++i) if (!(out.data[i] == out.data[i])) out.data[i] = 0;",
+    ],
+)
+def test_a_kernel_that_counts_its_calls_does_not_know_the_check_by_them(judge: Judge, task: str, body: str) -> None:
+    found = [judged(judge, task, body) for _ in range(2)]  # each misses some points by chance
+    assert Stage.domain in {verdict.stage for verdict in found}
 
 
 def test_a_call_may_take_longer_where_there_is_more_work() -> None:

@@ -20,7 +20,7 @@ from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import require_within, work
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.resolve import builtin_names, resolve
-from kernelwright.tasks.size_classes import classes_of, coarse_classes_of, size_groups
+from kernelwright.tasks.size_classes import LEAST, MOST, classes_of, coarse_classes_of, size_groups
 
 from .samples import small_task
 
@@ -133,13 +133,32 @@ def test_any_ranges(spans: list[tuple[int, int]], dtypes: tuple[str, ...], key: 
 def test_the_counts_are_those_of_the_points() -> None:
     task = resolve("linear")
     found = check_points(task, KEY)
-    for of, counts in ((coarse_classes_of, found.coverage.coarse_pairs), (classes_of, found.coverage.fine_pairs)):
+
+    def standing(value: int, low: int, high: int) -> tuple[str, ...]:
+        """In fine pairs an end of a range stands for itself alone."""
+        names = classes_of(value, low, high)
+        return tuple(one for one in names if one in (LEAST, MOST)) or names
+
+    for of, counts in ((coarse_classes_of, found.coverage.coarse_pairs), (standing, found.coverage.fine_pairs)):
         pairs = set()
         for point in found.points:
             named = [[(name, one) for one in of(value, *task.hidden[name])] for name, value in point.sizes]
             for first, second in itertools.combinations(named, 2):
                 pairs |= set(itertools.product(first, second))
         assert len(pairs) == counts[0]
+
+
+def test_every_remainder_of_a_vector_is_met_and_work_between_ordinary_and_most() -> None:
+    task = resolve("rmsnorm")
+    for number in range(10):
+        points = [point.size_map for point in check_points(task, bytes([number])).points]
+        for name in task.hidden:
+            assert {sizes[name] % 8 for sizes in points} == set(range(8))
+        usual = 1024 * 2048
+        assert any(1.5 * usual < sizes["rows"] * sizes["cols"] < 20 * usual for sizes in points)
+        ends = {end for bounds in task.hidden.values() for end in bounds}
+        inside = [sizes for sizes in points if not ends & set(sizes.values())]
+        assert len(inside) >= len(points) // 3  # not most of them at an end
 
 
 def test_every_dtype_meets_every_class() -> None:

@@ -7,7 +7,17 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.tasks.size_classes import ABOVE, BELOW, LEAST, MOST, ONE, classes_of, coarse_classes_of, size_groups
+from kernelwright.tasks.size_classes import (
+    ABOVE,
+    BELOW,
+    LEAST,
+    MOST,
+    ONE,
+    classes_of,
+    coarse_classes_of,
+    group_key,
+    size_groups,
+)
 
 RANGES = st.tuples(st.integers(1, 2000), st.one_of(st.integers(0, 9), st.integers(0, 700))).map(
     lambda pair: (pair[0], pair[0] + pair[1])
@@ -33,21 +43,22 @@ def test_a_size_is_in_every_class_that_it_belongs_to() -> None:
 
 @given(RANGES)
 def test_groups_are_the_values_that_are_in_the_same_classes(bounds: tuple[int, int]) -> None:
-    together: dict[tuple[str, ...], list[int]] = {}
+    together: dict[tuple[tuple[str, ...], int], list[int]] = {}
     for value in range(bounds[0], bounds[1] + 1):
-        together.setdefault(classes_of(value, *bounds), []).append(value)
+        together.setdefault(group_key(value, *bounds), []).append(value)
     groups = size_groups(*bounds)
-    assert {group.classes: (group.least, group.most) for group in groups} == {
-        classes: (values[0], values[-1]) for classes, values in together.items()
+    assert {group_key(group.least, *bounds): (group.least, group.most) for group in groups} == {
+        key: (values[0], values[-1]) for key, values in together.items()
     }
     assert len(groups) == len(together)
 
 
 @given(RANGES, st.integers(0, 99), st.floats(0, 1))
-def test_a_group_gives_values_of_its_classes_only(bounds: tuple[int, int], seed: int, height: float) -> None:
+def test_a_group_gives_values_of_its_own_only(bounds: tuple[int, int], seed: int, height: float) -> None:
     rng = random.Random(seed)
     for group in size_groups(*bounds):
         drawn = group.draw(rng)
         for value in (drawn, group.lowered(drawn, height), group.at(height)):
+            assert group_key(value, *bounds) == group_key(group.least, *bounds)
             assert classes_of(value, *bounds) == group.classes
         assert (group.at(0.0), group.lowered(drawn, 0.0)) == (group.least, group.least)

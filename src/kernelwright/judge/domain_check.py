@@ -5,6 +5,7 @@ The points are drawn afresh for each judging, so that no candidate can learn whi
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from kernelwright.judge.oracle_client import (
     CheckPoint,
     DomainChecks,
     FailingDraw,
+    NamedValues,
     OpenTask,
     OracleClient,
     WorkloadSpec,
@@ -31,6 +33,8 @@ from kernelwright.tasks.domain import Coverage
 ORDINARY = ""  # in place of special values: values of an input family
 LIGHT = 4.0  # median public workloads; special values are planted at points of no more work
 LEAST_DEADLINE = 5.0
+LITTLE = 0.25  # median public workloads; at points of no more work, calls come first that are not checked
+MOST_UNCHECKED = 24
 UNKNOWN_SECONDS = 0.1  # of a public workload, where none was timed
 
 Timer = Callable[[str], AbstractContextManager[None]]
@@ -38,10 +42,12 @@ Timer = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class PlannedPoint:
-    """A point with the calls that are made there: special values by name, or `ORDINARY`."""
+    """A point with the calls that are made there: special values by name, or `ORDINARY`. Before them, on a CPU, come
+    `unchecked` calls: a kernel that counts its calls must not know the domain check by how few there are."""
 
     point: CheckPoint
     calls: tuple[str, ...]
+    unchecked: int = 0
 
     @property
     def spec(self) -> WorkloadSpec:
@@ -49,24 +55,40 @@ class PlannedPoint:
 
 
 def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
-    """A call on ordinary values at every point; every kind of special values at some light point, and one of them at
-    each other light point. The key decides which, and in what order a point gets them."""
+    """A call on ordinary values at every point; all special values at some light point of a dtype that they hold for,
+    every kind in every such dtype, and one of them at each other light point. The key decides which, and in what order
+    a point gets them."""
     order = random.Random(derive(key, "calls"))
-    names = [name for name, _ in checks.specials]
-    order.shuffle(names)
+    specials = list(checks.specials)
+    order.shuffle(specials)
     lightest = min((point.work for point in checks.points), default=0.0)
     light = [number for number, point in enumerate(checks.points) if point.work <= max(LIGHT, lightest)]
     order.shuffle(light)
     planted: list[list[str]] = [[] for _ in checks.points]
-    for turn, name in enumerate(names):
-        planted[light[turn % len(light)]].append(name)
-    for number in light[len(names) :] if names else ():
-        planted[number].append(order.choice(names))
+    dtypes = [point.spec.workload.dtype for point in checks.points]
+    met: set[tuple[str, str]] = set()
+
+    def plant(values: NamedValues, where: Sequence[int]) -> None:
+        if where:
+            number = min(where, key=lambda one: len(planted[one]))
+            planted[number].append(values.name)
+            met.add((values.kind, dtypes[number]))
+
+    for values in specials:
+        plant(values, [number for number in light if dtypes[number] in values.dtypes])
+    for values, dtype in itertools.product(specials, dict.fromkeys(dtypes)):
+        if dtype in values.dtypes and (values.kind, dtype) not in met:
+            plant(values, [number for number in light if dtypes[number] == dtype])
+    for number in light:
+        fitting = [values for values in specials if dtypes[number] in values.dtypes]
+        if fitting and not planted[number]:
+            plant(order.choice(fitting), [number])
     planned = []
-    for point, specials in zip(checks.points, planted, strict=True):
-        calls = [ORDINARY, *specials]
+    for point, names in zip(checks.points, planted, strict=True):
+        calls = [ORDINARY, *names]
         order.shuffle(calls)
-        planned.append(PlannedPoint(point, tuple(calls)))
+        unchecked = order.randint(0, MOST_UNCHECKED) if point.work <= LITTLE else 0
+        planned.append(PlannedPoint(point, tuple(calls), unchecked))
     return tuple(planned)
 
 
@@ -95,6 +117,7 @@ class DomainRun:
     seconds: float
     deadline: Callable[[float], float]
     timer: Timer
+    keeps_state: bool = False  # whether a candidate could count its calls
     level: str = "none"
     done: list[PlannedPoint] = field(default_factory=list)
 
@@ -124,7 +147,8 @@ class DomainRun:
             self.level, descriptors = oracle.point(self.task, spec.workload)
         with self.timer("domain: start"):
             try:
-                oracle.begin_at_point(self.task, spec.workload, self.key.hex(), planned.calls, first)
+                unchecked = planned.unchecked if self.keeps_state else 0
+                oracle.begin_at_point(self.task, spec.workload, self.key.hex(), planned.calls, first, unchecked)
                 runner = job.check(spec, descriptors)
             finally:
                 close_descriptors(descriptors)
@@ -136,13 +160,14 @@ class DomainRun:
             if reply.ending is not Ending.ok:
                 return measurement.not_ready(reply)
             try:
-                for number, special in enumerate((*(draw.special for draw in first), *planned.calls)):
+                calls = (*(draw.special for draw in first), *planned.calls)
+                for number, special in enumerate((*[ORDINARY] * unchecked, *calls)):
                     with self.timer("domain: values"):
                         family = oracle.load()
                     with self.timer("domain: calls"):
                         if number == 0 and self.task.constant:
                             measurement.call(family, op="p")
-                        measurement.call(family, special=special)
+                        measurement.call(family, special=special, checked=number >= unchecked)
             except Rejected as rejected:
                 return rejected.rejection
         return None
@@ -150,8 +175,8 @@ class DomainRun:
     def _result(self, planned: tuple[PlannedPoint, ...], seconds: float) -> DomainCheck:
         covered = self._covered(planned)
         called = {special for one in self.done for special in one.calls}
-        kinds = {kind: None for name, kind in self.checks.specials if name in called}
-        unplanted = [name for name, _ in self.checks.specials if name not in called]
+        kinds = {values.kind: None for values in self.checks.specials if values.name in called}
+        unplanted = [values.name for values in self.checks.specials if values.name not in called]
         possible = self.checks.coverage
         return DomainCheck(
             points=len(self.done),

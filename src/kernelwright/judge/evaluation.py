@@ -175,7 +175,8 @@ class Evaluation:
             again = replaying.failed_on.removeprefix(CHECKED), replaying.failing_draw
         limit = DOMAIN_SECONDS[self.settings.device.kind]
         deadline = partial(call_deadline, self.results)
-        run = DomainRun(shop.oracle, self.task, self.checks, self.check_key, limit, deadline, self._timed)
+        keeps_state = self.settings.device.kind == "cpu"
+        run = DomainRun(shop.oracle, self.task, self.checks, self.check_key, limit, deadline, self._timed, keeps_state)
         with self._timed("domain"), points_left(shop.oracle):
             with shop.working():
                 found = run.run(job, partial(_prefixed, progress, "domain"), again)

@@ -62,15 +62,21 @@ class CheckPoint:
 
 
 @dataclass(frozen=True)
-class DomainChecks:
-    """The points of one domain check, in the order of what they add, and what is checked there.
+class NamedValues:
+    """Special values by name, with their kind and the dtypes of workloads that they can be planted in."""
 
-    `specials` are special values by name, each with its kind.
-    """
+    name: str
+    kind: str
+    dtypes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DomainChecks:
+    """The points of one domain check, in the order of what they add, and what is checked there."""
 
     points: tuple[CheckPoint, ...]
     coverage: Coverage
-    specials: tuple[tuple[str, str], ...]
+    specials: tuple[NamedValues, ...]
     opted_out: tuple[str, ...]
 
 
@@ -162,7 +168,7 @@ class OracleClient:
         return DomainChecks(
             tuple(CheckPoint(_posed(entry), entry["work"]) for entry in answer["points"]),
             _coverage(answer["coverage"]),
-            tuple((name, kind) for name, kind in answer["specials"]),
+            tuple(NamedValues(name, kind, tuple(dtypes)) for name, kind, dtypes in answer["specials"]),
             tuple(answer["opted_out"]),
         )
 
@@ -192,10 +198,12 @@ class OracleClient:
         runner: str,
         specials: tuple[str, ...],
         first: tuple[FailingDraw, ...] = (),
+        unchecked: int = 0,
     ) -> None:
-        """As `begin`, at the open check point, and without waiting: the runner can start meanwhile."""
+        """As `begin`, at the open check point, and without waiting: the runner can start meanwhile. `unchecked` loads
+        of which nothing is expected come first."""
         draws = [asdict(failing_draw) for failing_draw in first]
-        arguments = {"runner": runner, "first": draws, "specials": list(specials)}
+        arguments = {"runner": runner, "first": draws, "specials": list(specials), "unchecked": unchecked}
         self._post("begin", task=task.reference, workload=_json(workload), **arguments)
 
     def leave(self) -> None:

@@ -18,7 +18,7 @@ from kernelwright.tasks.declarations import IntegerDraw, TensorInput
 from kernelwright.tasks.dims import Dim, TaskError, evaluate
 from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.size_classes import LEAST, MOST, between, classes_of, size_groups
+from kernelwright.tasks.size_classes import LEAST, MOST, between, group_key, size_groups
 
 Point = tuple[int, ...]
 """A value for every size, in the order of the ranges."""
@@ -132,6 +132,13 @@ class Masks(NamedTuple):
     fine_pairs: int
 
 
+def _standing(groups: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The classes for which each group stands in pairs: an end of a range only for itself where other values are in
+    its other classes, or half of all points would be at ends."""
+    inner = {name for names in groups for name in names if not {LEAST, MOST} & set(names)}
+    return [tuple(name for name in names if not ({LEAST, MOST} & set(names) and name in inner)) for names in groups]
+
+
 class CoverageLayout:
     """The factors of a domain (its sizes, and the dtype if there are several), and a bit for everything to cover.
 
@@ -147,7 +154,10 @@ class CoverageLayout:
         self._classes = [[group.classes for group in groups] for groups in self.groups] + dtypes
         self._coarse = [[group.coarse for group in groups] for groups in self.groups] + dtypes
         self.lengths = [len(groups) for groups in self._classes]
-        self._index = [{group.classes: index for index, group in enumerate(groups)} for groups in self.groups]
+        self._index = [
+            {group_key(group.least, low, high): index for index, group in enumerate(groups)}
+            for (_, low, high), groups in zip(domain.ranges, self.groups, strict=True)
+        ]
         self._lightest: dict[Choice, tuple[float, Point | None]] = {}
         self._number()
         self._explore()
@@ -166,7 +176,7 @@ class CoverageLayout:
         self.class_names = [(int(factor), str(name)) for factor, name in bits]
         ends = [len(bits)]
         self._pair_bits: dict[tuple[int, int], list[list[int]]] = {}
-        for kinds in (self._coarse, self._classes):
+        for kinds in (self._coarse, [_standing(groups) for groups in self._classes]):
             for s, t in itertools.combinations(factors, 2):
                 table = self._pair_bits.setdefault((s, t), [[0] * self.lengths[t] for _ in range(self.lengths[s])])
                 for g, h in itertools.product(range(self.lengths[s]), range(self.lengths[t])):
@@ -260,7 +270,7 @@ class CoverageLayout:
 
     def group_of(self, place: int, value: int) -> int:
         _, low, high = self.domain.ranges[place]
-        return self._index[place][classes_of(value, low, high)]
+        return self._index[place][group_key(value, low, high)]
 
     def dtype_of(self, choice: Choice) -> str:
         return self.domain.dtypes[choice[-1] if len(choice) > len(self.groups) else 0]

@@ -21,9 +21,11 @@ from kernelwright.tasks.model import Task, Workload
 
 __all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points", "coverage"]
 
-WORTH = (100, 30, 10, 1)  # of covering a class, a group, a pair of coarse classes, a pair of classes
+WORTH = (100, 15, 10, 1)  # of covering a class, a group, a pair of coarse classes, a pair of classes
 STARTS, PASSES = 3, 2  # of the search for the next choice
-DRAWS = 8
+DRAWS, TRIED = 24, 8  # of a choice: values that are drawn, and those that are tried, most news first
+BANDS = 6  # parts of the range of a size, evenly in the logarithm
+BETWEEN = 2  # points of more than ordinary work, besides those whose classes ask for it
 BISECTIONS, LEAST_PACE = 12, 0.2
 ALONE = 4  # values of a group that are refused with any other sizes, before the group counts as impossible
 MOST_REFUSED = 60  # points, in all: each costs a run of the reference without data
@@ -63,6 +65,15 @@ class CheckPoints:
 
 LIMITS = PointLimits()
 
+Trait = tuple[str, int]
+
+
+def traits_of(value: int, low: int, high: int) -> set[Trait]:
+    """Where a size lies in its range, and what it leaves modulo powers of two: kernels have tails and thresholds that
+    are not classes of their own, so that points of the same classes should differ in these."""
+    band = int(BANDS * math.log(value / low) / math.log((high + 1) / low))
+    return {("band", band), ("modulo 16", value % 16), ("modulo 32", value % 32)}
+
 
 def check_points(
     task: Task, key: bytes, limits: PointLimits = LIMITS, footprint: Footprint | None = None
@@ -72,6 +83,7 @@ def check_points(
     seed = hmac.new(key, f"kernelwright check points {task.name}".encode(), hashlib.sha256).digest()
     selection = _Selection(_layout(DeclaredDomain.of(task, limits), limits), random.Random(seed), footprint)
     selection.take_ends()
+    selection.take_between()
     while len(selection.taken) < limits.points and selection.take_next():
         pass
     return selection.result()
@@ -106,26 +118,38 @@ class _Selection:
     impossible: set[Group] = field(default_factory=set)
     pairs: list[tuple[Group, Group]] = field(default_factory=list)
     refused: int = 0
+    traits: list[set[Trait]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.left = self.layout.limits.total
+        self.traits = [set() for _ in self.layout.domain.ranges]
         self.pairs = self.rng.sample(self.layout.pairs, len(self.layout.pairs))
 
     def take_ends(self) -> None:
         """The least work there is, and about the most that the limit allows."""
-        for point in (self.layout.lightest({})[1], self._heaviest_point()):
-            dtype = self.rng.choice(self.layout.domain.dtypes)
-            if point is not None and self._within(point, self.layout.limits.single) and self._fits(point, dtype):
-                self._take(point, dtype)
+        for point in (self.layout.lightest({})[1], self._heaviest_point(self.layout.limits.single)):
+            self._take_if_it_fits(point)
 
-    def _heaviest_point(self) -> Point | None:
+    def take_between(self) -> None:
+        """Points between ordinary work and the most: a kernel may have another path for more of it."""
+        limits = self.layout.limits
+        for _ in range(BETWEEN):
+            most = limits.ordinary * (limits.single / limits.ordinary) ** self.rng.uniform(0.2, 0.7)
+            self._take_if_it_fits(self._heaviest_point(min(most, self.left / 2)))
+
+    def _take_if_it_fits(self, point: Point | None) -> None:
+        dtype = self.rng.choice(self.layout.domain.dtypes)
+        if point is not None and self._within(point, self.layout.limits.single) and self._fits(point, dtype):
+            self._take(point, dtype)
+
+    def _heaviest_point(self, most: float) -> Point | None:
         """Every size at its most where that is within the limit; otherwise on a random way down from there."""
         paces = [self.rng.uniform(LEAST_PACE, 1.0) for _ in self.layout.domain.ranges]
         found, near, far = None, 0.0, 1.0 / LEAST_PACE
         for step in range(BISECTIONS):
             down = (near + far) / 2 if step else 0.0
             point = self.layout.domain.at([max(0.0, 1.0 - down * pace) for pace in paces])
-            if self._within(point, self.layout.limits.single):
+            if self._within(point, most):
                 found, far = point, down
             else:
                 near = down
@@ -147,6 +171,8 @@ class _Selection:
                 if self._fits(point, dtype):
                     self._take(point, dtype)
                     return True
+                if not self.impossible.isdisjoint(enumerate(choice)):
+                    break
             self.banned.add(choice)
         return False
 
@@ -223,12 +249,21 @@ class _Selection:
         most = max(self.layout.limits.ordinary, least)
         groups = [groups[index] for groups, index in zip(self.layout.groups, choice, strict=False)]
         drawn = [tuple(group.draw(self.rng) for group in groups) for _ in range(DRAWS)]
+        drawn = sorted(drawn, key=self._news, reverse=True)[:TRIED]
         lowered = [
-            tuple(group.lowered(value, height) for group, value in zip(groups, drawn[-1], strict=True))
+            tuple(group.lowered(value, height) for group, value in zip(groups, drawn[0], strict=True))
             for height in (0.5, 0.25, 0.1)
         ]
         yield from (point for point in (*drawn, *lowered) if self._within(point, most))
         yield lightest
+
+    def _news(self, point: Point) -> int:
+        """How many remainders and parts of ranges this point would be the first to have."""
+        return sum(len(traits - seen) for traits, seen in zip(self._traits(point), self.traits, strict=True))
+
+    def _traits(self, point: Point) -> list[set[Trait]]:
+        ranges = zip(self.layout.domain.ranges, point, strict=True)
+        return [traits_of(value, low, high) for (_, low, high), value in ranges]
 
     def _fits(self, point: Point, dtype: str) -> bool:
         """Whether it is new, the reference takes it, and all its tensors fit."""
@@ -269,6 +304,8 @@ class _Selection:
         work = self.layout.cost(point)
         choice = self.layout.choice_of(point, dtype)
         self.taken.append((point, dtype, work))
+        for traits, seen in zip(self._traits(point), self.traits, strict=True):
+            seen |= traits
         self.covered |= self.layout.cover(choice)
         self.possible |= set(enumerate(choice))
         self.left -= work

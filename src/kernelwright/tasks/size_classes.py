@@ -2,7 +2,8 @@
 
 Kernels branch on what divides a size (vectors of 2, 4, 8, tiles of 16 to 128), on whether one element is left over or
 missing, and on the ends of a range. A *size class* names one such property. A size is in several classes at once;
-values that are in exactly the same classes form a *size group*, of which any value may stand for the others.
+values that are in exactly the same classes, and leave the same remainder modulo 8, form a *size group*, of which any
+value may stand for the others: a vectorised kernel has a tail of its own for each remainder.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 TILE = 128
+VECTOR = 8
 LARGEST_POWER = 7  # 128 and every multiple of it are one class
 COARSE = ("odd", "tail", "tail", "vector", "vector", "tile", "tile", "tile")  # by how often 2 divides a size
 
@@ -24,7 +26,7 @@ LEAST, MOST, ONE = "at its least", "at its most", "of 1"
 class SizeGroup:
     """Values in the same classes: `remainder` modulo `modulus`, from `least` to `most`, both of which are values.
 
-    The odd values beside no multiple of 128 are the one group that is not all of its progression.
+    The odd values beside no multiple of 128 are the groups that are not all of their progression.
     """
 
     classes: tuple[str, ...]
@@ -38,8 +40,8 @@ class SizeGroup:
         """A value of the group close to the given one."""
         found = min(max(math.floor(value), self.least), self.most)
         found -= (found - self.remainder) % self.modulus
-        if self.modulus == 2 and self.remainder == 1 and self.least < found < self.most:
-            found += {1: 2, TILE - 1: -2}.get(found % TILE, 0)
+        if self.modulus == VECTOR and self.least < found < self.most:
+            found += {1: VECTOR, TILE - 1: -VECTOR}.get(found % TILE, 0)
         return max(found, self.least)
 
     def draw(self, rng: random.Random) -> int:
@@ -58,6 +60,14 @@ class SizeGroup:
 def between(low: int, high: int, height: float) -> int:
     """From `low` (height 0) to `high` (height 1), evenly in the logarithm."""
     return min(high, max(low, round(low * (high / low) ** height))) if height else low
+
+
+GroupKey = tuple[tuple[str, ...], int]
+
+
+def group_key(value: int, low: int, high: int) -> GroupKey:
+    """What the values of one group have in common: their classes, and the remainder modulo 8."""
+    return classes_of(value, low, high), value % VECTOR
 
 
 def classes_of(value: int, low: int, high: int) -> tuple[str, ...]:
@@ -84,15 +94,16 @@ def _single(value: int, low: int, high: int) -> SizeGroup:
 
 
 def _inner(low: int, high: int) -> Iterator[SizeGroup]:
-    progressions = [(TILE, 1), (TILE, TILE - 1), (2, 1)]
-    progressions += [(2 << power, 1 << power) for power in range(1, LARGEST_POWER)]
+    progressions = [(TILE, 1), (TILE, TILE - 1)]
+    progressions += [(VECTOR, remainder) for remainder in (1, 3, 5, 7, 2, 6)]
+    progressions += [(2 << power, 1 << power) for power in range(2, LARGEST_POWER)]
     progressions += [(TILE, 0)]
     for modulus, remainder in progressions:
         first = low + 1 + (remainder - low - 1) % modulus
         last = high - 1 - (high - 1 - remainder) % modulus
-        if (modulus, remainder) == (2, 1):
-            first += {1: 2, TILE - 1: 4}.get(first % TILE, 0)
-            last -= {1: 4, TILE - 1: 2}.get(last % TILE, 0)
+        if modulus == VECTOR and remainder % 2:
+            first += VECTOR if first % TILE in (1, TILE - 1) else 0
+            last -= VECTOR if last % TILE in (1, TILE - 1) else 0
         if first <= last:
             names = classes_of(first, low, high), coarse_classes_of(first, low, high)
             yield SizeGroup(*names, first, last, modulus, remainder)

@@ -9,7 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_values
+from kernelwright.judge.oracle.right.compare import check
+from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_expectations, special_values
 from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
 from kernelwright.tasks import Chosen, Family, Task, custom, integers, normal, tensor, uniform
 from kernelwright.tasks.backward import derive_backward
@@ -292,3 +293,50 @@ def test_a_placement_plants_in_a_tensor_of_any_rank(placement: Placement) -> Non
             task, Workload((("rows", 3), ("cols", 4))), special, Family.NORMAL, torch.Generator().manual_seed(1)
         )["x"]
         assert isinstance(drawn, torch.Tensor) and drawn.dim() == len(dims)
+
+
+def test_inputs_are_zero_together_too() -> None:
+    """A gradient of zero beside a moment of zero divides zero by zero in a kernel that is right for each alone."""
+    together = next(special for special in special_values(resolve("adamw")) if special.also)
+    assert {together.tensor, *together.also} == {"param", "grad", "exp_avg", "exp_avg_sq"}
+    drawn = draw_special(
+        resolve("adamw"), Workload((("elements", 5),)), together, Family.NORMAL, torch.Generator().manual_seed(1)
+    )
+    assert all(not value.any() for value in drawn.values() if isinstance(value, torch.Tensor))
+
+
+def test_a_mask_that_is_drawn_by_a_function_is_all_true_too() -> None:
+    def some(generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, sizes: object) -> torch.Tensor:
+        keep = torch.rand(shape, generator=generator) < 0.5
+        keep[..., 0] = True
+        return keep
+
+    inputs = {**X, "keep": tensor("rows", "cols", draw=custom(some), dtype="bool")}
+    task = make(lambda x, keep: torch.softmax(x.masked_fill(~keep, -torch.inf), -1), inputs)
+    assert names(task, ValueKind.masks) == {"keep true everywhere", "keep true in whole rows"}
+
+
+def test_infinities_in_products_with_zero_are_not_demanded() -> None:
+    """A kernel may skip what a mask makes zero; where the mask keeps it, the infinity must come out."""
+    task = make(
+        lambda x, keep: (x * keep).sum(-1), {**X, "keep": tensor("rows", "cols", draw=integers(0, 2), dtype="bool")}
+    )
+    workload = Workload((("rows", 2), ("cols", 3)))
+    special = named(task, "inf in x")
+    x = torch.tensor([[1.0, torch.inf, 2.0], [torch.inf, 3.0, 4.0]])
+    keep = torch.tensor([[True, False, True], [True, True, True]])
+    expected = special_expectations(task, {"x": x, "keep": keep}, workload, special)["out"]
+    assert check(expected, torch.tensor([3.0, torch.inf]), 0) is None
+    assert check(expected, torch.tensor([3.0, 7.0]), 0) is not None
+
+
+def test_few_values_stand_at_the_ends_of_rows_too() -> None:
+    task = make(lambda x: x * 2, X)
+    special, ends, last = named(task, "nan in x"), 0, 0
+    for number in range(20):
+        generator = torch.Generator().manual_seed(number)
+        drawn = draw_special(task, Workload((("rows", 40), ("cols", 100))), special, Family.NORMAL, generator)["x"]
+        assert isinstance(drawn, torch.Tensor)
+        ends += bool(drawn[:, -1].isnan().any())
+        last += bool(drawn[-1].isnan().any())
+    assert min(ends, last) >= 5

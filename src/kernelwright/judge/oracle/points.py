@@ -5,9 +5,10 @@ Nothing of a point is kept: its sizes are drawn for one judging, and no other on
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -121,14 +122,23 @@ class PointArenas:
     def is_current(self, arena: WorkloadArena) -> bool:
         return arena is self._arena
 
-    def draw(self, runner: str, first: list[SeededDraw], specials: list[str]) -> list[PoolEntry]:
-        """The values of the open point: those that were drawn ahead, if they are there."""
+    def draw(
+        self, runner: str, first: list[SeededDraw], specials: list[str], unchecked: int = 0
+    ) -> Iterator[PoolEntry]:
+        """The values of the open point: those that were drawn ahead, if they are there. Inputs of which nothing is
+        expected come first, and are drawn when they are loaded."""
         assert self._opened is not None, "point comes first"
         pool, workload = self.current.pool, self._opened.point.workload
         ready = self._ahead.pop(workload, [])
         if [entry.draw.special for entry in ready] != specials:
             ready = list(pool.checked(self._draws(self._opened, runner, specials)))
-        return [*pool.checked(first), *ready]
+        label, number = workload.label, self._opened.number
+        seeds = (seed(self._opened.key, "unchecked", runner, label, number, turn) for turn in range(unchecked))
+        families = itertools.cycle(self._opened.task.families)
+        return itertools.chain(
+            (pool.unexpected(SeededDraw(str(family), one)) for family, one in zip(families, seeds, strict=False)),
+            [*pool.checked(first), *ready],
+        )
 
     def _draws(self, known: _Known, runner: str, specials: list[str]) -> list[SeededDraw]:
         """Families take turns from point to point. Special values are planted among those of the first family, which

@@ -78,10 +78,20 @@ class ValuePool:
         """A pair that no runner has seen."""
         return self._drawn(SeededDraw(str(family), seed(self.key, "draw", self.workload.label, self.drawn)))
 
-    def _drawn(self, draw: SeededDraw) -> PoolEntry:
-        number = self.drawn
+    def unexpected(self, draw: SeededDraw) -> PoolEntry:
+        """Inputs alone, for a call whose results nobody looks at."""
+        inputs = draw_inputs(self.task, self.workload, self._named(draw.family), self._generator(draw.seed))
+        return PoolEntry(self._next(), draw, inputs | self._constants(), {})
+
+    def _next(self) -> int:
         self.drawn += 1
-        family = next(family for family in self.task.families if str(family) == draw.family)
+        return self.drawn - 1
+
+    def _named(self, name: str) -> Family:
+        return next(family for family in self.task.families if str(family) == name)
+
+    def _drawn(self, draw: SeededDraw) -> PoolEntry:
+        number, family = self._next(), self._named(draw.family)
         generator = self._generator(draw.seed)
         if draw.special:
             return PoolEntry(number, draw, *self._specials(draw.special, family, generator))

@@ -132,7 +132,7 @@ class Oracle:
                 for one in points
             ],
             "coverage": asdict(coverage),
-            "specials": [[special.name, str(special.kind)] for special in special_values(found)],
+            "specials": [[one.name, str(one.kind), one.dtypes] for one in special_values(found)],
             "opted_out": list(found.unchecked),
         }
 
@@ -182,16 +182,24 @@ class Oracle:
         return {"level": arena.level}, arena.descriptors
 
     def begin(
-        self, task: str, workload: Message, runner: str, first: list[Message], specials: list[str] | None = None
+        self,
+        task: str,
+        workload: Message,
+        runner: str,
+        first: list[Message],
+        specials: list[str] | None = None,
+        unchecked: int = 0,
     ) -> Message:
         """A new runner comes: from here on it is given pairs that it has not seen.
 
         With `specials` it is at the open check point, and the loads that follow are exactly these: special values by
-        name, or an input family where the name is empty. All are drawn here, while the runner starts.
+        name, or an input family where the name is empty. All are drawn here, while the runner starts. Before them come
+        `unchecked` loads of which nothing is expected.
         """
         if specials is not None:
             self._arena = self._points.current
-            self._trials = iter(self._points.draw(runner, [SeededDraw(**draw) for draw in first], specials))
+            draws = [SeededDraw(**draw) for draw in first]
+            self._trials = self._points.draw(runner, draws, specials, unchecked)
             return {}
         key = (task, workload_from_json(workload))
         self._arena = self._arenas[key]

@@ -40,7 +40,7 @@ from kernelwright.tasks.reference import Argument, run_reference
 
 SIDES = (6, 8, 16, 32, 64)  # sizes that are tried, all alike, until the reference accepts them
 MOST_ELEMENTS = 1 << 22
-TRIES = 2  # places at which a value that stands in a few elements is tried
+TRIES = 4  # places at which a value that stands in a few elements is tried: at two, a masked place was all there is
 UNCHECKED = 0.75  # the largest share of the results that may be left unchecked
 SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale values stay (2^-8 in float32)
 NEAR = 1e-3  # of the largest result: how well eager must agree with float64 at a scale
@@ -148,6 +148,7 @@ class Tryout:
 
     def kept(self) -> Iterator[SpecialValues]:
         yield from self._products()
+        zero: dict[str, None] = {}
         for name, declared in self.task.inputs.items():
             value = self.inputs[name]
             if name not in self.task.constant and isinstance(value, torch.Tensor):
@@ -155,8 +156,21 @@ class Tryout:
                     special = replace(proposal.special, dtypes=(self.workload.dtype,))
                     if self._bears(special, proposal.declared):
                         yield special
+                        if special.kind is ValueKind.zeros and special.placement is Placement.everywhere:
+                            zero.setdefault(name)
                 if value.is_floating_point() and isinstance(_draw(declared), FamilyDraw | NormalDraw):
                     yield from self._scales(name, value)
+        yield from self._zero_together(tuple(zero))
+
+    def _zero_together(self, names: tuple[str, ...]) -> Iterator[SpecialValues]:
+        """Zeros in all inputs that may be zero: where a division is guarded by another input, each alone says
+        nothing, as a gradient of zero beside a moment that is not."""
+        if len(names) > 1:
+            what = f"{', '.join(names)} 0 everywhere"
+            dtypes = (self.workload.dtype,)
+            special = SpecialValues(what, ValueKind.zeros, names[0], Placement.everywhere, 0.0, dtypes, also=names[1:])
+            if self._bears(special, declared=False):
+                yield special
 
     def _products(self) -> Iterator[SpecialValues]:
         """Factors of many sizes, where products have inputs alone as factors: the only values that show factors in
@@ -319,8 +333,10 @@ def _proposals(
 ) -> Iterator[ValueProposal]:
     draw = _draw(declared)
     if not value.is_floating_point():
-        if isinstance(draw, IntegerDraw):
-            yield from _masks(name) if value.dtype == torch.bool else _whole_numbers(name, numbers)
+        if value.dtype == torch.bool:
+            yield from _masks(name, declared=isinstance(draw, IntegerDraw))
+        elif isinstance(draw, IntegerDraw):
+            yield from _whole_numbers(name, numbers)
         return
     match draw:
         case FamilyDraw() | NormalDraw():
@@ -376,10 +392,12 @@ def _bounded(name: str, low: float, high: float, exact: bool = True) -> Iterator
         yield ValueProposal(zero, declared=exact)
 
 
-def _masks(name: str) -> Iterator[ValueProposal]:
+def _masks(name: str, declared: bool) -> Iterator[ValueProposal]:
+    """A custom draw may never give a mask of one value: then the reference must stay finite."""
     for value, word in ((1.0, "true"), (0.0, "false")):
         for placement, where in ((Placement.everywhere, "everywhere"), (Placement.rows, "in whole rows")):
-            yield ValueProposal(SpecialValues(f"{name} {word} {where}", ValueKind.masks, name, placement, value))
+            special = SpecialValues(f"{name} {word} {where}", ValueKind.masks, name, placement, value)
+            yield ValueProposal(special, declared)
 
 
 def _whole_numbers(name: str, numbers: list[int]) -> Iterator[ValueProposal]:

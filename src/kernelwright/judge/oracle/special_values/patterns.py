@@ -85,27 +85,29 @@ def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: Speci
 def not_demanded(
     task: Task, inputs: Mapping[str, Argument], special: SpecialValues, results: Results
 ) -> dict[str, torch.Tensor]:
-    """Elements about which planted NaN says nothing, found by planting other values in its place.
+    """Elements about which planted NaN and infinities say nothing, found by planting other values in their place.
 
     A finite result that changes with those values was chosen by a comparison with NaN: on which side it falls depends
     on how the comparison is written (`z > 0`, `!(z <= 0)`). A result that is NaN and does not change has met NaN in
-    products with zero only, which a kernel may skip.
+    products with zero only, which a kernel may skip. Comparisons with infinities are decided, products with zero not.
     """
     value = inputs[special.tensor]
     assert isinstance(value, torch.Tensor)
-    if special.kind is not ValueKind.nan:
+    if special.kind not in (ValueKind.nan, ValueKind.infinities):
         return {}
+    planted, most = ~torch.isfinite(value), torch.finfo(value.dtype).max
     others = []
     with suppress(TaskError):
         for number in SUBSTITUTES:
-            other = {**inputs, special.tensor: value.nan_to_num(number, torch.inf, -torch.inf)}
+            other = {**inputs, special.tensor: value.masked_fill(planted, min(number, most))}
             others.append(run_reference(task, with_saved(task, other), torch.float64))
     if len(others) < len(SUBSTITUTES):
         return {}
-    return {
-        name: torch.isfinite(result) == _changes([other[name].double() for other in others])
-        for name, result in results.items()
-    }
+    free = {}
+    for name, result in results.items():
+        finite, changes = torch.isfinite(result), _changes([other[name].double() for other in others])
+        free[name] = finite == changes if special.kind is ValueKind.nan else ~finite & ~changes
+    return free
 
 
 def _changes(values: list[torch.Tensor]) -> torch.Tensor:

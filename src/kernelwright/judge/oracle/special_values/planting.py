@@ -23,6 +23,7 @@ FEW, ONE_IN = (
     3,
     64,
 )  # at most so many elements, so that a masked or losing place is not all there is; and one in so many
+LAST = 8  # elements at the end of a row: what a vector loop leaves to another
 ZERO_IN = 16  # of random signs, one in so many is zero
 LEVELS = 4  # different values in a row with ties
 SUBNORMAL = 2.0**-6  # of the smallest normal number
@@ -80,6 +81,7 @@ class SpecialValues:
     value: float = 0.0
     dtypes: tuple[str, ...] = ()
     scales: tuple[Scale, ...] = ()
+    also: tuple[str, ...] = ()  # further tensors in which the same is planted
 
 
 def draw_special(
@@ -106,15 +108,19 @@ def planted(
     task: Task, workload: Workload, special: SpecialValues, inputs: dict[str, Argument], generator: torch.Generator
 ) -> dict[str, Argument]:
     """The same inputs with the special values; saved tensors stay as they are."""
-    value = inputs[special.tensor]
-    if workload.dtype not in special.dtypes or not isinstance(value, torch.Tensor) or not value.numel():
+    if workload.dtype not in special.dtypes:
         return inputs
     if special.placement is Placement.wide:
         return _wide(task, workload, special.value, inputs, generator)
-    number = _number(task, workload, special, value)
-    shape = (-1, value.shape[-1]) if value.dim() else (1, 1)
-    rows = PLACEMENTS[special.placement](value.clone().view(shape), number, generator)
-    return inputs | {special.tensor: rows.view(value.shape)}
+    fresh = dict(inputs)
+    for name in (special.tensor, *special.also):
+        value = inputs[name]
+        if isinstance(value, torch.Tensor) and value.numel():
+            number = _number(task, workload, special, value)
+            shape = (-1, value.shape[-1]) if value.dim() else (1, 1)
+            rows = PLACEMENTS[special.placement](value.clone().view(shape), number, generator)
+            fresh[name] = rows.view(value.shape)
+    return fresh
 
 
 def _wide(
@@ -153,9 +159,22 @@ def _some_rows(rows: torch.Tensor, share: float, generator: torch.Generator) -> 
 
 
 def _few(rows: torch.Tensor, value: float, generator: torch.Generator) -> torch.Tensor:
+    """Of the elements one is anywhere, one among the last of a row and one in the first or last row, which are the
+    places that a kernel treats apart. Of fewer elements it is chance which."""
     count = min(FEW, max(1, rows.numel() // ONE_IN))
-    places = torch.randint(rows.numel(), (count,), generator=generator, device=rows.device)
-    rows.view(-1)[places] = value
+    height, width = rows.shape
+
+    def some(end: int) -> int:
+        return int(torch.randint(end, (), generator=generator, device=rows.device))
+
+    first = some(FEW)
+    for turn in range(first, first + count):
+        row, column = some(height), some(width)
+        if turn % FEW == 1:
+            column = width - 1 - some(min(width, some(2) * LAST + 1))
+        if turn % FEW == 2:
+            row = some(2) * (height - 1)
+        rows[row, column] = value
     return rows
 
 
