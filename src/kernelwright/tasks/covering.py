@@ -43,8 +43,8 @@ class PointLimits:
     """
 
     points: int = 40
-    single: float = 10.0
-    total: float = 24.0
+    single: float = 12.0
+    total: float = 40.0
     ordinary: float = 0.25
     bytes: int = 1 << 30
     smallest: int = 1 << 18

@@ -189,6 +189,15 @@ def test_what_is_coarse_at_large_check_points_alone_is_not_diluted() -> None:
     assert (found["finding"], found["found_in"]) == ("coarse", "points")
 
 
+def test_what_is_coarse_in_two_rows_of_five_is_not_diluted() -> None:
+    def partly(x: torch.Tensor) -> torch.Tensor:
+        rows = torch.arange(x.shape[0])[:, None] % 5 < 2
+        return torch.where(rows, kept(softmax(x), 16, True), softmax(x))
+
+    found = judged_at_sizes(dict.fromkeys((64, 128, 256), partly), point=False)
+    assert (found["finding"], found["found_in"]) == ("coarse", "judging")
+
+
 def test_one_trial_says_nothing_of_a_rounding_that_all_its_rows_share() -> None:
     """A norm over a whole tensor: one sum, which two orders round differently, by luck one of them hardly at all."""
     task = make(lambda x: x * torch.rsqrt(x.square().mean() + 1e-5))

@@ -10,7 +10,8 @@ sequential sums. A result is imprecise if one of these holds over a set of trial
 
 1. `biased`: |mean z| > MEAN + the yardstick's |mean| + STANDARD_ERRORS standard errors of means.
 2. `coarse`: the median over rows of rms z / max(yardstick, FLOOR) > RATIO.
-   Nine rows in ten may not exceed UPPER times as much: a median says nothing about fewer than half of them.
+   In a typical trial nine rows in ten may not exceed UPPER times as much: a median says nothing about fewer than
+   half of them.
 3. `coarse`: the same for what is left of z when each row's best common factor is taken out. The order in which a sum
    is added up changes the factor alone, so this stays sharp on long rows.
 4. `tf32`, `2xtf32`, `bf16x3`: the share of that form's predicted error in the candidate's error is above SHARE. The
@@ -206,6 +207,7 @@ def examine(seen: Sequence[Observation], kind: TrialSet) -> Examined:
             _ratio(rows, column, limits, at_least_typical=part)
             for rows, column in ((table, SQUARE), (table.only_factored(), RESIDUAL))
         )
+        rms = max(rms, _upper_ratio(seen, limits))
     weight = float(table.weight.sum()) / max(1.0, float(table.elements.sum()))
     smallest = limit / weight if weight > 0 and math.isfinite(limit) else None
     finding = form
@@ -232,8 +234,7 @@ def several(seen: Sequence[Observation], least: int) -> bool:
 
 
 def _ratio(table: RowTable, column: int, limits: ErrorLimits, *, at_least_typical: bool) -> float:
-    """The candidate's rms beside the yardstick's, as a part of what is allowed: the median over rows, and what nine
-    rows in ten stay below. A median alone says nothing about fewer than half of the rows."""
+    """The median over rows of the candidate's rms beside the yardstick's, as a part of what is allowed."""
     full = table.elements >= STATISTICS.least_row
     if int(full.sum()) < limits.least_rows:
         return 0.0
@@ -244,11 +245,26 @@ def _ratio(table: RowTable, column: int, limits: ErrorLimits, *, at_least_typica
     yardstick = torch.maximum(eager, sequential)
     floor = max(STATISTICS.floor, float(yardstick.median())) if at_least_typical else STATISTICS.floor
     yardstick = yardstick.clamp_min(floor)
-    ratios = (own / yardstick).sort().values
-    typical = float(ratios.median()) / limits.ratio
-    if len(ratios) < 10 * limits.least_rows:
-        return typical
-    return max(typical, float(ratios[len(ratios) * 9 // 10]) / (STATISTICS.upper * limits.ratio))
+    return float((own / yardstick).median()) / limits.ratio
+
+
+def _upper_ratio(seen: Sequence[Observation], limits: ErrorLimits) -> float:
+    """What nine rows in ten of a trial stay below, in the typical trial. Rows of one trial may share a rounding, of a
+    sum over everything, so that single trials say nothing here."""
+    found = []
+    for one in seen:
+        full = one.elements >= STATISTICS.least_row
+        if int(full.sum()) < STATISTICS.upper_rows:
+            continue
+        count = one.elements[full]
+        own, eager, sequential = (
+            (part[full][:, SQUARE] / count).sqrt() for part in (one.candidate, one.eager, one.sequential)
+        )
+        ratios = (own / torch.maximum(eager, sequential).clamp_min(STATISTICS.floor)).sort().values
+        found.append(float(ratios[len(ratios) * 9 // 10]))
+    if len(found) < limits.least_trials:
+        return 0.0
+    return sorted(found)[len(found) // 2] / (STATISTICS.upper * limits.ratio)
 
 
 def _means(table: RowTable, seen: Sequence[Observation], limits: ErrorLimits) -> tuple[float, float]:

@@ -29,7 +29,8 @@ class StatisticalConstants:
     judging: ErrorLimits = ErrorLimits(2.0, 4.0, 2.5, 0.2, 8, 4, 16)  # over all trials
     workload: ErrorLimits = ErrorLimits(3.0, 5.0, 2.75, 0.25, 8, 16, 16)  # of one workload, or of all check points
     point: ErrorLimits = ErrorLimits(3.0, 6.0, 3.25, 0.4, 8, 16, 32)  # of one check point
-    upper: float = 2.4  # times `ratio` that nine rows in ten may reach
+    upper: float = 2.0  # times `ratio` that nine rows in ten of a trial may reach
+    upper_rows: int = 20  # of a trial; fewer have no tenth
     floor: float = 1.0  # units: what any honest kernel may lose, also where eager loses nothing
     clip: float = 128.0  # units: a value that took the other side of a tie decides nothing
     share_clip: float = 4.0  # times a predicted error, at which an error counts
