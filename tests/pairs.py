@@ -21,8 +21,7 @@ LOADED = 3  # more judgings of a pair, where speeds are undecided
 NEEDS_FULL_SIZE = ("assume_", "race_")  # they sample, or must overlap
 EFFORT = Sampling(least=6, most=6)
 WHOLE = Settings(baselines=(), effort=EFFORT)  # with the check of the whole domain
-WITHOUT: dict[str, Any] = {"domain": False} if hasattr(Settings, "domain") else {}
-RIGHT = Settings(baselines=(), effort=EFFORT, **WITHOUT)
+RIGHT = Settings(baselines=(), effort=EFFORT, domain=False)
 FAST = Settings(baselines=("eager",), effort=EFFORT, public_only=True)
 
 

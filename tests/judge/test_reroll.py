@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.pairs import EXPLOITS, WITHOUT
+from tests.pairs import EXPLOITS
 
 from kernelwright.contracts import Candidate
 from kernelwright.judge.controller import Judge
@@ -15,7 +15,7 @@ from kernelwright.judge.verdict import Outcome, Verdict
 
 TASK = str(EXPLOITS / "small" / "rmsnorm.py")
 SOURCE = (Path(__file__).parent.parent / "kernels" / "rmsnorm" / "simd.cpp").read_text()
-SETTINGS = Settings(baselines=(), effort=Sampling(2, 2), safety=False, **WITHOUT)
+SETTINGS = Settings(baselines=(), effort=Sampling(2, 2), safety=False, domain=False)
 
 
 def hidden(verdict: Verdict) -> list[str]:
