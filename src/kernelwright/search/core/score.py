@@ -85,7 +85,7 @@ def pooled(earlier: Verdict, later: Verdict) -> Verdict:
     before = {(r.label, r.hidden): r for r in earlier.workloads if r.settled}
     workloads = tuple(before.get((r.label, r.hidden), r) for r in later.workloads)
     domain = later.domain if later.domain is not None and not later.partial_domain else earlier.domain or later.domain
-    kept = {"workloads": workloads, "domain": domain}
+    kept: dict[str, object] = {"workloads": workloads, "domain": domain}
     if not later.errors:
         kept |= {"errors": earlier.errors, "public_errors": earlier.public_errors}
     return later.model_copy(update=kept)

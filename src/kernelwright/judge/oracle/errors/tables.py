@@ -17,7 +17,7 @@ def on_cpu(seen: Sequence[Observation]) -> list[Observation]:
         return []
     lengths = [len(one.elements) for one in seen]
     moved = {
-        part.name: torch.cat([getattr(one, part.name) for one in seen]).cpu().split(lengths)
+        part.name: torch.cat([getattr(one, part.name) for one in seen]).cpu().split_with_sizes(lengths)
         for part in fields(Observation)
         if part.name not in ("factored", "shares")
     }
@@ -25,7 +25,7 @@ def on_cpu(seen: Sequence[Observation]) -> list[Observation]:
     for form in dict.fromkeys(form for one in seen for form in one.shares):
         holders = [number for number, one in enumerate(seen) if form in one.shares]
         sides = [torch.cat([seen[number].shares[form][side] for number in holders]).cpu() for side in (0, 1)]
-        split = [side.split([lengths[number] for number in holders]) for side in sides]
+        split = [side.split_with_sizes([lengths[number] for number in holders]) for side in sides]
         for number, held, whole in zip(holders, *split, strict=True):
             shares[number][form] = held, whole
     return [
