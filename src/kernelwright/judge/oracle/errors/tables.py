@@ -17,11 +17,7 @@ def on_cpu(seen: Sequence[Observation]) -> list[Observation]:
         return []
     lengths = [len(one.elements) for one in seen]
     moved = {
-<<<<<<< HEAD
-        part.name: torch.split(torch.cat([getattr(one, part.name) for one in seen]).cpu(), lengths)
-=======
         part.name: torch.cat([getattr(one, part.name) for one in seen]).cpu().split_with_sizes(lengths)
->>>>>>> precision2
         for part in fields(Observation)
         if part.name not in ("factored", "shares")
     }
@@ -29,11 +25,7 @@ def on_cpu(seen: Sequence[Observation]) -> list[Observation]:
     for form in dict.fromkeys(form for one in seen for form in one.shares):
         holders = [number for number, one in enumerate(seen) if form in one.shares]
         sides = [torch.cat([seen[number].shares[form][side] for number in holders]).cpu() for side in (0, 1)]
-<<<<<<< HEAD
-        split = [torch.split(side, [lengths[number] for number in holders]) for side in sides]
-=======
         split = [side.split_with_sizes([lengths[number] for number in holders]) for side in sides]
->>>>>>> precision2
         for number, held, whole in zip(holders, *split, strict=True):
             shares[number][form] = held, whole
     return [
