@@ -79,7 +79,7 @@ class ValuePool:
         return self._drawn(SeededDraw(str(family), seed(self.key, "draw", self.workload.label, self.drawn)))
 
     def unexpected(self, draw: SeededDraw) -> PoolEntry:
-        """Inputs alone, for a call whose results nobody looks at."""
+        """Inputs alone, for a call whose results are not looked at."""
         inputs = draw_inputs(self.task, self.workload, self._named(draw.family), self._generator(draw.seed))
         return PoolEntry(self._next(), draw, inputs | self._constants(), {})
 
