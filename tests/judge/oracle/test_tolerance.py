@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,6 +198,19 @@ def test_half_precision_is_rounded_once_or_twice_but_not_summed_in(dtype: str) -
     for column in powers.to(narrow).unbind(-1):
         total += column
     assert not trial.right((powers / total.float().unsqueeze(-1)).to(narrow))
+
+
+def test_only_a_reference_that_casts_between_its_steps_lets_a_kernel_do_so() -> None:
+    def norm(x: torch.Tensor, weight: torch.Tensor, casts: bool) -> torch.Tensor:
+        wide = x.float()
+        normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True))
+        return (normed.to(x.dtype) * weight) if casts else (normed * weight.float()).to(x.dtype)
+
+    for casts in (False, True):
+        task = make(lambda x, w, casts=casts: norm(x, w, casts and x.dtype == torch.bfloat16), (16, 300), (300,))
+        trial = Trial(replace(task, dtypes=("bfloat16",)))
+        assert trial.right(norm(trial.inputs["a"], trial.inputs["b"], False))
+        assert trial.right(norm(trial.inputs["a"], trial.inputs["b"], True)) is casts
 
 
 def test_a_double_task_is_not_met_in_single_precision() -> None:

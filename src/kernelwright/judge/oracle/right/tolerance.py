@@ -20,8 +20,9 @@ an eighth is allowed.
 
 The bounds are rounded to the result's dtype to the nearest. Rounding is monotone: a value within the tolerance
 before rounding is within the bounds after it, so the output's own format needs no allowance. Eager is evaluated in
-float32 for results in a 16-bit format: a kernel rounds what it reads and what it writes, and nothing between. In
-float64, where eager is the reference, its errors are those of float32 in proportion to the units.
+float32 for results in a 16-bit format: a kernel rounds what it reads and what it writes, and nothing between, unless
+the reference casts between its steps. In float64, where eager is the reference, its errors are those of float32 in
+proportion to the units.
 
 The constants are in `constants` and were fixed on the corpus of `benchmarks/cpu/tolerance_corpus.py`; docs/precision.md
 has them with their margins.
@@ -42,7 +43,7 @@ from kernelwright.judge.oracle.right.constants import CONSTANTS, UNIT_OF
 from kernelwright.judge.oracle.right.discontinuities import Sites
 from kernelwright.judge.oracle.right.flow import Flow, Step
 from kernelwright.judge.oracle.right.probe_rows import probed_elements
-from kernelwright.judge.oracle.right.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
+from kernelwright.judge.oracle.right.rounding import CastRecorder, Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
 from kernelwright.judge.oracle.right.scales import row_scale
 from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.drawing import task_products
@@ -207,7 +208,8 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> ErrorStudy:
     flows = recorder.flows.results(answer)
     exact = {name: _as(value, form if value.is_floating_point() else value.dtype) for name, value in answer.items()}
     del wide, answer
-    eager = call(inputs)
+    with CastRecorder() as casts:
+        eager = call(inputs)
     narrow = _converted(inputs, form)
     if all(not _floating(value) or flows[name].step < Step.COMPUTED for name, value in eager.items()):
         return ErrorStudy(compute, exact, eager, {}, {}, flows, eager)
@@ -215,7 +217,7 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> ErrorStudy:
     unrounded = eager
     if form == torch.float64:
         unrounded = _as_inexact(call, inputs, exact)
-    elif any(value.dtype in NARROW for value in eager.values()):
+    elif any(value.dtype in NARROW for value in eager.values()) and not casts.rounds:
         unrounded = call(narrow)
     return ErrorStudy(compute, exact, eager, spread, _jumps(call, narrow, sites), flows, unrounded)
 
