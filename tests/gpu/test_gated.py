@@ -39,6 +39,9 @@ try:
         if how == "fault":
             channel.send({"fault": {"what": "the call", "name": "CUDA_ERROR_ILLEGAL_ADDRESS"}})
             break
+        if how == "shut":
+            channel.send({"fault": {"what": "the gate of a timed call", "name": "it was not opened in time"}})
+            break
         if how == "broken":
             channel.send({"fault": {"what": "the call", "name": "CUDA_ERROR_ECC_UNCORRECTABLE"}})
             break
@@ -97,6 +100,13 @@ def test_a_fault_of_the_machine_is_not_the_candidates() -> None:
     with Played() as process:
         with pytest.raises(CannotDecide, match="not the candidate"):
             process.call("broken")
+        assert not process.alive
+
+
+def test_a_gate_that_was_not_opened_is_not_the_candidates_fault() -> None:
+    with Played() as process:
+        with pytest.raises(CannotDecide, match="too busy"):
+            process.call("shut")
         assert not process.alive
 
 

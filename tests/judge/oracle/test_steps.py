@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright.judge.oracle.right.compare import check
 from kernelwright.judge.oracle.right.fused import PARTS
 from kernelwright.judge.oracle.right.operations import lost
+from kernelwright.judge.oracle.right.tolerance import expectations
+from kernelwright.tasks import Task, tensor
+from kernelwright.tasks.model import Workload
 
 aten = torch.ops.aten
 UNIT = 2.0**-24
@@ -58,3 +62,21 @@ def test_the_gradient_of_a_convolutions_bias_loses_what_the_same_sum_does() -> N
 def test_other_gradients_of_a_convolution_are_no_such_sums() -> None:
     grad = drawn(8, 3, 20, 20)
     assert lost("convolution_backward", (grad, grad, grad), grad, UNIT) is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gelu_by_erfc_is_right_in_rows_where_the_reference_cancels_to_zero(dtype: str) -> None:
+    """1 + erf is exactly zero far in the tail; the true value is not, and a more exact kernel has it."""
+    task = Task(
+        reference=torch.nn.functional.gelu,
+        inputs={"x": tensor("rows", "cols")},
+        public=[{"rows": 8, "cols": 32}],
+        hidden={"rows": (1, 64), "cols": (1, 64)},
+        dtypes=(dtype,),
+        name="gelu",
+    )
+    x = torch.linspace(-14.0, -7.0, 8, dtype=getattr(torch, dtype))[:, None].repeat(1, 32)
+    workload = Workload((("rows", 8), ("cols", 32)), dtype)
+    expected = expectations(task, {"x": x}, workload)["out"]
+    exact = (0.5 * x.double() * torch.erfc(-x.double() * 0.5**0.5)).to(x.dtype)
+    assert check(expected, exact, 0x7FF17FF2) is None

@@ -27,7 +27,7 @@ from kernelwright.isolation.levels import Level
 from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import signal_name
-from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GO, READY
+from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GATE_NOT_OPENED, GO, READY
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
@@ -188,6 +188,9 @@ class GatedProcess:
             raise self._gone() from None
         if "fault" in answer:
             what, name = str(answer["fault"]["what"]), str(answer["fault"]["name"])
+            if name == GATE_NOT_OPENED:  # the call has not begun then: this process opens the gate
+                self.close()
+                raise CannotDecide("the gate of a timed call was not opened in time: the machine is too busy")
             if name in _MACHINES:
                 self.close()
                 raise CannotDecide(f"the GPU or its driver is at fault, not the candidate: {what}: {name}")

@@ -19,7 +19,7 @@ from typing import Any
 from kernelwright.contracts.program import Block, Program
 from kernelwright.devices.driver import CudaFailure, check, driver, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
-from kernelwright.judge.launcher.timed_queue import TimedQueue
+from kernelwright.judge.launcher.timed_queue import GATE_NOT_OPENED, TimedQueue
 from kernelwright.runtime.launch import BadArguments, LoadedProgram
 from kernelwright.runtime.memory import Memory, reserve
 
@@ -84,7 +84,7 @@ class Launcher:
         channel.send({"ok": {"armed": True}})
         seconds = self._queue.finish(channel)
         if self._queue.gave_up(go):
-            raise CudaFailure("the gate", "it was not opened in time")
+            raise CudaFailure("the gate of a timed call", GATE_NOT_OPENED)
         return {"seconds": seconds, "dirty": self._dirty()}
 
     def run(self, message: Message, _: list[int], __: Channel) -> Message:

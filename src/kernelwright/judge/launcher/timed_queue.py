@@ -19,6 +19,7 @@ from kernelwright.isolation.channel import Channel
 from kernelwright.runtime.launch import Arguments, u32, u64
 
 GATE_BYTES = mmap.PAGESIZE
+GATE_NOT_OPENED = "it was not opened in time"
 GO, DONE, LATE, READY = 0, 64, 128, 192  # byte offsets of the words in the gate; see helper_kernels.cu
 FLUSH_L2S = 4  # at least twice the cache; its two halves may hold the same line
 GATE_NANOSECONDS = 10_000_000_000

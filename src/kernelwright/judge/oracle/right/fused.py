@@ -5,6 +5,7 @@ A part that does not cover the arguments at hand answers NotImplemented, and the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -204,7 +205,29 @@ def _nll_loss(
     return (losses.sum() / total if reduction == MEAN else losses.sum()), total
 
 
+def _gelu(x: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    """1 + erf cancels in the tail, in the reference too: a kernel that uses erfc is more exact there."""
+    if approximate == "tanh":
+        return x * 0.5 * (torch.tanh(_inner_gelu(x)) + 1.0)
+    return x * 0.5 * (torch.erf(x * math.sqrt(0.5)) + 1.0)
+
+
+def _gelu_backward(grad: torch.Tensor, x: torch.Tensor, *, approximate: str = "none") -> torch.Tensor:
+    if approximate == "tanh":
+        bent = torch.tanh(_inner_gelu(x))
+        slope = (1.0 - bent.square()) * (math.sqrt(2 / math.pi) * (1.0 + 3 * 0.044715 * x.square()))
+        return grad * ((bent + 1.0) * 0.5 + x * 0.5 * slope)
+    density = torch.exp(x.square() * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return grad * ((torch.erf(x * math.sqrt(0.5)) + 1.0) * 0.5 + x * density)
+
+
+def _inner_gelu(x: torch.Tensor) -> torch.Tensor:
+    return (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
+
+
 PARTS: dict[Any, Callable[..., Any]] = {
+    aten.gelu.default: _gelu,
+    aten.gelu_backward.default: _gelu_backward,
     aten._softmax.default: _softmax,
     aten._log_softmax.default: _log_softmax,
     aten._softmax_backward_data.default: _softmax_backward,
