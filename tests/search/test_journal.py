@@ -127,7 +127,7 @@ def test_a_kill_while_it_is_opened_and_closed_loses_nothing(folder: Path) -> Non
         begun = multiprocessing.get_context("fork").Event()
         writer = multiprocessing.get_context("fork").Process(target=_open_and_close, args=[folder, begun])
         writer.start()
-        begun.wait()
+        assert begun.wait(60), "the writer ended before it had appended anything"
         time.sleep(draw.uniform(0, 0.02))
         writer.kill()
         writer.join()

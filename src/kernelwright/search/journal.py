@@ -57,7 +57,7 @@ class Journal:
             )
             _distrust(self._database)
             _check_schema(self._database, folder, fresh=True)
-            self._database.execute("PRAGMA journal_mode=WAL")
+            _write_ahead(self._database)
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
@@ -93,7 +93,7 @@ class Journal:
         self._syncing.close()
         # Into one file: to read a log, SQLite must be able to write beside it. While another process reads, it stays.
         with contextlib.suppress(sqlite3.Error):
-            self._database.execute("PRAGMA journal_mode=DELETE")
+            self._database.execute("PRAGMA journal_mode=MEMORY")
         self._database.close()
         os.close(self._lock)
 
@@ -200,9 +200,18 @@ def _check_schema(database: sqlite3.Connection, folder: Path, *, fresh: bool = F
         raise JournalError(f"{folder / NAME}: is not a journal, since it declares something else than one does")
 
 
+def _write_ahead(database: sqlite3.Connection) -> None:
+    """Turns the log on. By way of MEMORY, since a change of modes leaves a rollback journal beside the database where a
+    process ends in the middle of it; it changes two bytes of the first page alone."""
+    (mode,) = database.execute("PRAGMA journal_mode").fetchone()
+    if mode != "wal":
+        database.execute("PRAGMA journal_mode=MEMORY")
+        database.execute("PRAGMA journal_mode=WAL")
+
+
 def _refuse_rollback(folder: Path) -> None:
     """SQLite obeys a rollback journal that lies beside a database which it opens for writing: pages change after they
-    were looked at, and a file that it names is removed. Ours never outlive a change of a few microseconds."""
+    were looked at, and a file that it names is removed. Our own processes never write one."""
     path = folder / f"{NAME}-journal"
     if os.path.lexists(path):
         raise JournalError(
