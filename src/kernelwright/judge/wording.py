@@ -130,8 +130,7 @@ def error_words(report: ErrorReport) -> str:
 def precision_words(verdict: Verdict | AuthorVerdict) -> str:
     """The size of errors beside eager's, and what they show; of every result. Empty where none were gathered."""
     return "; ".join(
-        f"{one.result}: rms {one.rms:.2g} u (eager {one.eager_rms:.2g}), {finding_words(one, verdict.task)}"
-        for one in verdict.errors
+        f"{one.result}: rms {one.rms:.2g} u (eager {one.eager_rms:.2g}), {one.finding}" for one in verdict.errors
     )
 
 

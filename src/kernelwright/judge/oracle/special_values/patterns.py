@@ -95,6 +95,8 @@ def not_demanded(
     assert isinstance(value, torch.Tensor)
     if special.kind not in (ValueKind.nan, ValueKind.infinities):
         return {}
+    if special.kind is ValueKind.infinities and special.placement in (Placement.rows, Placement.everywhere):
+        return {}  # a row of equal numbers may change nothing whatever the number is, as in a softmax
     planted, most = ~torch.isfinite(value), torch.finfo(value.dtype).max
     others = []
     with suppress(TaskError):
