@@ -254,7 +254,7 @@ def test_special_values_come_at_points_of_their_dtypes_and_every_kind_in_each_dt
     ],
 )
 def test_a_kernel_that_counts_its_calls_does_not_know_the_check_by_them(judge: Judge, task: str, body: str) -> None:
-    found = [judged(judge, task, body) for _ in range(2)]  # each misses some points by chance
+    found = [judged(judge, task, body) for _ in range(3)]  # each misses some points
     assert Stage.domain in {verdict.stage for verdict in found}
 
 

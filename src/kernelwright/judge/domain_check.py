@@ -64,6 +64,7 @@ def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
     lightest = min((point.work for point in checks.points), default=0.0)
     light = [number for number, point in enumerate(checks.points) if point.work <= max(LIGHT, lightest)]
     order.shuffle(light)
+    light.sort(key=lambda number: checks.points[number].work > LITTLE)  # first where calls come before that say nothing
     planted: list[list[str]] = [[] for _ in checks.points]
     dtypes = [point.spec.workload.dtype for point in checks.points]
     met: set[tuple[str, str]] = set()
