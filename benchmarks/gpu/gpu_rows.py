@@ -54,7 +54,7 @@ def rows(run: Run) -> dict[str, Any]:
 
 @contextmanager
 def _shop() -> Iterator[GpuWorkshop]:
-    shop = GpuWorkshop(CUDA.index, judge_key(), 0, None)
+    shop = GpuWorkshop(CUDA.index, judge_key(), 0)
     try:
         yield shop
     finally:

@@ -58,9 +58,9 @@ KERNEL_SECONDS = 30e-6
 class PlayedOracle(OracleClient):
     """Works on the CPU's memory."""
 
-    def __init__(self, key: bytes, threads: int, session: str | None, device: Device) -> None:
+    def __init__(self, key: bytes, threads: int, device: Device) -> None:
         assert device == CUDA
-        super().__init__(key, threads, session)
+        super().__init__(key, threads)
 
     def peaks(self) -> Message:
         return dict(vars(PEAKS))

@@ -170,7 +170,7 @@ SLOW_UNDER_SANITIZERS = """
 def test_slow_sanitizers_get_the_time_that_the_kernel_s_own_allows(
     judge: Judge, tasks: dict[str, str], monkeypatch: pytest.MonkeyPatch, slowdown: float, outcome: Outcome
 ) -> None:
-    monkeypatch.setattr(cpu_workshop, "PATIENCE", SanitizerDeadline(5.0, slowdown, 300.0))
+    monkeypatch.setattr(cpu_workshop, "SANITIZER_DEADLINE", SanitizerDeadline(5.0, slowdown, 300.0))
     source = "#include <chrono>\n" + DOUBLE.replace("BODY", f"{SLOW_UNDER_SANITIZERS}{HONEST}")
     verdict = judge.judge(tasks["double"], Candidate("cpp", source, "double.cpp"))
     assert verdict.verdict is outcome and len(verdict.workloads) == 5

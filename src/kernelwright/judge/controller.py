@@ -23,15 +23,15 @@ from kernelwright.judge.workshop import Workshop
 from kernelwright.tasks.loading import digest, unchanged
 
 
-def workshop(device: Device, key: bytes, threads: int, session: str | None) -> Workshop:
+def workshop(device: Device, key: bytes, threads: int) -> Workshop:
     """What a device is judged with; each is imported where it is used."""
     if device.kind == "cpu":
         from kernelwright.judge.cpu.workshop import CpuWorkshop
 
-        return CpuWorkshop(key, threads, session)
+        return CpuWorkshop(key, threads)
     from kernelwright.judge.gpu.workshop import GpuWorkshop
 
-    return GpuWorkshop(device.index, key, threads, session)
+    return GpuWorkshop(device.index, key, threads)
 
 
 class Judge:
@@ -48,7 +48,7 @@ class Judge:
         self.restarts = 0
 
     def _start(self) -> Workshop:
-        return workshop(self.settings.device, self._key, self.settings.threads, None)
+        return workshop(self.settings.device, self._key, self.settings.threads)
 
     def __enter__(self) -> Judge:
         return self

@@ -81,13 +81,13 @@ class DomainChecks:
 
 
 class OracleClient:
-    def __init__(self, key: bytes, threads: int, session: str | None = None, device: Device = CPU) -> None:
+    def __init__(self, key: bytes, threads: int, device: Device = CPU) -> None:
         self._channel, theirs = pair()
         with theirs:
             self._process = _start(theirs, threads)
         self._started = False
         self._posted = 0  # requests whose answers were not waited for
-        self._first: Message = {"key": key.hex(), "threads": threads, "session": session, "device": asdict(device)}
+        self._first: Message = {"key": key.hex(), "threads": threads, "device": asdict(device)}
 
     def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
         try:

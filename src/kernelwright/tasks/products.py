@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_leaves
 from kernelwright.tasks.declarations import FamilyDraw, TensorInput, Upstream
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.reference import Argument, call_reference
+from kernelwright.tasks.reference import Argument, call_reference, storage_of
 
 ROWS, ONE_ROW_IN = 4, 32  # of each kind at most so many rows, and one in so many
 IMAGES, ONE_IMAGE_IN = 2, 16
@@ -107,7 +107,7 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, arguments: Mapping[str, Argument]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._inputs = {_storage(v): (n, v) for n, v in arguments.items() if isinstance(v, torch.Tensor)}
+        self._inputs = {storage_of(v): (n, v) for n, v in arguments.items() if isinstance(v, torch.Tensor)}
         self._steps: list[tuple[Products | None, set[int], set[int]]] = []
         self._held: list[Any] = []
 
@@ -144,14 +144,14 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _convolution(self, image: torch.Tensor, weight: torch.Tensor) -> Products:
         window = tuple(weight.shape[2:])
-        source = self._inputs.get(_storage(image))
+        source = self._inputs.get(storage_of(image))
         if source is not None and source[1].shape == image.shape and source[1].stride() == image.stride():
             return Products((Operand(source[0], tuple(range(1, image.dim())), window),))
         return Products((), math.prod(weight.shape[1:]), max(window, default=1) > 1)
 
     def _operand(self, value: torch.Tensor, dim: int) -> Operand | None:
         """The input that a factor is a view of, with the axes of it that the factor has as its axis `dim`."""
-        source = self._inputs.get(_storage(value))
+        source = self._inputs.get(storage_of(value))
         if source is None or value.storage_offset() or value.numel() != source[1].numel():
             return None
         name, whole = source
@@ -163,12 +163,8 @@ class _Tracer(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return None
 
 
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
 def _storages(tree: Any) -> set[int]:
-    return {_storage(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
+    return {storage_of(leaf) for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)}
 
 
 def with_probe_rows(found: Products, name: str, value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

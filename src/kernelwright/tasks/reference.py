@@ -25,6 +25,11 @@ def torch_dtype(name: str) -> torch.dtype:
     return dtype
 
 
+def storage_of(tensor: torch.Tensor) -> int:
+    """Tells storages apart, also those without data."""
+    return int(tensor.untyped_storage()._cdata)
+
+
 def home(task: Task) -> str:
     """The file to name in an error; a task made in memory is named by its name."""
     return task.origin or task.name or "task"

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 
 from kernelwright.tasks.drawing import draw_inputs, without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
-from kernelwright.tasks.reference import Argument, call_reference, prepared
+from kernelwright.tasks.reference import Argument, call_reference, prepared, storage_of
 
 _FILLS = "zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full lift_fresh lift_fresh_copy"
 FILLS = frozenset(_FILLS.split())
@@ -90,7 +90,7 @@ def record(task: Task, inputs: Mapping[str, Argument]) -> Trace:
         elif operation.computes:
             dead.append(operation)
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
-    read = tuple(name for name, value in tensors.items() if _storage(value) in wanted)
+    read = tuple(name for name, value in tensors.items() if storage_of(value) in wanted)
     return Trace(tuple(reversed(live)), tuple(reversed(dead)), read)
 
 
@@ -118,9 +118,4 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 
 def _storages(tensors: Iterable[torch.Tensor]) -> frozenset[int]:
-    return frozenset(_storage(tensor) for tensor in tensors)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    """Tells storages without data apart, too."""
-    return int(tensor.untyped_storage()._cdata)
+    return frozenset(storage_of(tensor) for tensor in tensors)

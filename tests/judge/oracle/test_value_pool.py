@@ -90,7 +90,7 @@ def test_memory_is_given_back_when_values_were_drawn_and_not_otherwise(
 ) -> None:
     task_of(tmp_path, 8000)
     task = str(tmp_path / "double8000.py")
-    oracle = Oracle(b"k" * 32, 1, "session", Device("cpu"))
+    oracle = Oracle(b"k" * 32, 1, Device("cpu"))
     tidied: list[bool] = []
     monkeypatch.setattr(CpuOracleDevice, "tidy", lambda self: tidied.append(True))
     (workload,) = [entry["workload"] for entry in oracle.open(task)["workloads"]]

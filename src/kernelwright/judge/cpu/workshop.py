@@ -33,10 +33,10 @@ NO_PROFILE = Profile(missing="kernels are profiled on GPUs alone")
 
 
 class CpuWorkshop:
-    def __init__(self, key: bytes, threads: int, session: str | None) -> None:
+    def __init__(self, key: bytes, threads: int) -> None:
         self.threads = threads or len(probe().cores)
         self.cpus = probe().cores[: self.threads]  # no core more than there are threads
-        self.oracle = OracleClient(key, self.threads, session)
+        self.oracle = OracleClient(key, self.threads)
         self.baselines = Baselines(partial(CpuBaselineProcess, threads=self.threads, cpus=self.cpus))
         self._overheads: Overheads | None = None
 

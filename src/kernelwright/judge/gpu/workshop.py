@@ -45,7 +45,7 @@ ROOM_FOR_INSPECTORS = 32 << 30  # a launcher that waits under a tool holds most 
 
 
 class GpuWorkshop:
-    def __init__(self, index: int, key: bytes, threads: int, session: str | None) -> None:
+    def __init__(self, index: int, key: bytes, threads: int) -> None:
         device = Device("cuda", index)
         require(device)
         self.gpu = nvidia.probe(index)
@@ -54,7 +54,7 @@ class GpuWorkshop:
         self.target = target_of(gpu)
         self.helpers = helper_kernels(self.target.architecture)
         self.threads = threads or len(probe().cores)
-        self.oracle = OracleClient(key, self.threads, session, device)
+        self.oracle = OracleClient(key, self.threads, device)
         self.baselines = Baselines(partial(GpuBaselineProcess, helpers=self.helpers, index=index))
         spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
         self._toolchains = {one.name: one.toolchain(self.target, spare) for one in gpu_contracts()}

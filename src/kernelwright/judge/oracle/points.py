@@ -17,7 +17,7 @@ from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
-from kernelwright.tasks.domain import Coverage, check_points, coverage
+from kernelwright.tasks.domain import Coverage, check_points
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Signature, Task, TaskError, Workload
@@ -83,10 +83,6 @@ class PointArenas:
         }
         self._chosen = (reference, check_key), points, chosen.coverage
         return points, chosen.coverage
-
-    def covered_by(self, task: Task, points: Sequence[Workload]) -> Coverage:
-        """What some of the points cover."""
-        return coverage(task, points)
 
     def expect(self, reference: str, runner: str, planned: Sequence[tuple[Workload, list[str]]]) -> None:
         """Which calls will be made, so that their values can be drawn ahead."""

@@ -28,6 +28,7 @@ from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.special_values import special_values
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, sentinel_word
 from kernelwright.tasks.cost import cost
+from kernelwright.tasks.domain import coverage
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import lighter_workload, require_within, small_workloads
 from kernelwright.tasks.loading import sources_of
@@ -38,12 +39,12 @@ OPEN_ARENAS = 8
 
 
 class Oracle:
-    def __init__(self, key: bytes, threads: int, session: str | None = None, device: Device = CPU) -> None:
+    def __init__(self, key: bytes, threads: int, device: Device = CPU) -> None:
         torch.set_num_threads(threads)
         self._device: OracleDevice = oracle_device(device)
         self._key = key
         self._hidden = HiddenPool.of_judge(key)
-        self._session = session or secrets.token_hex(16)  # no session draws the values of another, but for a replay
+        self._session = secrets.token_hex(16)  # no session draws the values of another
         self._tasks: dict[str, Task] = {}
         self._signatures: dict[tuple[str, Workload], Signature] = {}
         self._arenas: dict[tuple[str, Workload], WorkloadArena] = {}
@@ -138,7 +139,7 @@ class Oracle:
 
     def coverage(self, task: str, workloads: list[Message]) -> Message:
         """What some of the points cover, where not all of them were checked."""
-        return asdict(self._points.covered_by(self._tasks[task], [workload_from_json(one) for one in workloads]))
+        return asdict(coverage(self._tasks[task], [workload_from_json(one) for one in workloads]))
 
     def expect(self, task: str, runner: str, planned: list[tuple[Message, list[str]]]) -> Message:
         """Which calls will be made at the points."""
@@ -295,7 +296,7 @@ def workload_from_json(value: Message) -> Workload:
 def serve(channel: Channel) -> None:
     first, _ = channel.receive()
     try:
-        oracle = Oracle(bytes.fromhex(first["key"]), first["threads"], first["session"], Device(**first["device"]))
+        oracle = Oracle(bytes.fromhex(first["key"]), first["threads"], Device(**first["device"]))
     except KernelwrightError as error:
         channel.send({"error": str(error), "exit_code": error.exit_code})
         return

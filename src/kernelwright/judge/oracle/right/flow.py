@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from kernelwright.judge.oracle.right.fused import PARTS
 from kernelwright.judge.oracle.right.operations import EXACT, SELECTS, SEPARATE
+from kernelwright.tasks.reference import storage_of
 
 
 class Step(IntEnum):
@@ -53,15 +54,15 @@ class Flows:
     def saw(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         flow = _operation(func, args, result)
         for tensor in _tensors((args, kwargs)):
-            flow = flow.after(self._of.get(_storage(tensor), Flow()))
+            flow = flow.after(self._of.get(storage_of(tensor), Flow()))
         self._all = self._all.after(flow)
-        made = {_storage(tensor) for tensor in _tensors(result)}
+        made = {storage_of(tensor) for tensor in _tensors(result)}
         for storage in made:
             self._of[storage] = flow
 
     def results(self, results: Mapping[str, torch.Tensor]) -> dict[str, Flow]:
         """A result that no operation was seen to make is an input, or comes from outside of what can be seen."""
-        return {name: self._of.get(_storage(value), self._all) for name, value in results.items()}
+        return {name: self._of.get(storage_of(value), self._all) for name, value in results.items()}
 
 
 def _operation(func: Any, args: Any, result: Any) -> Flow:
@@ -94,7 +95,3 @@ def _rounds(name: str, args: Any, made: list[torch.Tensor]) -> bool:
 
 def _tensors(tree: Any) -> Iterable[torch.Tensor]:
     return (leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
