@@ -131,6 +131,23 @@ def test_only_when_all_are_the_same_it_ends_well(tmp_path: Path, monkeypatch: py
     assert done.exit_code == 2 and "no room" in done.stdout
 
 
+def test_an_interrupted_command_shows_what_was_replayed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[int] = []
+
+    def interrupted(verdict: Verdict) -> Verdict:
+        judged.append(1)
+        if len(judged) == 2:
+            raise KeyboardInterrupt
+        return verdict
+
+    monkeypatch.setattr(PlayedJudge, "answer", staticmethod(interrupted))
+    done = replay_all(folder, "--json")
+    told = json.loads(done.stdout)["certificates"]
+    assert len(judged) == 2 and isinstance(done.exception, CannotDecide)
+    assert [one["standing"] for one in told].count("same") == 1
+    assert [one["why"] for one in told].count("interrupted") == 2
+
+
 def test_what_holds_no_certificate_is_said(tmp_path: Path) -> None:
     assert isinstance(replay_all(tmp_path).exception, CertificateError)
     one = CliRunner().invoke(assembled(["replay"]), ["replay", "a", "b"])

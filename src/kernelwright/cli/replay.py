@@ -147,16 +147,24 @@ def _replay_all(
         raise CertificateError(f"{', '.join(given):.200}: no certificate is there")
     # Those that share a judge come one after another.
     order = sorted(found, key=lambda name: _place(found[name]) if seconds is None else _cost(found[name]))
-    replayed, until = [], math.inf if seconds is None else time.monotonic() + seconds
+    replayed: list[ReplayedCertificate] = []
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    interrupted = None
     with Progress(quiet=json) as progress, ReplaySession() as session:
         for number, name in enumerate(order, 1):
             progress.start(f"{number} of {len(order)}  {name.rpartition(SEPARATOR)[2]}")
-            late = time.monotonic() > until
-            replayed.append(_replayed(name, found[name], session, progress, device, isolation, late=late))
+            late = "" if time.monotonic() <= until else "interrupted" if interrupted else "the time was up"
+            try:
+                replayed.append(_replayed(name, found[name], session, progress, device, isolation, late))
+            except KeyboardInterrupt as interrupt:  # what was replayed is shown
+                interrupted, until = interrupt, -math.inf
+                replayed.append(_replayed(name, found[name], session, progress, device, isolation, "interrupted"))
     if json:
         print_json(ReplaysReport(certificates=tuple(replayed)))
     else:
         show_replays(console(), replayed)
+    if interrupted is not None:
+        raise interrupted
     raise typer.Exit(exit_code(replayed))
 
 
@@ -180,9 +188,9 @@ def _replayed(
     progress: Progress,
     device: str | None,
     isolation: levels.Level,
-    *,
-    late: bool,
+    late: str,
 ) -> ReplayedCertificate:
+    """`late` says why it is not replayed any more, or is empty."""
     if isinstance(issued, CertificateError):
         return ReplayedCertificate(name=name, standing=ReplayStanding.refused, why=str(issued))
     about = ReplayedCertificate.of(name, issued, signature_of(issued))
@@ -191,7 +199,7 @@ def _replayed(
     except KernelwrightError as error:
         return about.model_copy(update={"standing": ReplayStanding.skipped, "why": str(error)})
     if late:
-        return about.model_copy(update={"standing": ReplayStanding.skipped, "why": "the time was up"})
+        return about.model_copy(update={"standing": ReplayStanding.skipped, "why": late})
     try:
         return about.replayed(session.replay(issued, None, progress, where, isolation))
     except KernelwrightError as error:
