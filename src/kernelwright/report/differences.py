@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import Gene
-from kernelwright.report.model import DiffLine, SourceDiff
+from kernelwright.report.model import DiffLine, SourceDiff, SourceFile
 from kernelwright.search.directory import files
 
 MOST_LINES, MOST_LETTERS = 1_500, 400
@@ -16,9 +16,13 @@ CONTEXT = 3
 _KINDS: Mapping[str, str] = {"+": "added", "-": "removed", "@": "place"}
 
 
-def source_diff(before: Candidate, after: Candidate, first: str, second: str) -> SourceDiff:
+def source_files(candidate: Candidate) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile(name, text) for name, text in files(candidate))
+
+
+def source_diff(before: Sequence[SourceFile], after: Sequence[SourceFile], first: str, second: str) -> SourceDiff:
     """A unified diff, file by file. `first` and `second` say what the two are."""
-    old, new = dict(files(before)), dict(files(after))
+    old, new = ({file.name: file.text for file in one} for one in (before, after))
     lines: list[DiffLine] = []
     for name in dict.fromkeys((*old, *new)):
         lines += _of_file(name, old.get(name, ""), new.get(name, ""))

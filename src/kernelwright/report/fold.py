@@ -11,7 +11,7 @@ from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounde
 from kernelwright.judge.verdict import AuthorVerdict, WorkloadResult
 from kernelwright.judge.wording import SENTENCES, key_line
 from kernelwright.llm.model import CallRecord
-from kernelwright.report.differences import gene_changes, source_diff
+from kernelwright.report.differences import gene_changes, source_diff, source_files
 from kernelwright.report.kernel import kernel_view
 from kernelwright.report.model import (
     Ancestor,
@@ -329,8 +329,8 @@ def _diff(state: State, best: Entry) -> SourceDiff | None:
     if start.number == best.number:
         return None
     return source_diff(
-        start.proposal.candidate,
-        best.proposal.candidate,
+        source_files(start.proposal.candidate),
+        source_files(best.proposal.candidate),
         f"{start.number:04d} ({what})",
         f"{best.number:04d} (the best)",
     )

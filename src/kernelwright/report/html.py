@@ -26,6 +26,7 @@ from kernelwright.report.text import one_line, visible
 
 PAGE = Path(__file__).parent / "page"
 MOST_REJECTED = 200
+MOST_SOURCE = 200_000  # characters of a file
 
 
 def page(view: ReportView) -> str:
@@ -60,6 +61,7 @@ def _environment() -> Environment:
         "bytes": byte_count,
         "duration": lambda seconds: duration(max(seconds, 1e-12)),
         "line": one_line,
+        "sentence": lambda words: words[:1].upper() + words[1:],
         "number": lambda number: f"{number:04d}",
         "speed_words": speed_words,
         "times": lambda value: f"{value:.2f}×",
@@ -72,6 +74,7 @@ def _environment() -> Environment:
         "found_in": FOUND_IN,
         "measured": SpeedStatus.measured,
         "most_rejected": MOST_REJECTED,
+        "most_source": MOST_SOURCE,
         "profile_table": profile_table,
     }
     return made

@@ -19,6 +19,7 @@ from kernelwright.judge.verdict import (
     author_view,
 )
 from kernelwright.judge.wording import UNDECIDED, counted, domain_words, finding_words, outcome_words
+from kernelwright.report.differences import source_files
 from kernelwright.report.model import (
     Audience,
     CertificateView,
@@ -27,14 +28,12 @@ from kernelwright.report.model import (
     KernelView,
     ProfileView,
     ProofStanding,
-    SourceFile,
     WorkloadView,
 )
 from kernelwright.search.core.score import beats_bound, fraction_of_bound
-from kernelwright.search.directory import files
 from kernelwright.search.summary import no_gain
 
-MOST_SOURCE = 200_000  # characters of a file
+BEATS_BOUND = "faster than the bound"
 
 
 def kernel_view(
@@ -79,7 +78,7 @@ def kernel_view(
         profile=_profile(seen.workloads),
         conditions=seen.conditions,
         certificates=certificates,
-        files=tuple(SourceFile(name, text[:MOST_SOURCE]) for name, text in files(candidate)),
+        files=source_files(candidate),
         review=review,
     )
 
@@ -194,7 +193,7 @@ def _of_bound(seen: AuthorVerdict, bounds: dict[str, float]) -> str:
     reached = fraction_of_bound(seen, bounds)
     if reached is None:
         return ""
-    return "faster than the bound" if beats_bound(seen, bounds) else f"{reached:.0%}"
+    return BEATS_BOUND if beats_bound(seen, bounds) else f"{reached:.0%}"
 
 
 def _profile(results: Sequence[WorkloadResult]) -> ProfileView | None:

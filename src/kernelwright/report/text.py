@@ -13,6 +13,7 @@ from kernelwright.paths import printable
 
 _KEPT = re.compile(r"[^\n\t]+")
 _TICKS = re.compile(r"`+")
+_PROSE = re.compile(r"(?!.*(?://|www\.))(?:[^\W_]|[ .,;:%×=+()'—…-]|/|@ )*")
 CELL = 160  # characters of a note in a table
 FENCE = 3
 
@@ -44,3 +45,10 @@ def fenced(text: str, language: str = "") -> str:
     longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
     fence = "`" * max(FENCE, longest + 1)
     return f"{fence}{language}\n{shown.rstrip(chr(10))}\n{fence}"
+
+
+def prose(text: str, most: int = CELL) -> str:
+    """Markdown that shows a sentence of ours with names of others in it: as it is where nothing in it could be markup,
+    a link or a mention, and else in code."""
+    shown = one_line(text, most)
+    return shown if _PROSE.fullmatch(shown) else code_span(shown, most)

@@ -117,7 +117,7 @@ def _box(one: Ancestor, x: float, y: float, *, chosen: bool) -> list[Markup]:
     origin = one.origin if len(one.origin) <= 20 else f"{one.origin[:19]}…"
     return [
         rectangle(x, y, BOX, TALL, "box best" if chosen else "box", one.note or one.origin),
-        text(x + 8, y + 18, f"{one.number:04d}", "name"),
+        text(x + 8, y + 18, f"{one.number:04d}", "value"),
         text(x + BOX - 8, y + 18, speed, "value", "end"),
         text(x + 8, y + 35, origin, "tick"),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from kernelwright.judge.verdict import SpeedStatus
-from kernelwright.judge.wording import byte_count, duration
+from kernelwright.judge.wording import duration
 from kernelwright.report.charts.svg import (
     Scale,
     circle,
@@ -22,7 +22,7 @@ from kernelwright.report.charts.svg import (
 from kernelwright.report.model import WorkloadView
 
 WIDTH = 720.0
-NAMES, VALUES = 250.0, 80.0  # left for names, right for values
+NAMES, VALUES = 130.0, 80.0  # left for names, right for values
 ROW, BAR = 22.0, 14.0
 TOP, BOTTOM = 14.0, 34.0
 
@@ -162,7 +162,7 @@ def _slopes(across: Scale, up: Scale) -> list[Markup]:
         if right <= left * 1.2:
             continue
         ends = [(across(left), up(bandwidth * left)), (across(right), up(bandwidth * right))]
-        parts += [path(ends, "slope"), text(ends[0][0] + 4, ends[0][1] - 4, f"{byte_count(bandwidth)}/s", "tick")]
+        parts += [path(ends, "slope"), text(ends[0][0] + 4, ends[0][1] - 4, f"{short(bandwidth)}B/s", "tick")]
     return parts
 
 

@@ -1,5 +1,11 @@
 // Sorts and filters tables of candidates. Works on the rows that are there; makes no element and sends nothing.
 "use strict";
+const openTarget = () => {
+  const target = document.getElementById(location.hash.slice(1));
+  if (target instanceof HTMLDetailsElement) target.open = true;
+};
+addEventListener("hashchange", openTarget);
+openTarget();
 for (const panel of document.querySelectorAll("[data-sortable]")) {
   const body = panel.querySelector("tbody");
   const rows = Array.from(body.rows);
