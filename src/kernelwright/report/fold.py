@@ -110,10 +110,9 @@ def require_plausible(state: State, history: History, name: str) -> None:
     ]
     spent = [state.spent.wall, state.spent.device, state.spent.usd, *(one.seconds for one in history.curve)]
     fine = all(value is None or 0 < value < MOST for value in numbers) and all(0 <= value < MOST for value in spent)
+    best = None if state.best is None else state.entries[state.best].verdict
     try:
-        for entry in state.entries.values():
-            if entry.verdict is not None:
-                require_bounded(entry.verdict.model_dump(mode="json"))
+        require_bounded(None if best is None else best.model_dump(mode="json"))  # the one whose counters are looked at
     except OutOfBoundsError:
         fine = False
     if not fine:
@@ -290,15 +289,10 @@ def ancestors(state: State, best: Entry) -> tuple[Ancestor, ...]:
             found[number] = _parents(state, state.entries[number])
             waiting += found[number]
     known = {number: tuple(one for one in parents if one in found) for number, parents in found.items()}
-    generations: dict[int, int] = {}
-    for number in sorted(known):  # parents have smaller numbers than their children
-        generations[number] = 1 + max((generations.get(one, -1) for one in known[number]), default=-1)
-    return tuple(
-        _ancestor(state, state.entries[number], known[number], generations[number]) for number in sorted(known)
-    )
+    return tuple(_ancestor(state, state.entries[number], known[number]) for number in sorted(known))
 
 
-def _ancestor(state: State, entry: Entry, parents: tuple[int, ...], generation: int) -> Ancestor:
+def _ancestor(state: State, entry: Entry, parents: tuple[int, ...]) -> Ancestor:
     genes = entry.proposal.genes
     changed = gene_changes(state.entries[parents[0]].proposal.genes, genes) if parents and genes else ()
     return Ancestor(
@@ -309,7 +303,6 @@ def _ancestor(state: State, entry: Entry, parents: tuple[int, ...], generation: 
         score=entry.score,
         parents=parents,
         changes=changed,
-        generation=generation,
     )
 
 

@@ -177,7 +177,6 @@ class Ancestor:
     score: float | None
     parents: tuple[int, ...]
     changes: tuple[str, ...]
-    generation: int
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -71,55 +71,64 @@ def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return found
 
 
-BOX, TALL, GAP_X, GAP_Y = 132.0, 44.0, 40.0, 14.0
-MOST_IN_A_ROW = 5  # generations beside each other; what is older wraps into a band above
+BOX, TALL, GAP_X, GAP_Y = 132.0, 58.0, 14.0, 22.0
+IN_A_ROW = 5
+MOST_IN_CHAIN = 25
+ORIGIN = 20  # characters
 
 
 def lineage(nodes: Sequence[Ancestor], best: int) -> Markup:
-    """Ancestors from left to right by generation, wrapped into bands; an arrow leads from a parent to its child."""
-    if len(nodes) < 2:
+    """The best and its first parents, the oldest first, in rows; other parents are named below a candidate. Of a long
+    line the youngest."""
+    line_of = chain(nodes, best)[-MOST_IN_CHAIN:]
+    if len(line_of) < 2:
         return Markup("")
-    heights = Counter(one.generation for one in nodes)
-    bands = 1 + max(heights) // MOST_IN_A_ROW
-    tops = [0.0]
-    for band in range(bands):
-        tallest = max(
-            (count for generation, count in heights.items() if generation // MOST_IN_A_ROW == band), default=1
-        )
-        tops.append(tops[-1] + tallest * (TALL + GAP_Y) + GAP_Y)
-    placed: dict[int, tuple[float, float]] = {}
-    rows: Counter[int] = Counter()
-    for one in nodes:
-        band, column = divmod(one.generation, MOST_IN_A_ROW)
-        placed[one.number] = (column * (BOX + GAP_X) + 2, tops[band] + 6 + rows[one.generation] * (TALL + GAP_Y))
-        rows[one.generation] += 1
-    parts = [_arrow(placed[parent], placed[one.number]) for one in nodes for parent in one.parents]
-    for one in nodes:
-        parts += _box(one, *placed[one.number], chosen=one.number == best)
-    width = max(x for x, _ in placed.values()) + BOX + 4
-    told = "; ".join(f"{one.number:04d} from {', '.join(f'{p:04d}' for p in one.parents) or 'none'}" for one in nodes)
-    return drawing(width, tops[-1] + 4, "Lineage of the best", told, parts)
+    places = [_place(index) for index in range(len(line_of))]
+    parts = [_arrow(*pair) for pair in itertools.pairwise(places)]
+    for one, (x, y) in zip(line_of, places, strict=True):
+        parts += _box(one, x, y, chosen=one.number == best)
+    rows = -(-len(line_of) // IN_A_ROW)
+    width = min(len(line_of), IN_A_ROW) * (BOX + GAP_X) + 4
+    told = " → ".join(f"{one.number:04d}" for one in line_of)
+    return drawing(width, rows * (TALL + GAP_Y), "Lineage of the best", told, parts)
+
+
+def chain(nodes: Sequence[Ancestor], best: int) -> list[Ancestor]:
+    """By first parents, the oldest first."""
+    known = {one.number: one for one in nodes}
+    found: list[Ancestor] = []
+    number: int | None = best
+    while number is not None and number in known and len(found) < len(nodes):
+        found.append(known[number])
+        number = known[number].parents[0] if known[number].parents else None
+    return found[::-1]
+
+
+def _place(index: int) -> tuple[float, float]:
+    row, column = divmod(index, IN_A_ROW)
+    return column * (BOX + GAP_X) + 2, row * (TALL + GAP_Y) + 2
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Markup:
+    """To the next box, or around the end of a row to the first one below."""
     (x1, y1), (x2, y2) = start, end
-    if x2 > x1:
-        middle = x1 + BOX + (x2 - x1 - BOX) / 2
-        points = [(x1 + BOX, y1 + TALL / 2), (middle, y1 + TALL / 2), (middle, y2 + TALL / 2), (x2, y2 + TALL / 2)]
-    else:  # into the next band
+    if y1 == y2:
+        points = [(x1 + BOX, y1 + TALL / 2), (x2, y2 + TALL / 2)]
+    else:
         between = y2 - GAP_Y / 2
         points = [(x1 + BOX / 2, y1 + TALL), (x1 + BOX / 2, between), (x2 + BOX / 2, between), (x2 + BOX / 2, y2)]
     return path(points, "edge") + circle(*points[-1], 3, "tip")
 
 
 def _box(one: Ancestor, x: float, y: float, *, chosen: bool) -> list[Markup]:
-    speed = f"{one.score:.2f}×" if one.score else f"about {one.estimate:.2f}×" if one.estimate else ""
-    origin = one.origin if len(one.origin) <= 20 else f"{one.origin[:19]}…"
+    speed = f"{one.score:.2f}×" if one.score else f"≈{one.estimate:.2f}×" if one.estimate else ""
+    others = f"with {', '.join(f'{number:04d}' for number in one.parents[1:])}" if len(one.parents) > 1 else ""
     return [
         rectangle(x, y, BOX, TALL, "box best" if chosen else "box", one.note or one.origin),
         text(x + 8, y + 18, f"{one.number:04d}", "value"),
         text(x + BOX - 8, y + 18, speed, "value", "end"),
-        text(x + 8, y + 35, origin, "tick"),
+        text(x + 8, y + 34, one.origin if len(one.origin) <= ORIGIN else f"{one.origin[: ORIGIN - 1]}…", "tick"),
+        text(x + 8, y + 49, others, "tick"),
     ]
 
 
