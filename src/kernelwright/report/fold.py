@@ -23,7 +23,7 @@ from kernelwright.report.model import (
     MemberCost,
     RejectedRow,
     RunView,
-    SearchView,
+    SearchHistory,
     SourceDiff,
 )
 from kernelwright.report.proofs import certificate_view, speaking_for
@@ -40,7 +40,7 @@ EVIDENCE, NOTE = 300, 400  # characters
 
 
 @dataclass
-class History:
+class HistoryWatcher:
     """A watcher of a fold: what the state at its end no longer tells."""
 
     curve: list[CurvePoint] = field(default_factory=list)
@@ -76,7 +76,7 @@ class History:
 
 def run_view(folder: Path, audience: Audience, archive: str = "") -> RunView:
     """`archive` is the file that the run lies in, where it lies in one."""
-    history = History()
+    history = HistoryWatcher()
     state = look(folder, history)
     require_plausible(state, history, folder.name)
     run = state.run
@@ -97,7 +97,7 @@ def run_view(folder: Path, audience: Audience, archive: str = "") -> RunView:
     )
 
 
-def require_plausible(state: State, history: History, name: str) -> None:
+def require_plausible(state: State, history: HistoryWatcher, name: str) -> None:
     """A journal may be a stranger's. What no run has is refused here, so that nothing later divides by it."""
     numbers = [value for one in history.curve for value in (one.estimate, one.score, one.best_estimate, one.best_score)]
     numbers += [result.seconds for entry in state.entries.values() for result in _results(entry)]
@@ -116,7 +116,9 @@ def require_plausible(state: State, history: History, name: str) -> None:
     except OutOfBoundsError:
         fine = False
     if not fine:
-        raise JournalError(f"{name}: its journal has times or speedups that cannot be measured")
+        raise JournalError(
+            f"{name}: its journal has figures or texts that no judge gives; nothing in it can be relied on"
+        )
 
 
 def _results(entry: Entry) -> tuple[WorkloadResult, ...]:
@@ -161,9 +163,9 @@ def _best(state: State, folder: Path, audience: Audience, archive: str) -> Kerne
     )
 
 
-def search_view(state: State, history: History) -> SearchView:
+def search_view(state: State, history: HistoryWatcher) -> SearchHistory:
     best = None if state.best is None else state.entries[state.best]
-    return SearchView(
+    return SearchHistory(
         stopped=why_stopped(state),
         settings=_settings(state),
         cost=_cost(state, history.calls),

@@ -16,7 +16,7 @@ from kernelwright.report.model import (
     ProofStanding,
     ReportView,
     RunView,
-    SearchView,
+    SearchHistory,
     SourceDiff,
     WorkloadView,
 )
@@ -112,7 +112,7 @@ def _hidden(best: KernelView) -> list[tuple[str, ...]]:
     return [(counted(best.hidden.judged, "hidden workload"), "", "", "", claim, "mean claim")]
 
 
-def _search(search: SearchView) -> Iterator[str]:
+def _search(search: SearchHistory) -> Iterator[str]:
     cost = search.cost
     models = f", {counted(cost.calls, 'call')} of models, ${cost.usd:.2f}" if cost.calls else ""
     yield (

@@ -221,7 +221,7 @@ class CostView:
 
 
 @dataclass(frozen=True)
-class SearchView:
+class SearchHistory:
     """How a run came to its best."""
 
     stopped: str
@@ -252,7 +252,7 @@ class RunView:
     began: str  # date
     best: KernelView | None
     no_best: tuple[str, ...]
-    search: SearchView | None
+    search: SearchHistory | None
 
 
 @dataclass(frozen=True)

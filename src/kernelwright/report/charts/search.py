@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kernelwright.judge.verdict import LaunchProfile
 from kernelwright.judge.wording import duration
-from kernelwright.report.charts.svg import Scale, circle, drawing, line, path, rectangle, text
+from kernelwright.report.charts.svg import AxisScale, circle, drawing, line, path, rectangle, text
 from kernelwright.report.model import Ancestor, CurvePoint
 
 WIDTH, HEIGHT = 720.0, 280.0
@@ -24,9 +24,9 @@ def curve(points: Sequence[CurvePoint], *, by_time: bool) -> Markup:
         return Markup("")
     scores = [one.best_score for one in points if one.best_score]
     last = (points[-1].seconds if by_time else points[-1].evaluations) or 1
-    across = Scale(0.0, float(last), LEFT, WIDTH - 14)
+    across = AxisScale(0.0, float(last), LEFT, WIDTH - 14)
     lowest, highest = min(1.0, *values, *scores), max(1.0, *values, *scores)
-    up = Scale(lowest / 1.08, highest * 1.08, HEIGHT - BOTTOM, TOP, log=True)
+    up = AxisScale(lowest / 1.08, highest * 1.08, HEIGHT - BOTTOM, TOP, log=True)
 
     def place(one: CurvePoint) -> float:
         return across(one.seconds if by_time else one.evaluations)
@@ -48,7 +48,7 @@ def curve(points: Sequence[CurvePoint], *, by_time: bool) -> Markup:
     return drawing(WIDTH, HEIGHT, f"Search curve over {unit}", told, parts)
 
 
-def _axes(across: Scale, up: Scale, *, by_time: bool) -> list[Markup]:
+def _axes(across: AxisScale, up: AxisScale, *, by_time: bool) -> list[Markup]:
     parts = []
     for value in across.ticks(7):
         words = duration(value) if by_time and value else f"{value:.0f}"
@@ -148,7 +148,7 @@ def busy(launch: LaunchProfile) -> Markup:
     shares = [(name, share) for name, key in UNITS if (share := getattr(launch, key)) is not None]
     if not shares:
         return Markup("")
-    across = Scale(0.0, 1.0, 90, 290)
+    across = AxisScale(0.0, 1.0, 90, 290)
     parts = []
     for index, (name, share) in enumerate(shares):
         y = index * 20 + 4

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from kernelwright.judge.verdict import SpeedStatus
 from kernelwright.judge.wording import duration
 from kernelwright.report.charts.svg import (
-    Scale,
+    AxisScale,
     circle,
     drawing,
     line,
@@ -33,7 +33,7 @@ def intervals(workloads: Sequence[WorkloadView]) -> Markup:
     if not rows:
         return Markup("")
     lows, highs = zip(*((found.speedup.low, found.speedup.high) for _, found in rows), strict=True)
-    across = Scale(min(0.9, *lows) / 1.05, max(1.1, *highs) * 1.05, NAMES, WIDTH - VALUES, log=True)
+    across = AxisScale(min(0.9, *lows) / 1.05, max(1.1, *highs) * 1.05, NAMES, WIDTH - VALUES, log=True)
     groups = {one.name: one for one in workloads}
     height = TOP + ROW * (len(rows) + len(groups)) + BOTTOM
     parts = [*_grid(across, TOP, height - BOTTOM, "×"), line(across(1), TOP, across(1), height - BOTTOM, "one")]
@@ -64,7 +64,7 @@ def _marked(one: WorkloadView) -> str:
     return f"{one.name} · {one.result.dtype}{' · hidden' if one.result.hidden else ''}{undecided}"
 
 
-def _grid(across: Scale, top: float, bottom: float, unit: str = "") -> list[Markup]:
+def _grid(across: AxisScale, top: float, bottom: float, unit: str = "") -> list[Markup]:
     parts = []
     for value in across.ticks():
         x = across(value)
@@ -78,7 +78,7 @@ def times(workloads: Sequence[WorkloadView]) -> Markup:
     if not shown:
         return Markup("")
     longest = max(seconds for one in shown for _, seconds, _ in _times(one))
-    across = Scale(0.0, longest, NAMES, WIDTH - VALUES)
+    across = AxisScale(0.0, longest, NAMES, WIDTH - VALUES)
     count = sum(1 + len(_times(one)) for one in shown)
     parts, y = [], TOP
     for one in shown:
@@ -115,8 +115,8 @@ def roofline(workloads: Sequence[WorkloadView]) -> Markup:
     points = {one.name: (found.operations / found.moved_bytes, found.operations) for one, found in known}
     rates = [points[one.name][1] / seconds for one, _ in known for _, seconds, _ in _times(one)]
     intensities = [x for x, _ in points.values()]
-    across = Scale(min(intensities) / 4, max(intensities) * 4, LEFT, WIDTH - RIGHT, log=True)
-    up = Scale(min(rates) / 2, max(rates) * 2, HIGH - BOTTOM - 10, TOP, log=True)
+    across = AxisScale(min(intensities) / 4, max(intensities) * 4, LEFT, WIDTH - RIGHT, log=True)
+    up = AxisScale(min(rates) / 2, max(rates) * 2, HIGH - BOTTOM - 10, TOP, log=True)
     parts = [*_axes(across, up), *_slopes(across, up)]
     for one, found in known:
         x, operations = across(points[one.name][0]), points[one.name][1]
@@ -138,7 +138,7 @@ def roofline(workloads: Sequence[WorkloadView]) -> Markup:
     return drawing(WIDTH, HIGH, "Roofline", told, parts)
 
 
-def _axes(across: Scale, up: Scale) -> list[Markup]:
+def _axes(across: AxisScale, up: AxisScale) -> list[Markup]:
     parts = []
     for value in across.ticks(5):
         parts += [line(across(value), TOP, across(value), up.start, "grid"),
@@ -152,7 +152,7 @@ def _axes(across: Scale, up: Scale) -> list[Markup]:
     return parts
 
 
-def _slopes(across: Scale, up: Scale) -> list[Markup]:
+def _slopes(across: AxisScale, up: AxisScale) -> list[Markup]:
     """Lines of equal bandwidth, clipped to the chart."""
     lowest, highest = up.low / across.high, up.high / across.low
     parts = []

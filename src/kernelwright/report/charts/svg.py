@@ -76,7 +76,7 @@ def drawing(width: float, height: float, title: str, description: str, parts: It
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """From values to places; `log` for ratios and rates."""
 
     low: float
