@@ -22,7 +22,7 @@ ELEMENTS = frozenset(
         r"\w+",
         "html head meta title style body nav div a header p h1 h2 h3 main article section details summary dl dt dd ul "
         "li i strong span br code pre table thead tbody tr th td label input select option output button footer script "
-        "svg desc text line rect circle path",
+        "svg desc text line rect circle path wbr",
     )
 )
 ATTRIBUTES = frozenset(

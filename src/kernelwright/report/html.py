@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     made.filters |= {
+        "breakable": _breakable,
         "bytes": byte_count,
         "duration": lambda seconds: duration(max(seconds, 1e-12)),
         "line": one_line,
@@ -78,6 +80,12 @@ def _environment() -> Environment:
         "profile_table": profile_table,
     }
     return made
+
+
+def _breakable(name: str) -> Markup:
+    """A long name that may go on in the next line after a comma or before an at sign."""
+    parts = re.split(r"(?<=,)|(?=@)", one_line(name))
+    return Markup("<wbr>").join(Markup.escape(part) for part in parts)
 
 
 def _functions(module: Any) -> dict[str, Any]:

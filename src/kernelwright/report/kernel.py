@@ -38,7 +38,7 @@ BEATS_BOUND = "faster than the bound"
 
 def kernel_view(
     verdict: Verdict | AuthorVerdict,
-    candidate: Candidate,
+    candidate: Candidate | None,
     audience: Audience,
     *,
     standing: ProofStanding,
@@ -52,6 +52,7 @@ def kernel_view(
     bounds: Mapping[str, float] | None = None,
     review: str = "",
 ) -> KernelView:
+    """`candidate` is None where there is a verdict and no source."""
     seen = verdict if isinstance(verdict, AuthorVerdict) else author_view(verdict)
     known = dict(bounds or {})
     hidden = _hidden(verdict, seen, score, audience, known)
@@ -59,8 +60,8 @@ def kernel_view(
     whole = isinstance(verdict, Verdict) and audience is Audience.auditor
     return KernelView(
         number=number,
-        id=candidate.id,
-        contract=candidate.contract,
+        id=verdict.candidate,
+        contract=verdict.contract,
         origin=origin,
         note=note,
         score=score,
@@ -78,7 +79,7 @@ def kernel_view(
         profile=_profile(seen.workloads),
         conditions=seen.conditions,
         certificates=certificates,
-        files=source_files(candidate),
+        files=source_files(candidate) if candidate else (),
         review=review,
     )
 

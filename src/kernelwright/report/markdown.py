@@ -13,7 +13,6 @@ from kernelwright.judge.wording import FINDINGS, counted, duration
 from kernelwright.report.kernel import BEATS_BOUND
 from kernelwright.report.model import (
     KernelView,
-    ProofStanding,
     ReportView,
     RunView,
     SearchHistory,
@@ -23,11 +22,6 @@ from kernelwright.report.model import (
 from kernelwright.report.text import code_span, fenced, prose
 
 MOST_DIFF = 200  # lines
-STANDINGS = {
-    ProofStanding.proved: "proved",
-    ProofStanding.signed: "signed by another judge, not proved here",
-    ProofStanding.claimed: "claimed, not proved here",
-}
 
 
 def markdown(view: ReportView) -> str:
@@ -61,7 +55,7 @@ def _run(run: RunView) -> Iterator[str]:
 
 def _kernel(run: RunView, best: KernelView) -> Iterator[str]:
     speed = "speed undecided" if best.score is None else f"**{best.score:.2f}×** over the best baseline"
-    yield f"{speed} on {prose(run.device)} ({STANDINGS[best.standing]})"
+    yield f"{speed} on {prose(run.device)} ({best.standing_words})"
     for remark in (best.remark, best.why):
         if remark:
             yield f"> {prose(remark, 300)}"

@@ -36,6 +36,13 @@ class ProofStanding(StrEnum):
     claimed = "claimed"
 
 
+STANDING_WORDS = {
+    ProofStanding.proved: "proved",
+    ProofStanding.signed: "signed by another judge, not proved here",
+    ProofStanding.claimed: "claimed, not proved here",
+}
+
+
 @dataclass(frozen=True)
 class CertificateView:
     """`below` is what it was judged on less than is usual today, in words; `replay` the command that repeats it."""
@@ -125,6 +132,17 @@ class KernelView:
     @property
     def workloads(self) -> tuple[WorkloadView, ...]:
         return self.public + self.hidden.workloads
+
+    @property
+    def standing_words(self) -> str:
+        """What the proof is worth, in a few words."""
+        if self.standing is ProofStanding.proved and any(one.below for one in self.certificates[:1]):
+            return "proved, on less than today's standard"
+        return STANDING_WORDS[self.standing]
+
+    @property
+    def fully_proved(self) -> bool:
+        return self.standing_words == STANDING_WORDS[ProofStanding.proved]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from kernelwright.report.fold import run_view
 from kernelwright.report.kernel import kernel_view
 from kernelwright.report.model import Audience, ReportView, RunView
 from kernelwright.report.proofs import beside, certificate_view, is_full, of_certificates
+from kernelwright.report.results import result_reports, result_view
 from kernelwright.search.core.score import score
 from kernelwright.search.journal import NAME as JOURNAL
 from kernelwright.search.session import find, runs_in
@@ -53,6 +54,8 @@ def _named(given: str, root: Path, audience: Audience) -> list[RunView]:
     if archived:
         return _archived(*archived, audience)
     path = Path(given)
+    if path.is_file() and (reports := result_reports(path)):
+        return [result_view(one, audience) for one in reports]
     if path.is_file() or (not path.exists() and not (root / given).exists() and _is_kept(given)):
         return [_kernel(path.stem if path.is_file() else given, {given: certificates.load(given)}, audience)]
     folder = find(given, root)
