@@ -74,7 +74,7 @@ def _show(out: Console, found: RunComparison, diff: SourceDiff) -> None:
     for condition in found.differing:
         colour = "yellow" if condition.matters else "dim"
         out.print(
-            f"  [{colour}]{condition.what} differs[/]: {plain(condition.first)}; {plain(condition.second)}",
+            f"  [{colour}]not the same[/]  {condition.what}: {plain(condition.first)}; {plain(condition.second)}",
             soft_wrap=True,
         )
     if not found.comparable:
@@ -117,13 +117,13 @@ def _markdown(found: RunComparison, diff: SourceDiff) -> Iterator[str]:
     yield ""
     score = [f"{one.score:.2f}×" if one.score is not None else "undecided" for one in (found.first, found.second)]
     yield from table(
-        ("", "first", "second"),
+        ("what is not the same", "first", "second"),
         [
             ("claim", *score),
             ("proof", found.first.standing, found.second.standing),
             *(
                 (
-                    f"{'**' if one.matters else ''}{one.what} differs{'**' if one.matters else ''}",
+                    f"**{one.what}**" if one.matters else one.what,
                     code_span(one.first, cell=True),
                     code_span(one.second, cell=True),
                 )
