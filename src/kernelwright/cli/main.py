@@ -19,11 +19,12 @@ from kernelwright.cli.views.output import complain
 from kernelwright.errors import CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
-# In the order of help. Each is in a module of its name: a function, or an app with commands of its own.
+# In the order of help. Each is in a module of its name, here or in `results`: a function, or an app with commands.
 COMMANDS = (
-    *("optimize", "runs", "judge", "check", "replay", "trust", "tasks"),
+    *("optimize", "runs", "best", "report", "judge", "check", "replay", "trust", "tasks"),
     *("contract", "prompt", "calibrate", "server", "doctor"),
 )
+IN_RESULTS = ("best", "report")
 INTERRUPTED = "interrupted; nothing of this command is left running, and finished builds stay cached"
 
 
@@ -51,7 +52,8 @@ def assembled(names: Iterable[str]) -> typer.Typer:
         callback=common,
     )
     for name in names:
-        command = getattr(importlib.import_module(f"kernelwright.cli.{name}"), name)
+        module = f"results.{name}" if name in IN_RESULTS else name
+        command = getattr(importlib.import_module(f"kernelwright.cli.{module}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:

@@ -104,15 +104,15 @@ def take_up(folder: Path, budget: str, at: float, began: float | None = None) ->
     return run
 
 
-def look(folder: Path) -> State:
-    """The state of a run, also while a process is at work on it."""
-    state = _folded(journals.read_numbered(folder), folder)
+def look(folder: Path, watcher: Watcher | None = None) -> State:
+    """The state of a run, also while a process is at work on it. `watcher` is told of every event on the way there."""
+    state = _folded(journals.read_numbered(folder), folder, watcher)
     if state.started is None:
         raise JournalError(f"{folder}: this run never began")
     return state
 
 
-def _folded(numbered: Iterable[tuple[int, Event]], folder: Path) -> State:
+def _folded(numbered: Iterable[tuple[int, Event]], folder: Path, watcher: Watcher | None = None) -> State:
     """Damage to a journal shows where an event does not follow from those before it."""
     state = State()
     for number, event in numbered:
@@ -122,6 +122,8 @@ def _folded(numbered: Iterable[tuple[int, Event]], folder: Path) -> State:
             where = f"{folder / journals.NAME}: is damaged: event {number} ({event.kind})"
             why = f"{type(error).__name__} {error}".strip()
             raise JournalError(f"{where} does not follow from those before it ({why})") from error
+        if watcher is not None:
+            watcher(event, state)
     return state
 
 
