@@ -81,17 +81,18 @@ class Path:
 
     def refine(self, at: int, known: Interval) -> None:
         """Takes down that a node is in an interval, and what follows for its operands."""
-        left = [(at, known)]
+        left, news = [(at, known)], False
         while left:
             at, known = left.pop()
             before = self.facts.get(at)
             self.facts[at] = clipped(known, before)
+            news = news or clipped(self.bounds[at], self.facts[at]) != self.bounds[at]
             node = self.nodes[at]
             if self.facts[at] != before and isinstance(node, tuple):
                 if node[0] == "mod" and known[0] == known[1] and self.bounds[node[2]][0] == self.bounds[node[2]][1]:
                     self.residues.setdefault(node[1], []).append((int(self.bounds[node[2]][0]), int(known[0])))
                 left += inverse(node, self.facts[at], self.bounds)
-        for one in self.used:
+        for one in self.used if news else ():
             self._bound(one)
 
     def choose(self, at: int) -> bool:
@@ -149,10 +150,28 @@ class Path:
             low, high = self.bounds[symbol.at]
             if low == high:
                 return bool(low) if symbol.kind == "bool" else int(low)
-            if high - low >= MOST_VALUES:
+            at = self._narrow(symbol.at)
+            if at is None:
                 raise self.refuse(f"{why} depends on sizes in more than {MOST_VALUES} ways")
-            if self.choose(self.node(("eq", symbol.at, self.node(int(low))))):
-                self.refine(symbol.at, (low, low))
+            low, _ = self.bounds[at]
+            if self.choose(self.node(("eq", at, self.node(int(low))))):
+                self.refine(at, (low, low))
+
+    def _narrow(self, at: int) -> int | None:
+        """The number with few values that decides most about another one: itself, or what it is computed from. Of
+        a power of two that is the exponent."""
+        left, seen = [at], {at}
+        while left:
+            at = left.pop(0)
+            low, high = self.bounds[at]
+            if low != high and high - low < MOST_VALUES and isinstance(low, int) and isinstance(high, int):
+                return at
+            node = self.nodes[at]
+            for operand in node[1:] if isinstance(node, tuple) and low != high else ():
+                if operand not in seen:
+                    seen.add(operand)
+                    left.append(operand)
+        return None
 
 
 path = Path([], {}, {}, [])  # the one under way

@@ -36,7 +36,7 @@ def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target)
     return content if isinstance(content, BuildFailure) else _checked(content, len(signatures))
 
 
-def run_beside(plan: str, script: str, request: dict[str, object]) -> bytes | BuildFailure:
+def run_beside(plan: str, script: str, request: dict[str, object], seconds: float = SECONDS) -> bytes | BuildFailure:
     """What one of our scripts writes that runs a candidate's plan.py, in a confined process."""
     log = Log()
     product = os.memfd_create("plans", os.MFD_CLOEXEC)
@@ -45,9 +45,9 @@ def run_beside(plan: str, script: str, request: dict[str, object]) -> bytes | Bu
             folder = Path(name)
             texts = {name: (CONFINED / name).read_text(encoding="utf-8") for name in _BESIDE}
             start.make_folder(folder, {"plan.py": plan, "request.json": json.dumps(request), **texts})
-            reply = _run(folder, script, log, product)
+            reply = _run(folder, script, seconds, log, product)
         if reply.ending is warden.Ending.timeout:
-            return BuildFailure((f"plan.py did not finish within {SECONDS:g} s",), timed_out=True)
+            return BuildFailure((f"plan.py did not finish within {seconds:g} s",), timed_out=True)
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
             said = tuple(line for line in log.text().splitlines() if line.strip())[-LINES:]
             return BuildFailure(said or (f"plan.py {reply.describe()} without a message",))
@@ -78,7 +78,7 @@ def _line(where: tuple[int | str, ...], message: str) -> str:
     return f"plan.py: {path or 'plan'}: {message.removeprefix('Value error, ')}"
 
 
-def _run(folder: Path, script: str, log: Log, product: int) -> warden.Reply:
+def _run(folder: Path, script: str, seconds: float, log: Log, product: int) -> warden.Reply:
     source, scratch = start.source_directory(folder), start.scratch_directory(folder)
     output = f"{scratch}/plans.json"
     python = str(Path(sys.executable).resolve())
@@ -86,7 +86,7 @@ def _run(folder: Path, script: str, log: Log, product: int) -> warden.Reply:
         Role.plan_evaluator,
         [python, "-I", "-S", "-B", f"{source}/{script}", f"{source}/request.json", output],
         start.Grant(visible=_interpreter(), folder=folder, scratch_bytes=MOST_BYTES, address_space=ADDRESS_SPACE),
-        SECONDS,
+        seconds,
         log,
         (product, output),
     )

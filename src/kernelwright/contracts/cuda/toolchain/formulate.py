@@ -18,6 +18,7 @@ from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import ScalarSpec, Signature
 
 Sizes = Mapping[str, int]
+SECONDS = 30.0  # the plan is called once for each of up to a thousand paths
 
 
 def formula_of(plan: str, symbolic: SymbolicSignature, target: Target) -> LaunchFormula | BuildFailure:
@@ -29,7 +30,8 @@ def formula_of(plan: str, symbolic: SymbolicSignature, target: Target) -> Launch
         else {"name": argument.name, "dtype": argument.dtype, "shape": argument.shape}
         for argument in symbolic.arguments
     ]
-    content = run_beside(plan, "formulate.py", {"device": asdict(target), "sizes": sizes, "arguments": arguments})
+    request = {"device": asdict(target), "sizes": sizes, "arguments": arguments}
+    content = run_beside(plan, "formulate.py", request, SECONDS)
     if isinstance(content, BuildFailure):
         return content
     try:
