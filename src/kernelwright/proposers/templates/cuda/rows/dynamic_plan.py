@@ -20,7 +20,7 @@ def write_team(plan: StagePlan) -> None:
     add = plan.setup.append
     rows, cols = plan.size(plan.program.rows), plan.size(plan.program.cols)
     add(f"rows_{tag}, cols_{tag}, parts_{tag} = {rows}, {cols}, 1")
-    add(f"width_{tag} = {genes['width']} if cols_{tag} % {genes['width']} == 0 else 1")
+    add(f"width_{tag} = {plan.widest(genes['width'], f'cols_{tag}')}")
     wanted = f"max({genes.get('fewest', 4)}, power(ceil(cols_{tag}, {genes['elements']})))"
     add(f"team_{tag} = settled(min({genes['most']}, {wanted}))")
     if stage.columns:
