@@ -148,7 +148,7 @@ def _mapped(value: T, change: Callable[[Ref], Any]) -> T:
         return tuple(_mapped(part, change) for part in value)  # type: ignore[return-value]
     if isinstance(value, _PARTS):
         changed = {field.name: _mapped(getattr(value, field.name), change) for field in fields(value)}
-        return replace(value, **changed)  # type: ignore[return-value]
+        return replace(value, **changed)
     return value
 
 

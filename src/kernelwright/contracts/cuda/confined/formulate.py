@@ -87,7 +87,7 @@ class Tree:
         """Branches in order, the root first; a choice that changes nothing is left out."""
         branches: list[list[Any]] = []
         merged = self._merged()
-        left = [(merged, None, 0)]
+        left: list[tuple[list[Any], list[Any] | None, int]] = [(merged, None, 0)]
         while left:
             place, branch, side = left.pop()
             target = self._target(place, branches)
@@ -131,7 +131,8 @@ def formulate(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     ranges = {name: (least, most) for name, least, most in request["sizes"]}
     nodes: list[Any] = []
     numbers: dict[Any, int] = {}
-    tree, pending, paths, why = Tree(), [[]], 0, ""
+    pending: list[list[Any]] = [[]]
+    tree, paths, why = Tree(), 0, ""
     while pending:
         paths += 1
         if paths > MOST_PATHS:

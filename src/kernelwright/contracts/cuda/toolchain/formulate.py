@@ -24,13 +24,13 @@ SECONDS = 30.0  # the plan is called once for each of up to a thousand paths
 def formula_of(plan: str, symbolic: SymbolicSignature, target: Target) -> LaunchFormula | BuildFailure:
     """A plan as data for all sizes in range, or the line of plan.py that cannot be said so."""
     sizes = [[size.name, size.least, size.most] for size in symbolic.sizes]
-    arguments = [
+    arguments: list[dict[str, object]] = [
         {"name": argument.name, "value": argument.value}
         if isinstance(argument, ScalarSpec)
         else {"name": argument.name, "dtype": argument.dtype, "shape": argument.shape}
         for argument in symbolic.arguments
     ]
-    request = {"device": asdict(target), "sizes": sizes, "arguments": arguments}
+    request: dict[str, object] = {"device": asdict(target), "sizes": sizes, "arguments": arguments}
     content = run_beside(plan, "formulate.py", request, SECONDS)
     if isinstance(content, BuildFailure):
         return content
