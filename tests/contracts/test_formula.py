@@ -20,7 +20,7 @@ from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.contracts.cuda.toolchain.formulate import disagreement, formula_of, plan_at
 from kernelwright.contracts.cuda.toolchain.portable import through
 from kernelwright.contracts.model import BuildFailure, Contract, GpuBuild, PortableBuild, PortableRequest
-from kernelwright.contracts.portable import FormulaError, LaunchFormula, PortableKernel, SizeRange
+from kernelwright.contracts.portable import FormulaError, LaunchFormula, NamedSize, PortableKernel
 from kernelwright.contracts.symbolic import SymbolicSignature, SymbolicTensor
 from kernelwright.contracts.target import HOPPER
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -54,7 +54,7 @@ HOSTILE = {
     "raises": ("raise ValueError('no')", "plan.py:6: ValueError: no"),
 }
 SIGNATURE = SymbolicSignature(
-    (SizeRange("rows", 1, 5000), SizeRange("cols", 1, 20000)),
+    (NamedSize("rows", 1, 5000), NamedSize("cols", 1, 20000)),
     (
         SymbolicTensor("x", "float32", ("rows", "cols"), "input"),
         SymbolicTensor("weight", "float32", ("cols",), "input"),

@@ -17,28 +17,28 @@ import kernelwright.contracts.portable as portable
 from kernelwright.contracts.portable import (
     Case,
     FormulaError,
-    Launch,
     LaunchFormula,
-    Memory,
     Module,
+    NamedSize,
     Nodes,
     NumberArgument,
-    Planned,
+    PlannedCall,
     PointerArgument,
     PortableKernel,
+    PortableLaunch,
+    PortableMemory,
     Ref,
     ScalarArgument,
-    SizeRange,
     TensorArgument,
     Variant,
 )
 from kernelwright.contracts.portable.expressions import ARITY, MAGNITUDE, MOST_NODES
-from kernelwright.contracts.portable.reading import Refused
+from kernelwright.contracts.portable.reading import MalformedData
 
 CASE = Case(
-    Planned(
-        (Launch("k<4>", (Ref(2), 1, 1), (256, 1, 1), (PointerArgument("x"), NumberArgument("i32", Ref(1)))),),
-        (Memory("s", Ref(2), "zero"), Memory("w", 64, "workspace")),
+    PlannedCall(
+        (PortableLaunch("k<4>", (Ref(2), 1, 1), (256, 1, 1), (PointerArgument("x"), NumberArgument("i32", Ref(1)))),),
+        (PortableMemory("s", Ref(2), "zero"), PortableMemory("w", 64, "workspace")),
     ),
     (("W", "4"),),
 )
@@ -46,7 +46,7 @@ FORMULA = LaunchFormula(Nodes(("rows", "cols", ("mul", (0, 1)))), (), (CASE,))
 KERNEL = PortableKernel(
     "rmsnorm",
     "cuda",
-    (SizeRange("rows", 1, 9), SizeRange("cols", 1, 99)),
+    (NamedSize("rows", 1, 9), NamedSize("cols", 1, 99)),
     Nodes(("rows", "cols")),
     (TensorArgument("x", "input", "float32", (Ref(0), Ref(1))), ScalarArgument("eps", 1e-6)),
     (Variant("sm_90a", 132, 1, 1, FORMULA, (Module("0" * 64, (("k<4>", "_Z1k"),)),), (0,)),),
@@ -105,12 +105,12 @@ def test_what_is_not_of_the_closed_form_is_refused(what: str) -> None:
     place[last] = value
     with pytest.raises(ValueError) as refused:
         PortableKernel.read(json.dumps(raw))
-    assert isinstance(refused.value, (Refused, FormulaError)) and "\n" not in str(refused.value)
+    assert isinstance(refused.value, (MalformedData, FormulaError)) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "[" * 100000, '{"a": NaN}', '{"a": 1, "a": 2}', "[1e999]"])
 def test_what_is_not_our_json_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(MalformedData):
         PortableKernel.read(text)
 
 
@@ -149,7 +149,7 @@ def test_sizes_come_from_shapes_that_agree() -> None:
 
 def test_listed_sizes_and_no_others() -> None:
     listed = [({"rows": 1, "cols": 2}, CASE), ({"rows": 1, "cols": 3}, CASE), ({"rows": 4, "cols": 2}, CASE)]
-    cases = [Case(Planned((Launch("f", (1, 1, 1), (n + 1, 1, 1), ()),))) for n in range(3)]
+    cases = [Case(PlannedCall((PortableLaunch("f", (1, 1, 1), (n + 1, 1, 1), ()),))) for n in range(3)]
     made = LaunchFormula.of_listed([(sizes, case) for (sizes, _), case in zip(listed, cases, strict=True)])
     assert made.listed and [made.case_at(sizes) for sizes, _ in listed] == [0, 1, 2]
     with pytest.raises(FormulaError):

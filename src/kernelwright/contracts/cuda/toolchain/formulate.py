@@ -12,7 +12,7 @@ from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans, run_beside
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.portable import Case, FormulaError, LaunchFormula
-from kernelwright.contracts.portable.reading import Refused, parsed
+from kernelwright.contracts.portable.reading import MalformedData, parsed
 from kernelwright.contracts.symbolic import SymbolicSignature
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import ScalarSpec, Signature
@@ -36,7 +36,7 @@ def formula_of(plan: str, symbolic: SymbolicSignature, target: Target) -> Launch
         return content
     try:
         return LaunchFormula.from_json(parsed(content))
-    except (Refused, FormulaError) as error:
+    except (MalformedData, FormulaError) as error:
         return BuildFailure((f"plan.py: the formula is not of the closed form: {error}",))
 
 
