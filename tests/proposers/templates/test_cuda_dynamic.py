@@ -32,7 +32,7 @@ NAMES = (
 )
 # Right, though their stages have more cases together than a formula takes.
 MANY_CASES = ("pointwise:backward", "linear_relu:backward", "layernorm:backward")
-QUICK = ("pointwise", "rmsnorm", "linear_relu")
+QUICK = ("pointwise", "rmsnorm")
 METHODS = ("tiles", "dots", "sgemm", "tf32x3", "wgmma")
 
 
