@@ -11,6 +11,7 @@ from kernelwright.tasks.declarations import DTYPES, Scalar
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import blame, located
 from kernelwright.tasks.model import Task
+from kernelwright.tasks.without_values import followed
 
 Argument = torch.Tensor | Scalar
 
@@ -55,7 +56,8 @@ def guarded(task: Task, what: str, function: Callable[..., Any], *arguments: Any
 
 def call_reference(task: Task, arguments: Mapping[str, Argument]) -> dict[str, torch.Tensor]:
     """Results by name, from arguments that the call may change: first inout tensors, then outputs."""
-    returned = guarded(task, "the reference raised", task.reference, *arguments.values())
+    with followed(arguments):
+        returned = guarded(task, "the reference raised", task.reference, *arguments.values())
     if returned is None:
         returned = ()
     outputs = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
