@@ -15,5 +15,15 @@ class CannotDecide(KernelwrightError):  # noqa: N818 - it names an outcome, as t
     exit_code = 3
 
 
+class MemoryEnded(CannotDecide):
+    """The machine's memory ended while a candidate ran, and whose fault that was is not known."""
+
+
+class JudgeOutOfMemory(KernelwrightError):  # noqa: N818 - it names an outcome
+    """The judge's own processes ran out of memory, or will not be begun because they would: no verdict is possible."""
+
+    exit_code = 3
+
+
 class DeadlineExceeded(CannotDecide):
     """An evaluation that did not end in time. It has been ended, or will end."""

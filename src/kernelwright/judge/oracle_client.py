@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelwright.devices.names import CPU, Device
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import CannotDecide, JudgeOutOfMemory, KernelwrightError
 from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.roles import Role
@@ -238,6 +238,15 @@ class OracleClient:
         """What the oracle's GPU reaches. Measured the first time, under the device's lock, which must be free."""
         return self._ask("peaks")[0]
 
+    def reserve(self, task: OpenTask, specs: tuple[WorkloadSpec, ...], baselines: int) -> int:
+        """Makes room for a judging on these workloads, and says how many bytes the largest needs; or refuses."""
+        workloads = [_json(spec.workload) for spec in specs]
+        return int(self._ask("reserve", task=task.reference, workloads=workloads, baselines=baselines)[0]["bytes"])
+
+    def memory(self) -> Message:
+        """What is held now, and what a judging may have: `used` and `limit`, in bytes."""
+        return self._ask("memory")[0]
+
     def judging(self, *, errors: bool) -> None:
         """A judging begins; with `errors`, those of its checked calls are gathered."""
         self._ask("judging", errors=errors)
@@ -259,7 +268,7 @@ class OracleClient:
 
 def _checked(answer: Message) -> Message:
     if "error" in answer:
-        error = KernelwrightError(answer["error"])
+        error = (JudgeOutOfMemory if answer.get("memory") else KernelwrightError)(answer["error"])
         error.exit_code = answer["exit_code"]
         raise error
     found: Message = answer["ok"]

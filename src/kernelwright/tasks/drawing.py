@@ -49,6 +49,7 @@ SMALL = 1e-3
 FOREIGN_ROWS, ONE_ROW_IN = 4, 64  # at most so many rows of each other family, and one in so many
 FOREIGN_ELEMENTS = 16
 SHUFFLED = 1 << 14
+PART = 1 << 26  # elements that are changed at a time, so that no second tensor is as large as the first
 
 
 def _normal(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -69,13 +70,17 @@ def _heavy_tail(generator: torch.Generator, shape: Shape) -> torch.Tensor:
     It needs one normal where Student's t needs four, and cannot divide by zero.
     """
     z = _normal(generator, shape)
-    return z.mul_(z.square().mul_(TAIL / 2).exp_())
+    for part in torch.split(z.view(-1), PART):
+        part.mul_(part.square().mul_(TAIL / 2).exp_())
+    return z
 
 
 def _spikes(generator: torch.Generator, shape: Shape) -> torch.Tensor:
     """About one value in eighty is large (beyond +-20), the rest is noise; every value still differs."""
     z = _normal(generator, shape)
-    return z.mul_(torch.where(z.abs() > SPIKE_AT, SPIKE, NOISE))
+    for part in torch.split(z.view(-1), PART):
+        part.mul_(torch.where(part.abs() > SPIKE_AT, SPIKE, NOISE))
+    return z
 
 
 def _wide(generator: torch.Generator, shape: Shape) -> torch.Tensor:

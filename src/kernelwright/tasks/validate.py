@@ -28,8 +28,8 @@ VJP_TOLERANCE = 1e-9
 
 
 def validate(task: Task) -> None:
-    """Raises TaskError at the first fault. Takes about a tenth of a second, whatever the sizes: a workload that is large
-    is followed without values, and values are tried at a small size."""
+    """Raises TaskError at the first fault. Takes about a tenth of a second, whatever the sizes: a large workload is
+    followed without values, and values are tried at a small size."""
     first = task.public_workloads()[0]
     validate_sizes(task)
     if is_light(task, first):

@@ -60,7 +60,8 @@ def trial(task: Task, workload: Workload, family: Family, seed: int, others: int
 def probing_workloads(task: Task) -> tuple[Workload, ...]:
     """Small workloads, one for each dtype, on which many changed inputs can be tried.
 
-    Sizes lie inside the hidden ranges, unless even the smallest are large; they are a little larger than the smallest, so that each axis has halves.
+    Sizes lie inside the hidden ranges, unless even the smallest are large; they are a little larger than the smallest,
+    so that each axis has halves.
     """
     sizes = tuple((name, max(low, min(high, PROBED_SIZE))) for name, (low, high) in task.hidden.items())
     if is_light(task, Workload(sizes, task.dtypes[0])):

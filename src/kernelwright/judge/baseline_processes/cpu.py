@@ -2,11 +2,12 @@
 
 Commands come on its channel when the warden sends `o` (open a workload); `r` runs the reference once on what the
 arena holds; `w` writes the results of one run into the arena, so that the oracle can check a baseline too; `n` does
-nothing, so that it is known what a trial costs beside the reference in this very process.
+nothing, so that it is known what a trial costs beside the reference in this very process; `f` gives memory back.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import mmap
 import os
@@ -69,6 +70,13 @@ class CpuBaselineWorker:
         with torch.no_grad():
             return self._function(*self._arguments)
 
+    def release(self) -> None:
+        """Forgets the workload, and gives the system back what results left behind."""
+        self._arguments, self._outputs = [], []
+        self._function = lambda: None
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
+
     def nothing(self) -> None:
         """An empty trial."""
 
@@ -119,6 +127,7 @@ def main() -> None:
         b"r": baseline.run,
         b"w": baseline.write,
         b"n": baseline.nothing,
+        b"f": baseline.release,
     }
     gc.collect()
     gc.freeze()

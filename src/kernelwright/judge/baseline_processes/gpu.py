@@ -62,6 +62,7 @@ class GpuBaselineWorker:
             "open": self.open,
             "trial": self.trial,
             "write": self.write,
+            "release": self.release,
         }
 
     def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
@@ -76,6 +77,15 @@ class GpuBaselineWorker:
             self._made[label] = self._best(self._tasks[reference], compiles)
         self._call = self._made[label]
         self._warm_up()
+        return {}
+
+    def release(self, _: Message, __: list[int], ___: Channel) -> Message:
+        """Forgets the workload: its mapping, and what torch keeps of results."""
+        self._map([], [])
+        self._call = not_opened
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
         return {}
 
     def _warm_up(self) -> None:
