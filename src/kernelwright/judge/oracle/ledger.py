@@ -65,11 +65,12 @@ class Ledger:
     def fits(self, need: Need) -> bool:
         return need.total <= self.limit
 
-    def require(self, what: str, device: str, need: Need) -> None:
-        """Refuses what does not fit even if everything else is given back."""
+    def require(self, what: str, device: str, need: Need, *, secret: bool = False) -> None:
+        """Refuses what does not fit even if everything else is given back. What a `secret` workload needs would tell
+        its sizes."""
         if not self.fits(need):
             raise TooLargeError(
-                f"{what} needs {shown(need.total)}; {device} has {shown(self.limit)} free for a judging: choose "
+                f"{what} needs {'more' if secret else shown(need.total)}; {device} has {shown(self.limit)} free for a judging: choose "
                 "smaller sizes, or a device with more memory"
             )
 

@@ -120,7 +120,7 @@ class Oracle:
         for workload in map(workload_from_json, workloads):
             need = self._plan(task, workload).need
             what = f"{self._tasks[task].name} at {workload.shown}"
-            self._ledger.require(what, self._device.name, need)
+            self._ledger.require(what, self._device.name, need, secret=workload.hidden)
             largest = need if largest is None or need.total > largest.total else largest
         if largest is not None:
             self._give_back(task)
@@ -231,7 +231,8 @@ class Oracle:
         """The memory of a workload: opened on first use, those that were used longest ago closed to make room."""
         key = (task, workload_from_json(workload))
         plan = self._plan(*key)
-        self._ledger.require(f"{self._tasks[task].name} at {key[1].shown}", self._device.name, plan.need)
+        what = f"{self._tasks[task].name} at {key[1].shown}"
+        self._ledger.require(what, self._device.name, plan.need, secret=key[1].hidden)
         if key not in self._arenas:
             self._ledger.make_room(plan.need.total, kept={("pool", key)})
             secret = derive(self._key, "pool", task, self._session)
