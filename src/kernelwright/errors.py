@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 
 class KernelwrightError(Exception):
     """An error that the user can fix. Shown as one line, without a traceback."""
@@ -23,6 +25,13 @@ class JudgeOutOfMemory(KernelwrightError):  # noqa: N818 - it names an outcome
     """The judge's own processes ran out of memory, or will not be begun because they would: no verdict is possible."""
 
     exit_code = 3
+
+
+class DiskFull(CannotDecide):
+    """Something could not be written for want of space. What was written before is whole."""
+
+
+NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 class DeadlineExceeded(CannotDecide):

@@ -69,9 +69,10 @@ class Ledger:
         """Refuses what does not fit even if everything else is given back. What a `secret` workload needs would tell
         its sizes."""
         if not self.fits(need):
+            wanted = "more" if secret else shown(need.total)
             raise TooLargeError(
-                f"{what} needs {'more' if secret else shown(need.total)}; {device} has {shown(self.limit)} free for a judging: choose "
-                "smaller sizes, or a device with more memory"
+                f"{what} needs {wanted}; {device} has {shown(self.limit)} free for a judging: choose smaller sizes, or "
+                "a device with more memory"
             )
 
     def make_room(self, bytes_needed: int, kept: Collection[Hashable] = ()) -> None:
