@@ -72,7 +72,7 @@ def opened(program: str, reference: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program, reference], capture_output=True, text=True, timeout=600)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", ["relu", *(pytest.param(name, marks=pytest.mark.slow) for name in list(TASKS)[1:])])
 def test_a_task_of_gigabytes_is_opened_in_little_memory(name: str, tmp_path: Path) -> None:
     path = written(tmp_path, *TASKS[name])
     result = opened(OPENED, f"{path}:backward" if name == "backward" else str(path))
@@ -80,6 +80,7 @@ def test_a_task_of_gigabytes_is_opened_in_little_memory(name: str, tmp_path: Pat
     assert int(result.stdout) < MOST_MIB
 
 
+@pytest.mark.slow
 def test_a_large_reference_that_looks_at_its_values_is_refused_in_one_line(tmp_path: Path) -> None:
     _, inputs, public, hidden = TASKS["relu"]
     path = written(tmp_path, "lambda x: x * (2.0 if x.max() > 0 else 1.0)", inputs, public, hidden)
@@ -87,6 +88,7 @@ def test_a_large_reference_that_looks_at_its_values_is_refused_in_one_line(tmp_p
     assert "the reference looks at its values" in result.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_faults_of_values_are_still_found_at_a_small_size(tmp_path: Path) -> None:
     _, inputs, public, hidden = TASKS["relu"]
     path = written(tmp_path, "lambda x: x.float().double()", inputs, public, hidden)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 import secrets
 import socket
@@ -17,7 +16,7 @@ import torch
 
 from kernelwright.devices.driver import CudaFailure
 from kernelwright.devices.names import CPU, Device
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import JudgeOutOfMemory, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
@@ -36,6 +35,7 @@ from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import lighter_workload, require_within, small_workloads
 from kernelwright.tasks.loading import sources_of
 from kernelwright.tasks.model import Signature, Task, Workload
+from kernelwright.tasks.reference import first_line_of, is_out_of_memory
 from kernelwright.tasks.resolve import resolve
 
 SMALL_SHARE = 64  # what one part in so many of the limit holds may stay when another task is opened
@@ -359,8 +359,7 @@ class Oracle:
             self.release()
         task = request["arguments"].get("task")
         name = self._tasks[task].name if task in self._tasks else "a judging"
-        said = (str(error).splitlines() or [type(error).__name__])[0]
-        return f"{name}: the judge ran out of memory on {self._device.name} ({said:.160})"
+        return f"{name}: the judge ran out of memory on {self._device.name} ({first_line_of(error)})"
 
     @property
     def _current(self) -> WorkloadArena:
@@ -393,6 +392,8 @@ def serve(channel: Channel) -> None:
 def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
     try:
         result: Any = oracle.requests[request["request"]](**request["arguments"])
+    except JudgeOutOfMemory as error:
+        return {"error": oracle.out_of_memory(request, error), "exit_code": 3, "memory": True}, []
     except KernelwrightError as error:
         return {"error": str(error), "exit_code": error.exit_code}, []
     except (MemoryError, RuntimeError, OSError, CudaFailure) as error:
@@ -406,16 +407,6 @@ def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
         }, []
     message, descriptors = result if isinstance(result, tuple) else (result, [])
     return {"ok": message}, descriptors
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """The host's memory, torch's on either device, or an arena's."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    words = str(error).lower()
-    return "out_of_memory" in words or "out of memory" in words or "can't allocate memory" in words
 
 
 def main() -> None:
