@@ -111,6 +111,8 @@ class Judge:
         if chosen.certify and chosen.replaying is None and not chosen.hidden_of:
             issued = certificates.issue(self._key, judging, verdict)
             verdict = verdict.model_copy(update={"certificate": certificates.store(issued)})
+        if judging.memory_ended:  # what the judge holds itself would make it end again, and again
+            self.restart()
         return verdict
 
     def _judge(
@@ -134,8 +136,5 @@ class Judge:
                 if not last:
                     raise
                 self.restart()  # whatever this candidate does to oracles, the next one gets a sound one
-            verdict = judging.undecided(str(error))
-            if isinstance(error, MemoryEnded):  # and what the judge held itself would make it end again
-                self.restart()
-                self.open(task)
-            return judging, verdict
+            judging.memory_ended = isinstance(error, MemoryEnded)
+            return judging, judging.undecided(str(error))

@@ -278,7 +278,7 @@ def _product(left: int, right: int) -> Rule:
     """Rows of the left factor, or columns of the right one; of stacks the stack as well."""
 
     def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
-        one, other = follower.of(args[left]), follower.of(args[right])
+        one, other = (None if place is ALIKE else place for place in map(follower.of, (args[left], args[right])))
         if left and follower.of(args[0]) is not None:  # what is added
             raise MixedError
         if left and args[0].dim() == made.dim() and max(args[0].shape[:-1]) > 1:
@@ -288,12 +288,9 @@ def _product(left: int, right: int) -> Rule:
             if stacked and one == other and one.axis == 0:
                 return one
             raise MixedError
-        if one is not None and one is not ALIKE and not stacked and one.axis == args[left].dim() - 2:
+        if one is not None and one.axis == args[left].dim() - 2:
             return one
-        if one is not None and one is not ALIKE and stacked and one.axis == 1:
-            return one
-        columns = other is not None and other is not ALIKE and other.axis == args[right].dim() - 1 > 0
-        if columns and other is not None and (not left or args[0].shape[-1] == 1):
+        if other is not None and other.axis == args[right].dim() - 1 > 0 and (not left or args[0].shape[-1] == 1):
             return Place(made.dim() - 1, other.inner)
         raise MixedError
 
