@@ -86,7 +86,7 @@ class Evaluation:
     domain: DomainCheck | None = None
     errors: tuple[ErrorReport, ...] = ()
     public_errors: tuple[ErrorReport, ...] = ()
-    memory_ended: bool = False  # the machine's, whoever used it up
+    memory_ended: bool = False  # the machine's, whatever used it up
 
     def run(self, progress: ProgressCallback) -> Verdict:
         self.workshop.oracle.judging(errors=self.settings.checks_domain)

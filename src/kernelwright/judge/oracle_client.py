@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.loading import Sources
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
+
+ANSWER_SECONDS = 600.0  # for one request, the oracle's start not counted
 
 
 class OracleLost(CannotDecide):
@@ -92,10 +95,18 @@ class OracleClient:
     def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
         try:
             self._send(request, arguments)
+            self._await(request)
             answer, descriptors = self._channel.receive()
         except ChannelClosed:
             raise OracleLost(f"the oracle ended while asked to {request} ({self._ending()})") from None
         return _checked(answer), descriptors
+
+    def _await(self, request: str) -> None:
+        """A reference may never end; those who wait for other tasks must not wait with it."""
+        readable, _, _ = select.select([self._channel.fd], [], [], ANSWER_SECONDS)
+        if not readable:
+            self._process.kill()
+            raise OracleLost(f"the oracle did not {request} within {ANSWER_SECONDS:.0f} s, and was ended")
 
     def _send(self, request: str, arguments: Message) -> None:
         if not self._started:
@@ -104,6 +115,7 @@ class OracleClient:
             self._started = True
         while self._posted:
             self._posted -= 1
+            self._await(request)
             _checked(self._channel.receive()[0])
         self._channel.send({"request": request, "arguments": arguments})
 

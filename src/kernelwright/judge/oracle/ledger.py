@@ -1,6 +1,6 @@
 """What an oracle's memory is used for, in bytes: who holds how much, and what is given back when others need it.
 
-Pure: it knows neither a device nor torch. Whoever holds memory says how much and how to give it back.
+Pure: it knows neither a device nor torch. A holder of memory says how much it has and how to give it back.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Ledger:
         return sum(entry.bytes() for entry in self._entries.values())
 
     def keep(self, name: Hashable, owner: str, held: Callable[[], int], free: Callable[[], None]) -> None:
-        """Somebody holds memory; `owner` is its task. Naming it again means that it is used."""
+        """Memory that is held from now on; `owner` is its task. Naming it again means that it is used."""
         self._entries.pop(name, None)
         self._entries[name] = _Entry(owner, held, free)
 

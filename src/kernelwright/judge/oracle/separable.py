@@ -39,7 +39,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Place:
+class AxisPlace:
     """Where the axis is in a tensor: as the outer part of an axis, `inner` elements for each of its own."""
 
     axis: int
@@ -50,7 +50,7 @@ class MixedError(Exception):
     """An operation that mixes the axis, or of which that is not known."""
 
 
-ALIKE = Place(-1)  # the same along every axis: filled with one number
+ALIKE = AxisPlace(-1)  # the same along every axis: filled with one number
 
 
 def separable_axes(task: Task, workload: Workload) -> Axes | None:
@@ -137,7 +137,7 @@ def _follow(task: Task, given: dict[str, int], arguments: dict[str, Argument]) -
         raise MixedError
     follower = _Follower(lengths.pop())
     for name, axis in given.items():
-        follower.put(tensors[name], Place(axis))
+        follower.put(tensors[name], AxisPlace(axis))
     with follower:
         results = call_reference(task, arguments)
     if follower.mixed:
@@ -154,12 +154,12 @@ class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.length = length
         self.mixed = False
-        self._places: dict[int, tuple[torch.Tensor, Place]] = {}  # tensors are held, so that none takes another's id
+        self._places: dict[int, tuple[torch.Tensor, AxisPlace]] = {}  # held, so that none takes another's id
 
-    def put(self, tensor: torch.Tensor, place: Place) -> None:
+    def put(self, tensor: torch.Tensor, place: AxisPlace) -> None:
         self._places[id(tensor)] = tensor, place
 
-    def of(self, tensor: Any) -> Place | None:
+    def of(self, tensor: Any) -> AxisPlace | None:
         found = self._places.get(id(tensor))
         return None if found is None else found[1]
 
@@ -209,17 +209,17 @@ class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
         known = (tensor for tensor, _ in self._places.values() if tensor is not changed)
         return any(storage_of(tensor) == storage_of(changed) for tensor in known)
 
-    def _fits(self, tensor: torch.Tensor, place: Place) -> bool:
+    def _fits(self, tensor: torch.Tensor, place: AxisPlace) -> bool:
         return 0 <= place.axis < tensor.dim() and tensor.shape[place.axis] == self.length * place.inner
 
-    def _pointwise(self, given: list[torch.Tensor], dims: int) -> Place:
+    def _pointwise(self, given: list[torch.Tensor], dims: int) -> AxisPlace:
         """Axes are aligned at their ends. A tensor without the axis must not have an extent of its own there."""
-        found: Place | None = None
+        found: AxisPlace | None = None
         for tensor in given:
             place = self.of(tensor)
             if place is None or place is ALIKE:
                 continue
-            here = Place(place.axis + dims - tensor.dim(), place.inner)
+            here = AxisPlace(place.axis + dims - tensor.dim(), place.inner)
             if found is not None and found != here:
                 raise MixedError
             found = here
@@ -233,7 +233,7 @@ class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise MixedError
         return found
 
-    def only(self, tensor: Any, others: tuple[Any, ...] = ()) -> Place:
+    def only(self, tensor: Any, others: tuple[Any, ...] = ()) -> AxisPlace:
         """The place of one argument, where no other one has the axis."""
         place = self.of(tensor)
         if place is None or place is ALIKE or any(self.of(other) is not None for other in others):
@@ -241,13 +241,13 @@ class _Follower(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return place
 
 
-Rule = Callable[[_Follower, Any, Any, torch.Tensor], Place]
+Rule = Callable[[_Follower, Any, Any, torch.Tensor], AxisPlace]
 
 
 def _reduction(along: int = 1, keep: int = 2) -> Rule:
     """Over the axes that argument `along` names; argument `keep` says whether they stay, as axes of one element."""
 
-    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
         place = follower.only(args[0])
         dim = args[along] if len(args) > along else kwargs.get("dim")
         if dim is None or dim == []:
@@ -256,7 +256,7 @@ def _reduction(along: int = 1, keep: int = 2) -> Rule:
         kept = bool(args[keep]) if len(args) > keep else bool(kwargs.get("keepdim", False))
         if place.axis in dims:
             raise MixedError
-        return place if kept else Place(place.axis - sum(one < place.axis for one in dims), place.inner)
+        return place if kept else AxisPlace(place.axis - sum(one < place.axis for one in dims), place.inner)
 
     return rule
 
@@ -264,7 +264,7 @@ def _reduction(along: int = 1, keep: int = 2) -> Rule:
 def _along(position: int = 1, default: int | None = None) -> Rule:
     """Over one axis, which stays as long as it is, or changes its length."""
 
-    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
         place = follower.only(args[0])
         dim = args[position] if len(args) > position else kwargs.get("dim", default)
         if dim is None or dim % args[0].dim() == place.axis:
@@ -277,7 +277,7 @@ def _along(position: int = 1, default: int | None = None) -> Rule:
 def _product(left: int, right: int) -> Rule:
     """Rows of the left factor, or columns of the right one; of stacks the stack as well."""
 
-    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
         one, other = (None if place is ALIKE else place for place in map(follower.of, (args[left], args[right])))
         if left and follower.of(args[0]) is not None:  # what is added
             raise MixedError
@@ -291,7 +291,7 @@ def _product(left: int, right: int) -> Rule:
         if one is not None and one.axis == args[left].dim() - 2:
             return one
         if other is not None and other.axis == args[right].dim() - 1 > 0 and (not left or args[0].shape[-1] == 1):
-            return Place(made.dim() - 1, other.inner)
+            return AxisPlace(made.dim() - 1, other.inner)
         raise MixedError
 
     return rule
@@ -300,7 +300,7 @@ def _product(left: int, right: int) -> Rule:
 def _leading(*others: int) -> Rule:
     """The first axis of the first argument, as the images of a convolution."""
 
-    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+    def rule(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
         place = follower.only(args[0], tuple(args[one] for one in others if one < len(args)))
         if place.axis != 0 or place.inner != 1 or args[0].dim() < 3:
             raise MixedError
@@ -309,21 +309,21 @@ def _leading(*others: int) -> Rule:
     return rule
 
 
-def _batch_norm(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _batch_norm(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0], tuple(args[1:5]))
     if place.axis != 0 or bool(args[5]):
         raise MixedError
     return place
 
 
-def _layer_norm(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _layer_norm(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0], (args[2], args[3]))
     if place.axis >= args[0].dim() - len(args[1]):
         raise MixedError
     return place
 
 
-def _view(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _view(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     """Row-major: as many elements come before the axis as before, and it is the outer part of the one that has it."""
     place = follower.of(args[0])
     if place is ALIKE:
@@ -332,51 +332,51 @@ def _view(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Pl
     outer = math.prod(args[0].shape[: place.axis])
     for axis, size in enumerate(made.shape):
         if math.prod(made.shape[:axis]) == outer and size % follower.length == 0 and size:
-            return Place(axis, size // follower.length)
+            return AxisPlace(axis, size // follower.length)
     raise MixedError
 
 
-def _permute(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _permute(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0])
-    return Place([one % made.dim() for one in args[1]].index(place.axis), place.inner)
+    return AxisPlace([one % made.dim() for one in args[1]].index(place.axis), place.inner)
 
 
-def _transpose(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _transpose(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0])
     one, other = (args[1] % made.dim(), args[2] % made.dim()) if len(args) > 2 else (0, made.dim() - 1)
-    return Place({one: other, other: one}.get(place.axis, place.axis), place.inner)
+    return AxisPlace({one: other, other: one}.get(place.axis, place.axis), place.inner)
 
 
-def _unsqueeze(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _unsqueeze(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0])
-    return Place(place.axis + (args[1] % made.dim() <= place.axis), place.inner)
+    return AxisPlace(place.axis + (args[1] % made.dim() <= place.axis), place.inner)
 
 
-def _squeeze(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _squeeze(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0])
     named = args[1] if isinstance(args[1], list | tuple) else [args[1]]
     gone = [one % args[0].dim() for one in named]
     gone = [one for one in gone if args[0].shape[one] == 1]
-    return Place(place.axis - sum(one < place.axis for one in gone), place.inner)
+    return AxisPlace(place.axis - sum(one < place.axis for one in gone), place.inner)
 
 
-def _expand(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _expand(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.of(args[0])
     if place is ALIKE:
         return ALIKE
     place = follower.only(args[0])
-    return Place(place.axis + made.dim() - args[0].dim(), place.inner)
+    return AxisPlace(place.axis + made.dim() - args[0].dim(), place.inner)
 
 
-def _select(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _select(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     place = follower.only(args[0])
     dim = args[1] % args[0].dim()
     if dim == place.axis:
         raise MixedError
-    return Place(place.axis - (dim < place.axis), place.inner)
+    return AxisPlace(place.axis - (dim < place.axis), place.inner)
 
 
-def _cat(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _cat(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     places = {follower.of(tensor) for tensor in args[0]}
     dim = (args[1] if len(args) > 1 else kwargs.get("dim", 0)) % made.dim()
     place = places.pop() if len(places) == 1 else None
@@ -385,7 +385,7 @@ def _cat(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Pla
     return place
 
 
-def _embedding(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> Place:
+def _embedding(follower: _Follower, args: Any, kwargs: Any, made: torch.Tensor) -> AxisPlace:
     return follower.only(args[1], (args[0],))
 
 
