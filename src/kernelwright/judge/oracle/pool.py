@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
@@ -16,7 +17,7 @@ from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.errors.samples import ErrorSamples, choose_samples
 from kernelwright.judge.oracle.needs import Slicing
 from kernelwright.judge.oracle.right.tolerance import Expectation, held_against, study_trial
-from kernelwright.judge.oracle.sliced import SlicedExpectation, checksum
+from kernelwright.judge.oracle.sliced import Expect, SlicedExpectation, checksum
 from kernelwright.judge.oracle.special_values import SpecialValues, draw_special, special_expectations, special_values
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.dims import TaskError
@@ -138,20 +139,20 @@ class ValuePool:
         self, number: int, draw: SeededDraw, family: Family, generator: torch.Generator, slicing: Slicing
     ) -> PoolEntry:
         """Inputs alone: what follows from them is computed after the call, in slices."""
+        expect: Expect = self._expected
         if draw.special:
             special = special_named(self.task, draw.special)
             inputs = draw_special(self.task, self.workload, special, family, generator, self._constants())
-
-            def expect(part: dict[str, Argument]) -> dict[str, Expectation]:
-                return special_expectations(self.task, part, self.workload, special)
-
+            expect = partial(self._expected_pattern, special)
         else:
             inputs = draw_inputs(self.task, self.workload, family, generator) | self._constants()
-            expect = self._expected
         return PoolEntry(number, draw, inputs, {}, None, SlicedExpectation(slicing, expect))
 
     def _expected(self, inputs: dict[str, Argument]) -> dict[str, Expectation]:
         return held_against(self.task, inputs, study_trial(self.task, inputs, self.workload))
+
+    def _expected_pattern(self, special: SpecialValues, inputs: dict[str, Argument]) -> dict[str, Expectation]:
+        return special_expectations(self.task, inputs, self.workload, special)
 
     def sampled(self, item: PoolEntry, results: Mapping[str, torch.Tensor]) -> tuple[PoolEntry, Results]:
         """A trial in which errors are measured: the whole one, or of a large one a slice that only the key tells."""
