@@ -3,8 +3,8 @@
     python benchmarks/gpu/many_tasks.py [--device cuda] [--tasks 50] [--share 0.25] [--seed 1]
 
 Each task is a softmax, a GELU or a row-wise mean of a size that is drawn log-uniformly between 64 KiB and `share` of
-the device's limit in inputs and outputs. Values are loaded as in trials; no candidate is needed. Ends with exit code 1 if
-the judge holds more than its limit at any time, or more after a last small task than after the first one.
+the device's limit in inputs and outputs. Values are loaded as in trials; no candidate is needed. Exit code 1 means that
+the judge held more than its limit at some time, or more after a last small task than after the first one.
 """
 
 from __future__ import annotations
