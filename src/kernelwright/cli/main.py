@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from kernelwright import stopping
 from kernelwright.cli.views.output import complain
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import NO_SPACE, CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
 # In the order of help. Each is in a module of its name, here or in `results`: a function, or an app with commands.
@@ -95,12 +95,20 @@ def main() -> None:
     except KernelwrightError as error:
         complain(str(error))
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:  # while the command was imported
-        complain(INTERRUPTED)
-        raise SystemExit(CannotDecide.exit_code) from None
     except BrokenPipeError:  # the reader of a pipe went away
         sys.stderr.close()
         raise SystemExit(3) from None
+    except MemoryError:
+        complain("this machine has no memory left for the command; end others, or choose smaller sizes")
+        raise SystemExit(CannotDecide.exit_code) from None
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        complain(f"{error.filename or 'a file'}: {error.strerror}; make room, and try again")
+        raise SystemExit(CannotDecide.exit_code) from None
+    except KeyboardInterrupt:  # while the command was imported
+        complain(INTERRUPTED)
+        raise SystemExit(CannotDecide.exit_code) from None
 
 
 if __name__ == "__main__":

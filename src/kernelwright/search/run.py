@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import NO_SPACE, DiskFull, KernelwrightError
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import journal as journals
 from kernelwright.search.core.events import Continued, Event, Started
@@ -139,5 +139,6 @@ def _numbered(root: Path, task_name: str) -> Path:
                 continue
             return root / f"{stem}-{number}"
     except OSError as error:
-        raise KernelwrightError(f"{root}: {error.strerror}; choose another place with --runs") from None
+        kind = DiskFull if error.errno in NO_SPACE else KernelwrightError
+        raise kind(f"{root}: {error.strerror}; choose another place with --runs") from None
     raise AssertionError("unreachable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Protocol
 from kernelwright import stopping
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.devices.names import device_named, require
-from kernelwright.errors import DeadlineExceeded, KernelwrightError
+from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import ServerJudge
@@ -196,8 +196,18 @@ def carry_on(
                 Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or stopping.BY_HAND)
             )
         return run.state
+    except KernelwrightError as error:
+        _close_journal(run, error)
+        raise
     finally:
         run.close()
+
+
+def _close_journal(run: Run, error: KernelwrightError) -> None:
+    """The journal says why the run ended, unless that is what could not be written. It can be gone on with."""
+    if run.state.stopped is None and error.exit_code == CannotDecide.exit_code:
+        with suppress(KernelwrightError):
+            run.append(Stopped(at=time.time(), reason=StopReason.failed, detail=str(error)))
 
 
 def _driven(

@@ -11,9 +11,10 @@ from kernelwright.insight.lint.arguments import argument_findings
 from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.reference import dead_findings, determinism_findings, slowness_findings
 from kernelwright.insight.lint.results import ResultObservation, observe, result_findings
-from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial
+from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial, tried_workloads
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.small_sizes import is_light
 
 TRIVIAL = (Rule.zeros_accepted, Rule.constant_accepted)
 VARYING = (Rule.nearly_constant, Rule.repeated, Rule.mostly_constant)
@@ -24,15 +25,15 @@ def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[Lint
     """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
     found = [*range_findings(task), *opt_out_findings(task)]
     with working():
-        first = draw(task, task.public_workloads()[0], task.families[0], seed)
+        first = draw(task, (*tried_workloads(task), *probing_workloads(task))[0], task.families[0], seed)
         found += determinism_findings(task, first.inputs)
     if any(finding.rule is Rule.not_deterministic and finding.severity is Severity.error for finding in found):
         return _worst(found)  # whatever else would be seen might be its chance
     found += _small_findings(task, seed)
     unseen = hidden_workloads(task, seed_for(seed, "hidden").to_bytes(8), count=HIDDEN)
-    for workload in (*task.public_workloads(), *unseen):
+    for workload in (*tried_workloads(task), *(one for one in unseen if is_light(task, one))):
         found += _workload_findings(task, workload, seed)
-    found += slowness_findings(task, peaks or cpu_peaks())
+    found += slowness_findings(task, peaks or cpu_peaks(), tried_workloads(task))
     return _worst(found)
 
 
