@@ -33,10 +33,16 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def export_call(
-    function: Callable[..., Any], example: Sequence[Any], *, own: tuple[str, ...] = (), fix: str = "write a task file"
+    function: Callable[..., Any],
+    example: Sequence[Any],
+    *,
+    most: int | None = None,
+    own: tuple[str, ...] = (),
+    fix: str = "write a task file",
 ) -> Any:
     """What `function(*example)` computes. Numbers are part of it; tensors, also those in lists, are its inputs, and
-    every size of theirs varies that may. `own` are folders whose lines are not the author's."""
+    every size of theirs varies that may: of each tensor the first `most`. `own` are folders whose lines are not the
+    author's."""
     import torch
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -53,7 +59,10 @@ def export_call(
             complete = [next(waiting) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             return self.inner(*tree_unflatten(complete, structure))
 
-    varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
+    varying = tuple(
+        [torch.export.Dim.AUTO if most is None or dim < most else torch.export.Dim.STATIC for dim in range(tensor.dim())]
+        for tensor in tensors
+    )
     printed = io.StringIO()
     try:
         with redirect_stderr(printed), _without_advice():  # it prints the graph of what it could not finish
@@ -170,8 +179,9 @@ class SizeNames:
             symbol = self._equal.get(str(size), str(size))
             if symbol.isidentifier() and symbol not in self.symbols:
                 name = self._proposed(argument, place)
-                if name is None or name in self.values:
-                    name = next(n for n in (f"n{i}" for i in range(len(self.values) + 1)) if n not in self.values)
+                base, number = (f"{name}_", 2) if name in self.values else ("n", 0)
+                while name is None or name in self.values:
+                    name, number = f"{base}{number}", number + 1
                 self.symbols[symbol] = name
                 self.values[name] = value
 

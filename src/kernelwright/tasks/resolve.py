@@ -117,10 +117,11 @@ def resolve(ref: str, device: str = "cpu") -> Task:
 
     from kernelwright.tasks.validate import validate, validate_sizes
 
-    validate(task)
+    check = validate_sizes if task.traced else validate
+    check(task)
     if named.backward:
         task = _gradient(task)
-        validate(task)
+        check(task)
     placed = narrowed(task.on(device), named.sizes)
     if placed is not task:
         validate_sizes(placed)
@@ -159,8 +160,17 @@ def _builtin(named: TaskName) -> Task | None:
     return load_task(BUILTIN / f"{named.name}.py") if named.name in builtin_names() else None
 
 
+def _problem(named: TaskName) -> Task | None:
+    """A stranger's file in KernelBench's form, which no process of ours imports."""
+    if not named.is_file:
+        return None
+    from kernelwright.tasks.imported.opening import open_problem
+
+    return open_problem(Path(named.name))
+
+
 def _file(named: TaskName) -> Task | None:
     return load_task(Path(named.name)) if named.is_file else None
 
 
-RESOLVERS: tuple[Resolver, ...] = (_builtin, _file)
+RESOLVERS: tuple[Resolver, ...] = (_builtin, _problem, _file)
