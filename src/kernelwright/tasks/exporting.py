@@ -60,7 +60,10 @@ def export_call(
             return self.inner(*tree_unflatten(complete, structure))
 
     varying = tuple(
-        [torch.export.Dim.AUTO if most is None or dim < most else torch.export.Dim.STATIC for dim in range(tensor.dim())]
+        [
+            torch.export.Dim.AUTO if most is None or dim < most else torch.export.Dim.STATIC
+            for dim in range(tensor.dim())
+        ]
         for tensor in tensors
     )
     printed = io.StringIO()
@@ -192,8 +195,11 @@ class SizeNames:
         written = self._equal.get(str(size), str(size))
         if written.lstrip("-").isdigit():
             return int(written)
-        text = re.sub(r"[A-Za-z_]\w*", lambda found: self.symbols.get(found[0], "?"), written)
+        text = re.sub(r"[A-Za-z_]\w*", lambda found: self._name_of(found[0]), written)
         if "?" in text or "**" in text or "/" in text.replace("//", ""):
             raise TaskError(f"a size depends on others in a way that a task cannot say ({written}): write a task file")
         names_in(text)  # refuses what is not an expression
         return text
+
+    def _name_of(self, symbol: str) -> str:
+        return self.symbols.get(self._equal.get(symbol, symbol), "?")

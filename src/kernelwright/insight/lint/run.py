@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kernelwright.devices.cpu import CpuPeaks, cpu_peaks
 from kernelwright.devices.lock import working
@@ -12,7 +13,7 @@ from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.reference import dead_findings, determinism_findings, slowness_findings
 from kernelwright.insight.lint.results import ResultObservation, observe, result_findings
 from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial
-from kernelwright.tasks.hidden import hidden_workloads
+from kernelwright.tasks.hidden import hidden_workloads, work
 from kernelwright.tasks.model import Task, Workload
 
 TRIVIAL = (Rule.zeros_accepted, Rule.constant_accepted)
@@ -22,7 +23,8 @@ HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[LintFinding, ...]:
     """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
-    found = [*range_findings(task), *opt_out_findings(task)]
+    own, task = task, at_lintable_size(task)
+    found = [*range_findings(task), *opt_out_findings(task), *imported_findings(task, own)]
     with working():
         first = draw(task, task.public_workloads()[0], task.families[0], seed)
         found += determinism_findings(task, first.inputs)
@@ -105,3 +107,25 @@ def opt_out_findings(task: Task) -> Iterator[LintFinding]:
         message = f"{', '.join(task.unchecked)} are not checked (the task opts out of them)"
         count = float(len(task.unchecked))
         yield LintFinding(Rule.unchecked_values, Severity.note, "special values", message, count)
+
+
+LINTED = 1 << 24  # elements of the inputs on which a traced task, whose own sizes may be gigabytes, is linted
+
+
+def imported_findings(task: Task, own: Task) -> Iterator[LintFinding]:
+    """What an imported task takes otherwise than its file, and at which sizes it is looked at here."""
+    for note in own.notes:
+        yield LintFinding(Rule.imported, Severity.note, "the problem", note[0].lower() + note[1:].rstrip("."), 0.0)
+    if task is not own:
+        label = task.public_workloads()[0].label
+        yield LintFinding(Rule.imported, Severity.note, "sizes", f"looked at {label}, since its own are large", 0.0)
+
+
+def at_lintable_size(task: Task) -> Task:
+    """A traced task at sizes between its least and its own, small enough to be looked at on a CPU."""
+    own, divisor = dict(task.public[0]), 1
+    sizes = own
+    while task.traced and work(task, sizes) > LINTED and any(sizes[n] > low for n, (low, _) in task.hidden.items()):
+        divisor *= 2
+        sizes = {name: max(task.hidden[name][0], value // divisor) for name, value in own.items()}
+    return task if sizes == own else replace(task, public=[sizes])

@@ -82,7 +82,9 @@ class SizeHints:
 
     def _shape(self, index: int) -> list[ast.expr]:
         """The arguments of the call that makes the tensor, where they are its sizes."""
-        returned = [node.value for node in ast.walk(self._function) if isinstance(node, ast.Return)] if self._function else []
+        returned = (
+            [node.value for node in ast.walk(self._function) if isinstance(node, ast.Return)] if self._function else []
+        )
         if not returned or not isinstance(returned[-1], ast.List | ast.Tuple) or index >= len(returned[-1].elts):
             return []
         found = returned[-1].elts[index]

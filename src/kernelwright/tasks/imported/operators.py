@@ -71,13 +71,36 @@ _SIZES = "size sym_size sym_numel sym_stride numel dim"
 _EMPTY = {"empty": "zeros", "new_empty": "new_zeros", "empty_like": "zeros_like"}  # memory that was never written
 
 NAMES = frozenset(
-    " ".join(
-        (_POINTWISE, _REDUCTIONS, _PRODUCTS, _NORMS_AND_WINDOWS, _LOSSES, _SHAPES, _FACTORIES, _SIZES)
-    ).split()
+    " ".join((_POINTWISE, _REDUCTIONS, _PRODUCTS, _NORMS_AND_WINDOWS, _LOSSES, _SHAPES, _FACTORIES, _SIZES)).split()
 )
 IN_PLACE = frozenset(_POINTWISE.split()) | frozenset(
-    """copy cumprod cumsum fill index_add index_copy index_fill index_put masked_scatter put scatter scatter_add
-    scatter_reduce squeeze tril triu unsqueeze zero addbmm addmm addmv addr baddbmm transpose t""".split()
+    [
+        "copy",
+        "cumprod",
+        "cumsum",
+        "fill",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_put",
+        "masked_scatter",
+        "put",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+        "squeeze",
+        "tril",
+        "triu",
+        "unsqueeze",
+        "zero",
+        "addbmm",
+        "addmm",
+        "addmv",
+        "addr",
+        "baddbmm",
+        "transpose",
+        "t",
+    ]
 )
 
 SYMBOLIC: dict[str, Callable[..., Any]] = {

@@ -60,7 +60,7 @@ def task_of(problem: TracedProblem, path: Path) -> Task:
     outputs = _output_names(problem)
     task = Task(
         reference,
-        inputs={argument.name: _input(argument, main) for argument in problem.arguments},
+        inputs={argument.name: argument_input(argument, main) for argument in problem.arguments},
         public=[own],
         hidden={name: (value, value) for name, value in own.items()},
         name=path.stem,
@@ -70,6 +70,7 @@ def task_of(problem: TracedProblem, path: Path) -> Task:
         comparators=_comparators(problem, outputs),
         origin=str(path.absolute()),
         traced=True,
+        notes=tuple(NOTES[note] for note in dict.fromkeys(problem.notes)),
     )
     task = replace(task, hidden=_ranges(task, problem.sizes))
     return _in_domain(task, problem)
@@ -88,7 +89,7 @@ def _output_names(problem: TracedProblem) -> tuple[str, ...]:
     return tuple(f"{base}{index}" for index in range(len(problem.results)))
 
 
-def _input(argument: Argument, main: str, *, families: bool = True) -> TensorInput:
+def argument_input(argument: Argument, main: str, *, families: bool = True) -> TensorInput:
     dtype = None if argument.dtype == main else argument.dtype
     draw = _draw(argument, families=families)
     return TensorInput(tuple(argument.dims), draw, dtype)
@@ -206,7 +207,7 @@ def _in_domain(task: Task, problem: TracedProblem) -> Task:
     if all(_is_finite(task, smallest, family) for family in task.families):
         return task
     main = task.dtypes[0]
-    return replace(task, inputs={a.name: _input(a, main, families=False) for a in problem.arguments})
+    return replace(task, inputs={a.name: argument_input(a, main, families=False) for a in problem.arguments})
 
 
 def _is_finite(task: Task, workload: Workload, family: Family) -> bool:
@@ -225,7 +226,9 @@ def _comparators(problem: TracedProblem, outputs: tuple[str, ...]) -> dict[str, 
         call = problem.nodes[index - first] if index >= first else None
         if isinstance(call, Call) and call.op == "sym.getitem" and call.args[1] == 1:
             source = call.args[0]
-            call = problem.nodes[source.node - first] if isinstance(source, NodeValue) and source.node >= first else None
+            call = (
+                problem.nodes[source.node - first] if isinstance(source, NodeValue) and source.node >= first else None
+            )
             several = True
         else:
             several = False

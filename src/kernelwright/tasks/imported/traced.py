@@ -66,12 +66,14 @@ class SameDevice(_Closed):
     device: Literal["same"]
 
 
-Value = NodeValue | ListValue | DtypeValue | OddFloat | TextValue | MemoryFormat | SameDevice | bool | Whole | Finite | None
+Value = (
+    NodeValue | ListValue | DtypeValue | OddFloat | TextValue | MemoryFormat | SameDevice | bool | Whole | Finite | None
+)
 
 
 class Call(_Closed):
     kind: Literal["call"] = "call"
-    op: Annotated[str, Field(pattern=r"^(aten|sym)\.[a-z_0-9]{1,60}(\.[A-Za-z_0-9]{1,60})?$")]
+    op: Annotated[str, Field(pattern=r"^(aten|sym)\.[A-Za-z_0-9]{1,60}(\.[A-Za-z_0-9]{1,60})?$")]
     args: Annotated[list[Value], Field(max_length=32)] = []
     kwargs: Annotated[dict[Name, Value], Field(max_length=16)] = {}
 
@@ -144,6 +146,13 @@ class Size(_Closed):
 Note = Literal["dropout", "batch_statistics", "changed_input", "fixed_sizes", "strided_input"]
 
 
+class Spent(_Closed):
+    """What tracing cost, for benchmarks; nothing depends on it."""
+
+    cpu_seconds: Annotated[float, Field(ge=0, le=1e6)]
+    peak_mib: Annotated[int, Field(ge=0, le=1 << 30)]
+
+
 class TracedProblem(_Closed):
     format: Literal[1]
     arguments: Annotated[list[Argument], Field(min_length=1, max_length=MOST_ARGUMENTS)]
@@ -151,6 +160,7 @@ class TracedProblem(_Closed):
     nodes: Annotated[list[Node], Field(max_length=MOST_NODES)]
     results: Annotated[list[Index], Field(min_length=1, max_length=64)]
     notes: Annotated[list[Note], Field(max_length=8)] = []
+    spent: Spent | None = None
 
     @model_validator(mode="after")
     def _points_backwards(self) -> TracedProblem:
@@ -169,7 +179,9 @@ class TracedProblem(_Closed):
 
 def _check_order(nodes: list[Call | Literals | Drawn], before: int, results: list[int]) -> None:
     for place, node in enumerate(nodes):
-        if isinstance(node, Call) and any(index >= before + place for index in references((*node.args, *node.kwargs.values()))):
+        if isinstance(node, Call) and any(
+            index >= before + place for index in references((*node.args, *node.kwargs.values()))
+        ):
             raise ValueError(f"node {place} uses what comes after it")
     if any(result >= before + len(nodes) for result in results):
         raise ValueError("a result is not one of the nodes")

@@ -24,6 +24,7 @@ from kernelwright.tasks.imported.confined.tape import (
 )
 
 SPREAD = 0.1  # of parameters that a problem sets to zero
+TRANSPOSING = {"t", "transpose", "permute", "numpy_T", "mT"}
 WITH_SIZES = {"size", "shape", "sizes", "repeats", "output_size", "split_sizes", "length", "end"}
 
 
@@ -55,7 +56,7 @@ def simple(tape: Tape, tensor: torch.Tensor) -> Draws | float | None:
 
 def _kept(known: Draws | float | None, before: torch.dtype, after: torch.dtype) -> Draws | float | None:
     """A cast keeps a distribution, unless it makes steps of it or numbers of steps."""
-    if before.is_floating_point and after.is_floating_point or not isinstance(known, Draws):
+    if (before.is_floating_point and after.is_floating_point) or not isinstance(known, Draws):
         return known
     if before.is_floating_point or after.is_floating_point:
         return None
@@ -81,7 +82,7 @@ def input_draw(tape: Tape, tensor: torch.Tensor, *, varies: bool) -> Data:
     """Of an input of the problem. Floating-point data comes from every family."""
     known, floating = simple(tape, tensor), tensor.is_floating_point()
     steps = tape.steps_of(tensor)
-    if floating and (isinstance(known, Draws) and known.of in ("uniform", "normal") or is_ordinary(steps)):
+    if floating and ((isinstance(known, Draws) and known.of in ("uniform", "normal")) or is_ordinary(steps)):
         return {"kind": "families", **({"otherwise": _distribution(known)} if isinstance(known, Draws) else {})}
     if isinstance(known, float):
         return {"kind": "families"} if floating else _whole(known, known)
@@ -92,6 +93,11 @@ def input_draw(tape: Tape, tensor: torch.Tensor, *, varies: bool) -> Data:
     if floating:
         return {"kind": "families"}
     return _measured(tape.compute(tensor))
+
+
+def mixes_axes(steps: list[Step]) -> bool:
+    """Whether a tensor is made of one and its transpose, as a symmetric matrix is."""
+    return any(step.name in TRANSPOSING for step in steps) and not is_ordinary(steps)
 
 
 def _whole_range(known: Draws) -> Data:

@@ -28,7 +28,9 @@ def purify(graph: Any) -> list[str]:
     """Returns notes of what was taken out."""
     notes: set[str] = set()
     for node in list(graph.nodes):
-        if node.op == "get_attr" or node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+        if node.op == "get_attr" or (
+            node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
+        ):
             raise Untraceable("it has control flow, or switches gradients on or off, which cannot be written down")
         name = packet(node)
         if name in ASSERTIONS:

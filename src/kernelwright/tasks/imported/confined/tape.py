@@ -43,7 +43,9 @@ class Step:
         self.func, self.args, self.kwargs, self.result = func, args, kwargs, result
         self.name = str(func.overloadpacket.__name__)
         self.made, self.given = tensors_in(result), tensors_in((args, kwargs))
-        self.changed = tensors_in([_at(self, *entry) for entry in enumerate(func._schema.arguments) if _writes(entry[1])])
+        self.changed = tensors_in(
+            [_at(self, *entry) for entry in enumerate(func._schema.arguments) if _writes(entry[1])]
+        )
         self.touches = {storage_of(tensor) for tensor in (*self.made, *self.changed)}
         self.writes = {storage_of(t) for t in self.changed} if func.is_view else self.touches
 
@@ -101,7 +103,9 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if any(is_random(step) for step in steps):
             raise Untraceable("a value drawn at random decides what is computed")
         if sum(math.prod(made.shape) for step in steps for made in step.made) > SMALL:
-            raise Untraceable(f"a constant of {tuple(tensor.shape)} is computed step by step, which is too large to run")
+            raise Untraceable(
+                f"a constant of {tuple(tensor.shape)} is computed step by step, which is too large to run"
+            )
         real: dict[View, torch.Tensor] = {}
         with _disable_current_modes():
             for step in steps:

@@ -11,6 +11,7 @@ import inspect
 import json
 import os
 import re
+import resource
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -34,11 +35,94 @@ from kernelwright.tasks.imported.form import INITIAL, INPUTS, MODEL, SizeHints
 Data = dict[str, Any]
 LONGEST = 300
 FEWER = (None, 1, 0)  # how many sizes of each tensor vary, where torch cannot follow all of them
-CPP = """alignas alignof and asm auto bool case catch char class const constexpr default delete do double else enum
-explicit export extern float for goto if inline int long mutable namespace new not nullptr operator or private protected
-public register return short signed sizeof static struct switch template this throw try typedef typename union unsigned
-using virtual void volatile while xor out kernel in from import lambda def del pass None True False global is yield
-async await with raise except finally assert break continue elif nonlocal""".split()
+CPP = [
+    "alignas",
+    "alignof",
+    "and",
+    "asm",
+    "auto",
+    "bool",
+    "case",
+    "catch",
+    "char",
+    "class",
+    "const",
+    "constexpr",
+    "default",
+    "delete",
+    "do",
+    "double",
+    "else",
+    "enum",
+    "explicit",
+    "export",
+    "extern",
+    "float",
+    "for",
+    "goto",
+    "if",
+    "inline",
+    "int",
+    "long",
+    "mutable",
+    "namespace",
+    "new",
+    "not",
+    "nullptr",
+    "operator",
+    "or",
+    "private",
+    "protected",
+    "public",
+    "register",
+    "return",
+    "short",
+    "signed",
+    "sizeof",
+    "static",
+    "struct",
+    "switch",
+    "template",
+    "this",
+    "throw",
+    "try",
+    "typedef",
+    "typename",
+    "union",
+    "unsigned",
+    "using",
+    "virtual",
+    "void",
+    "volatile",
+    "while",
+    "xor",
+    "out",
+    "kernel",
+    "in",
+    "from",
+    "import",
+    "lambda",
+    "def",
+    "del",
+    "pass",
+    "None",
+    "True",
+    "False",
+    "global",
+    "is",
+    "yield",
+    "async",
+    "await",
+    "with",
+    "raise",
+    "except",
+    "finally",
+    "assert",
+    "break",
+    "continue",
+    "elif",
+    "nonlocal",
+]
 
 
 @dataclass(frozen=True)
@@ -168,7 +252,7 @@ class _Writer:
         arguments = [one for one in held if one not in inlined]
         if not arguments:
             raise Untraceable("no result depends on an input")
-        sizes = SizeNames(meant_equal(self._exported), self._size_name)
+        sizes = SizeNames(_rooted([*meant_equal(self._exported).items(), *self._square(arguments)]), self._size_name)
         self._by_name = {one.name: one for one in arguments}
         for one in arguments:
             sizes.learn(one.name, one.node.meta["val"].shape, tuple(map(int, one.tensor.shape)))
@@ -221,6 +305,17 @@ class _Writer:
             return True  # written out in the code
         return one.part != "input" and learn.is_computed(self._opened.tape, one.tensor)
 
+    def _square(self, arguments: list[_Held]) -> list[tuple[str, str]]:
+        """Sizes that must agree because the problem mixes a matrix with its transpose: `(a + a.T) / 2`."""
+        pairs = []
+        for one in arguments:
+            if one.part == "input" and learn.mixes_axes(self._opened.tape.steps_of(one.tensor)):
+                shape, values = one.node.meta["val"].shape, tuple(map(int, one.tensor.shape))
+                for place, value in enumerate(values):
+                    first = values.index(value)
+                    pairs += [(str(shape[place]), str(shape[first]))] if first != place else []
+        return pairs
+
     def _size_name(self, argument: str, dim: int) -> str | None:
         one = self._by_name[argument]
         return self._names.size(one.place, dim, int(one.tensor.shape[dim]))
@@ -270,6 +365,21 @@ class _Writer:
         return self._places[given] if isinstance(given, torch.fx.Node) else None
 
 
+def _rooted(pairs: list[tuple[str, str]]) -> dict[str, str]:
+    """Each symbol with the one that stands for all that equal it."""
+    roots: dict[str, str] = {}
+
+    def root(symbol: str) -> str:
+        while symbol in roots:
+            symbol = roots[symbol]
+        return symbol
+
+    for one, other in pairs:
+        if root(one) != root(other):
+            roots[root(one)] = root(other)
+    return {symbol: root(symbol) for symbol in roots}
+
+
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
@@ -299,9 +409,14 @@ def one_line(error: BaseException, path: Path) -> str:
     return reason.replace(f"{path}:", "line ")[:LONGEST] + where
 
 
+def _spent() -> Data:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"cpu_seconds": used.ru_utime + used.ru_stime, "peak_mib": used.ru_maxrss >> 10}
+
+
 def main(source: Path, output: Path, call: Callable[[Path], Data] = trace) -> int:
     try:
-        made: Data = call(source)
+        made: Data = {**call(source), "spent": _spent()}
         text = json.dumps(made, allow_nan=False)
     except BaseException as error:  # whatever a problem does, SystemExit included, is its fault
         text = json.dumps({"error": one_line(error, source)})
