@@ -1,4 +1,4 @@
-"""Opens every problem of a checkout of KernelBench at its own sizes, each traced afresh: which open, how fast, how large.
+"""Opens every problem of a checkout of KernelBench at its own sizes, each traced afresh: how many, how fast.
 
     python benchmarks/kernelbench/open_problems.py CHECKOUT [--levels 1 2 3] [--only TEXT] [--again]
 

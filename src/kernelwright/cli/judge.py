@@ -22,10 +22,7 @@ from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
-from kernelwright.search.config import OPTIONS
-from kernelwright.tasks.resolve import prepare
-
-TRUST_TASK = OPTIONS["trust_task"].help
+from kernelwright.tasks.resolve import TRUST_TASK, prepare
 
 
 class VerdictView(StrEnum):

@@ -15,13 +15,12 @@ from rich.table import Table
 
 from kernelwright.cli.views.output import complain, console, harmless, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
-from kernelwright.search.config import OPTIONS
 from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, folder_suite, of_suite
 from kernelwright.tasks.model import TaskError
+from kernelwright.tasks.resolve import TRUST_TASK
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
 SCHEMA_VERSION = 1
-TRUST_TASK = OPTIONS["trust_task"].help
 COLOUR = {Severity.error: "red", Severity.warning: "yellow", Severity.note: "dim"}
 
 

@@ -129,7 +129,7 @@ def suite(name: str) -> tuple[str, ...]:
 
 
 def folder_suite(folder: Path) -> tuple[str, ...]:
-    """The problems of a folder, or of the levels in it, as names that `resolve` takes, in the order of their numbers."""
+    """The problems of a folder, or of the levels in it, as names that `resolve` takes, in natural order."""
     return tuple(str(path) if "/" in str(path) else f"./{path}" for path in problems_in(folder))
 
 

@@ -73,10 +73,9 @@ class SizeHints:
     def name(self, index: int, dim: int, value: int) -> str | None:
         """For a dimension of the tensor at `index` in what `get_inputs` returns."""
         written = self._shape(index)
-        if dim < len(written) and isinstance(written[dim], ast.Name):
-            name = written[dim].id
-            if self._values.get(name) == value:
-                return name
+        said = written[dim] if dim < len(written) else None
+        if isinstance(said, ast.Name) and self._values.get(said.id) == value:
+            return said.id
         named = [name for name, known in self._values.items() if known == value]
         return named[0] if len(named) == 1 else None
 

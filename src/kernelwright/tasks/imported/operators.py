@@ -20,8 +20,8 @@ _POINTWISE = """
 abs absolute acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not
 bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip copysign cos cosh deg2rad div divide
 elu eq erf erfc erfinv exp exp2 expm1 fill fix floor floor_divide fmax fmin fmod frac gcd ge gelu glu greater
-greater_equal gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan isneginf isposinf
-le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not
+greater_equal gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan isneginf
+isposinf le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not
 logical_or logical_xor logit lt masked_fill maximum minimum mish mul multiply nan_to_num ne neg negative not_equal
 polygamma positive pow prelu rad2deg reciprocal relu relu6 remainder round rsqrt rsub selu sgn sigmoid sign signbit silu
 sin sinc sinh softplus softshrink sqrt square sub subtract tan tanh threshold true_divide trunc where xlogy digamma
@@ -73,35 +73,11 @@ _EMPTY = {"empty": "zeros", "new_empty": "new_zeros", "empty_like": "zeros_like"
 NAMES = frozenset(
     " ".join((_POINTWISE, _REDUCTIONS, _PRODUCTS, _NORMS_AND_WINDOWS, _LOSSES, _SHAPES, _FACTORIES, _SIZES)).split()
 )
-IN_PLACE = frozenset(_POINTWISE.split()) | frozenset(
-    [
-        "copy",
-        "cumprod",
-        "cumsum",
-        "fill",
-        "index_add",
-        "index_copy",
-        "index_fill",
-        "index_put",
-        "masked_scatter",
-        "put",
-        "scatter",
-        "scatter_add",
-        "scatter_reduce",
-        "squeeze",
-        "tril",
-        "triu",
-        "unsqueeze",
-        "zero",
-        "addbmm",
-        "addmm",
-        "addmv",
-        "addr",
-        "baddbmm",
-        "transpose",
-        "t",
-    ]
-)
+_ALSO_IN_PLACE = """
+copy cumprod cumsum fill index_add index_copy index_fill index_put masked_scatter put scatter scatter_add scatter_reduce
+squeeze tril triu unsqueeze zero addbmm addmm addmv addr baddbmm transpose t
+"""
+IN_PLACE = frozenset(_POINTWISE.split()) | frozenset(_ALSO_IN_PLACE.split())
 
 SYMBOLIC: dict[str, Callable[..., Any]] = {
     "getitem": operator.getitem,

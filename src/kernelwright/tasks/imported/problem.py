@@ -221,7 +221,8 @@ INDICES = {"argmax": 0, "argmin": 0, "max": 1, "min": 1, "topk": 1}
 
 def _comparators(problem: TracedProblem, outputs: tuple[str, ...]) -> dict[str, Comparator]:
     """Indices of the largest or smallest of an argument: either side of a tie is right."""
-    first, found = len(problem.arguments), {}
+    found: dict[str, Comparator] = {}
+    first = len(problem.arguments)
     for name, index in zip(outputs, problem.results, strict=True):
         call = problem.nodes[index - first] if index >= first else None
         if isinstance(call, Call) and call.op == "sym.getitem" and call.args[1] == 1:

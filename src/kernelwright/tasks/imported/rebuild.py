@@ -1,4 +1,4 @@
-"""From validated data to functions: the reference of an imported task, and the recipes by which its arguments are drawn.
+"""From validated data to functions: the reference of an imported task, and the recipes of its arguments.
 
 The result is a torch.fx module made of listed operators and of names of our own, so that everything that takes a
 reference takes it: float64, tracing, autograd, torch.compile.

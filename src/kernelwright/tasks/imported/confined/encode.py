@@ -46,7 +46,7 @@ def value(given: Any, node: Callable[[Any], int | None]) -> Data:
     if isinstance(given, torch.device):
         return {"device": "same"}
     if isinstance(given, torch.memory_format):
-        return {"memory_format": dtype_name(given)}
+        return {"memory_format": str(given).removeprefix("torch.")}
     if isinstance(given, torch.layout):
         return None
     if isinstance(given, list | tuple):

@@ -35,94 +35,12 @@ from kernelwright.tasks.imported.form import INITIAL, INPUTS, MODEL, SizeHints
 Data = dict[str, Any]
 LONGEST = 300
 FEWER = (None, 1, 0)  # how many sizes of each tensor vary, where torch cannot follow all of them
-CPP = [
-    "alignas",
-    "alignof",
-    "and",
-    "asm",
-    "auto",
-    "bool",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "constexpr",
-    "default",
-    "delete",
-    "do",
-    "double",
-    "else",
-    "enum",
-    "explicit",
-    "export",
-    "extern",
-    "float",
-    "for",
-    "goto",
-    "if",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "not",
-    "nullptr",
-    "operator",
-    "or",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "return",
-    "short",
-    "signed",
-    "sizeof",
-    "static",
-    "struct",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "try",
-    "typedef",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "virtual",
-    "void",
-    "volatile",
-    "while",
-    "xor",
-    "out",
-    "kernel",
-    "in",
-    "from",
-    "import",
-    "lambda",
-    "def",
-    "del",
-    "pass",
-    "None",
-    "True",
-    "False",
-    "global",
-    "is",
-    "yield",
-    "async",
-    "await",
-    "with",
-    "raise",
-    "except",
-    "finally",
-    "assert",
-    "break",
-    "continue",
-    "elif",
-    "nonlocal",
-]
+_WORDS = """alignas alignof and asm auto bool case catch char class const constexpr default delete do double else enum
+explicit export extern float for goto if inline int long mutable namespace new not nullptr operator or private protected
+public register return short signed sizeof static struct switch template this throw try typedef typename union unsigned
+using virtual void volatile while xor out kernel in from import lambda def del pass None True False global is yield
+async await with raise except finally assert break continue elif nonlocal"""
+RESERVED = frozenset(_WORDS.split())  # of C++ and Python, and what a kernel calls its own
 
 
 @dataclass(frozen=True)
@@ -213,7 +131,7 @@ class _Names:
 
     def free(self, wanted: str) -> str:
         base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_")[:60] or "x"
-        base = f"{base}_" if base in CPP else f"x{base}" if base[0].isdigit() else base
+        base = f"{base}_" if base in RESERVED else f"x{base}" if base[0].isdigit() else base
         name, number = base, 2
         while name in self._taken:
             name, number = f"{base}_{number}", number + 1
@@ -222,7 +140,7 @@ class _Names:
 
     def size(self, place: int | None, dim: int, value: int) -> str | None:
         found = self._hints.name(place, dim, value) if place is not None else None
-        return None if found is None or found in self._taken or found in CPP else found
+        return None if found is None or found in self._taken or found in RESERVED else found
 
 
 def _parameters(model: torch.nn.Module) -> list[tuple[str, inspect.Parameter]]:
@@ -281,7 +199,8 @@ class _Writer:
         nodes = {node.name: node for node in self._exported.graph_module.graph.nodes if node.op == "placeholder"}
         state = {**self._exported.state_dict, **self._exported.constants}
         waiting = iter(zip(self._names.leaves, tensors_in(self._opened.inputs), strict=True))
-        inputs, others = [], []
+        inputs: list[_Held] = []
+        others: list[_Held] = []
         for spec in self._exported.graph_signature.input_specs:
             node = nodes.get(getattr(spec.arg, "name", ""))
             if spec.kind is InputKind.USER_INPUT:
