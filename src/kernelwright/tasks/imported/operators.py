@@ -21,7 +21,8 @@ abs absolute acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_
 bitwise_or bitwise_right_shift bitwise_xor ceil celu clamp clamp_max clamp_min clip copysign cos cosh deg2rad div divide
 elu eq erf erfc erfinv exp exp2 expm1 fill fix floor floor_divide fmax fmin fmod frac gcd ge gelu glu greater
 greater_equal gt hardshrink hardsigmoid hardswish hardtanh heaviside hypot isclose isfinite isinf isnan isneginf
-isposinf le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid logaddexp logaddexp2 logical_and logical_not
+isposinf le leaky_relu lerp less less_equal lgamma log log10 log1p log2 log_sigmoid logaddexp logaddexp2
+logical_and logical_not
 logical_or logical_xor logit lt masked_fill maximum minimum mish mul multiply nan_to_num ne neg negative not_equal
 polygamma positive pow prelu rad2deg reciprocal relu relu6 remainder round rsqrt rsub selu sgn sigmoid sign signbit silu
 sin sinc sinh softplus softshrink sqrt square sub subtract tan tanh threshold true_divide trunc where xlogy digamma

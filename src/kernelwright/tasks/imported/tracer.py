@@ -32,7 +32,8 @@ ADDRESS_SPACE = 64 << 30  # with the libraries of a PyTorch for GPUs, which are 
 PACKAGE = Path(__file__).resolve().parents[2]
 # The folder around our package may hold anything, and is not shown: so that it cannot be searched for the package.
 BOOT = """
-import importlib.util, resource, sys
+import gc, importlib.util, resource, sys
+gc.disable()  # a sixth of the time that importing torch takes
 resource.setrlimit(resource.RLIMIT_DATA, ({memory}, {memory}))
 sys.path[:0] = {paths!r}
 spec = importlib.util.spec_from_file_location("kernelwright", {package!r} + "/__init__.py")
@@ -40,6 +41,8 @@ sys.modules["kernelwright"] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(sys.modules["kernelwright"])
 from pathlib import Path
 from kernelwright.tasks.imported.confined import tracing
+gc.freeze()
+gc.enable()
 tracing.main(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 LONGEST = 400
