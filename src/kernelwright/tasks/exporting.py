@@ -73,9 +73,8 @@ def export_call(
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
         if printed.getvalue():
             error.add_note(printed.getvalue())
-        raise TaskError(
-            f"torch.export cannot write {function_name(function)} down: {_cause(error, own)}: {fix}"
-        ) from error
+        reason = f"torch.export cannot write {function_name(function)} down: {_cause(error, own)}"
+        raise TaskError(f"{reason}: {fix}" if fix else reason) from error
     sys.stderr.write(printed.getvalue())
     return exported
 

@@ -19,7 +19,7 @@ from kernelwright.tasks.imported.confined import learn
 from kernelwright.tasks.imported.confined.tape import Untraceable
 from kernelwright.tasks.imported.confined.tracing import Opened, open_problem
 from kernelwright.tasks.imported.problem import argument_input
-from kernelwright.tasks.imported.traced import Argument
+from kernelwright.tasks.imported.traced import TracedArgument
 from kernelwright.tasks.loading import blame, execute, located
 from kernelwright.tasks.model import Task
 
@@ -84,7 +84,7 @@ def _is_table(opened: Opened, value: torch.Tensor) -> bool:
     return not isinstance(value, torch.nn.Parameter) and learn.is_computed(opened.tape, value)
 
 
-def _argument(opened: Opened, name: str, value: torch.Tensor, batch: int, part: Any) -> Argument:
+def _argument(opened: Opened, name: str, value: torch.Tensor, batch: int, part: Any) -> TracedArgument:
     shape: list[int | str] = list(map(int, value.shape))
     if batch > 1 and shape and shape[0] == batch:
         shape[0] = BATCH
@@ -92,7 +92,7 @@ def _argument(opened: Opened, name: str, value: torch.Tensor, batch: int, part: 
     draw = learn.input_draw(opened.tape, value, varies=varies) if part == "input" else None
     drawn = draw or learn.parameter_draw(opened.tape, value)
     dtype = str(value.dtype).removeprefix("torch.")
-    return Argument.model_validate({"name": name, "dims": shape, "dtype": dtype, "draw": drawn, "part": part})
+    return TracedArgument.model_validate({"name": name, "dims": shape, "dtype": dtype, "draw": drawn, "part": part})
 
 
 def _reference(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,13 +27,13 @@ from kernelwright.tasks.drawing import draw_inputs, without_data
 from kernelwright.tasks.imported.rebuild import recipe_of, reference_of
 from kernelwright.tasks.imported.traced import (
     AnyFamily,
-    Argument,
-    Call,
     Distribution,
     NodeValue,
+    OperatorCall,
     Recipe,
-    Size,
+    TracedArgument,
     TracedProblem,
+    TracedSize,
 )
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import call_reference, run_reference, torch_dtype
@@ -49,6 +49,8 @@ NOTES = {
     "fixed_sizes": "Not every size that its code might take varies: torch.export cannot solve for all of them.",
     "strided_input": "An input that is not contiguous there is contiguous here.",
 }
+
+End = Callable[[TracedSize, float], int]  # the end of a size's range, by how far it goes
 
 
 def task_of(problem: TracedProblem, path: Path) -> Task:
@@ -73,6 +75,11 @@ def task_of(problem: TracedProblem, path: Path) -> Task:
         notes=tuple(NOTES[note] for note in dict.fromkeys(problem.notes)),
     )
     task = replace(task, hidden=_ranges(task, problem.sizes))
+    if all(low == high for low, high in task.hidden.values()):
+        raise TaskError(
+            "all its sizes are fixed by its code, so that nothing can be hidden: let Model take any batch, or write a "
+            "task file"
+        )
     return _in_domain(task, problem)
 
 
@@ -89,13 +96,13 @@ def _output_names(problem: TracedProblem) -> tuple[str, ...]:
     return tuple(f"{base}{index}" for index in range(len(problem.results)))
 
 
-def argument_input(argument: Argument, main: str, *, families: bool = True) -> TensorInput:
+def argument_input(argument: TracedArgument, main: str, *, families: bool = True) -> TensorInput:
     dtype = None if argument.dtype == main else argument.dtype
     draw = _draw(argument, families=families)
     return TensorInput(tuple(argument.dims), draw, dtype)
 
 
-def _draw(argument: Argument, *, families: bool) -> Draw:
+def _draw(argument: TracedArgument, *, families: bool) -> Draw:
     match argument.draw:
         case AnyFamily(otherwise=otherwise):
             return of_family() if families or otherwise is None else _distribution(otherwise)
@@ -116,7 +123,7 @@ def _distribution(found: Distribution) -> Draw:
 # --- where it has to hold --------------------------------------------------------------------------------------------
 
 
-def _ranges(task: Task, sizes: list[Size]) -> dict[str, tuple[int, int]]:
+def _ranges(task: Task, sizes: list[TracedSize]) -> dict[str, tuple[int, int]]:
     """Around the problem's own sizes: upward as far as memory allows, downward until a workload is small.
 
     A reference may refuse some sizes (a window larger than its image), so that the ends are tried, without data.
@@ -134,34 +141,44 @@ def _ranges(task: Task, sizes: list[Size]) -> dict[str, tuple[int, int]]:
     return {name: (min(lows[name], own[name]), max(highs[name], own[name])) for name in own}
 
 
-def _above(size: Size, factor: float) -> int:
+def _above(size: TracedSize, factor: float) -> int:
     high = int(size.value * factor)
     return high if size.most is None else max(size.value, min(high, size.most))
 
 
-def _below(size: Size, divisor: float) -> int:
+def _below(size: TracedSize, divisor: float) -> int:
     return min(size.value, max(1, size.least, int(size.value // divisor)))
 
 
-def _corner(own: Sizes, free: list[Size], factor: float, end: Callable[[Size, float], int]) -> dict[str, int]:
+def _corner(own: Sizes, free: list[TracedSize], factor: float, end: End) -> dict[str, int]:
     return {**own, **{size.name: end(size, factor) for size in free}}
 
 
 def _end(
     task: Task,
     own: Sizes,
-    free: list[Size],
-    factors: tuple[float, ...] | list[int],
-    end: Callable[[Size, float], int],
+    free: list[TracedSize],
+    factors: Sequence[float],
+    end: End,
     fits: Callable[[Sizes], bool],
 ) -> Sizes:
-    """The farthest corner that fits and that the reference takes; each size alone is tried as well."""
+    """The farthest corner that fits and that the reference takes, where each size alone is tried as well.
+
+    Where there is none, a size that goes nowhere by itself (the image of a network that ends in a fixed layer) stays,
+    and the others go.
+    """
     for factor in factors:
         corner = _corner(own, free, factor, end)
         alone = [{**own, size.name: corner[size.name]} for size in free] if len(free) > 1 else []
-        if fits(corner) and all(_runs(task, sizes) for sizes in (corner, *alone)):
+        goes = corner != own or len(free) < 2
+        if goes and fits(corner) and all(_runs(task, sizes) for sizes in (corner, *alone)):
             return corner
-    return own
+    found = dict(own)
+    for size in free:
+        values = (end(size, factor) for factor in factors)
+        tried = ({**found, size.name: value} for value in values)
+        found = next((sizes for sizes in tried if fits(sizes) and _runs(task, sizes)), found)
+    return found
 
 
 def _is_fixed(task: Task, own: Mapping[str, int], name: str) -> bool:
@@ -225,7 +242,7 @@ def _comparators(problem: TracedProblem, outputs: tuple[str, ...]) -> dict[str, 
     first = len(problem.arguments)
     for name, index in zip(outputs, problem.results, strict=True):
         call = problem.nodes[index - first] if index >= first else None
-        if isinstance(call, Call) and call.op == "sym.getitem" and call.args[1] == 1:
+        if isinstance(call, OperatorCall) and call.op == "sym.getitem" and call.args[1] == 1:
             source = call.args[0]
             call = (
                 problem.nodes[source.node - first] if isinstance(source, NodeValue) and source.node >= first else None
@@ -233,7 +250,7 @@ def _comparators(problem: TracedProblem, outputs: tuple[str, ...]) -> dict[str, 
             several = True
         else:
             several = False
-        if not isinstance(call, Call) or not call.args:
+        if not isinstance(call, OperatorCall) or not call.args:
             continue
         packet, given = call.op.split(".")[1], call.args[0]
         if INDICES.get(packet) != int(several) or not isinstance(given, NodeValue) or given.node >= first:
@@ -244,7 +261,7 @@ def _comparators(problem: TracedProblem, outputs: tuple[str, ...]) -> dict[str, 
     return found
 
 
-def _reduced(call: Call, packet: str) -> tuple[int | None, bool]:
+def _reduced(call: OperatorCall, packet: str) -> tuple[int | None, bool]:
     place = 2 if packet == "topk" else 1
     dim = call.args[place] if len(call.args) > place else call.kwargs.get("dim", -1 if packet == "topk" else None)
     keepdim = call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False)

@@ -18,14 +18,14 @@ from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import widen_types
 from kernelwright.tasks.imported.operators import SEEDED, operator_named
 from kernelwright.tasks.imported.traced import (
-    Call,
-    Drawn,
+    DrawnNumbers,
     DtypeValue,
     ListValue,
     Literals,
     MemoryFormat,
     NodeValue,
     OddFloat,
+    OperatorCall,
     Recipe,
     SameDevice,
     TextValue,
@@ -60,11 +60,11 @@ def reference_of(problem: TracedProblem) -> Callable[..., Any]:
 
 
 def _append(
-    graph: torch.fx.Graph, made: list[Node], nodes: Sequence[Call | Literals | Drawn], device: Node
+    graph: torch.fx.Graph, made: list[Node], nodes: Sequence[OperatorCall | Literals | DrawnNumbers], device: Node
 ) -> list[Node]:
     made = list(made)
     for node in nodes:
-        if isinstance(node, Call):
+        if isinstance(node, OperatorCall):
             function = _checked(node)
             args = tuple(_value(value, made, device) for value in node.args)
             kwargs = {name: _value(value, made, device) for name, value in node.kwargs.items()}
@@ -77,7 +77,7 @@ def _append(
     return made
 
 
-def _checked(call: Call) -> Callable[..., Any]:
+def _checked(call: OperatorCall) -> Callable[..., Any]:
     """Dropout inside of an operator would draw numbers, which the tracer has taken out of an honest graph."""
     function = operator_named(call.op)
     name = call.op.split(".")[1]
@@ -120,14 +120,14 @@ Recipes = Callable[[torch.Generator, tuple[int, ...], torch.dtype, Mapping[str, 
 
 def recipe_of(recipe: Recipe) -> Recipes:
     """A custom draw that goes through the steps of the problem's own, with numbers of the judge's generator."""
-    functions = {place: _checked(node) for place, node in enumerate(recipe.nodes) if isinstance(node, Call)}
+    functions = {place: _checked(node) for place, node in enumerate(recipe.nodes) if isinstance(node, OperatorCall)}
 
     def draw(
         generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, sizes: Mapping[str, int]
     ) -> torch.Tensor:
         made: list[Any] = []
         for place, node in enumerate(recipe.nodes):
-            if isinstance(node, Drawn):
+            if isinstance(node, DrawnNumbers):
                 made.append(_drawn(node, shape, generator))
             elif isinstance(node, Literals):
                 made.append(literals(_numbers(node), list(node.shape), torch_dtype(node.dtype), generator.device))
@@ -142,7 +142,7 @@ def recipe_of(recipe: Recipe) -> Recipes:
     return draw
 
 
-def _drawn(node: Drawn, own: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+def _drawn(node: DrawnNumbers, own: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     shape = own if node.shape is None else tuple(node.shape)
     dtype, device = torch_dtype(node.dtype), generator.device
     if node.of == "integers":

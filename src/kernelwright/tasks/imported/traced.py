@@ -71,7 +71,7 @@ Value = (
 )
 
 
-class Call(_Closed):
+class OperatorCall(_Closed):
     kind: Literal["call"] = "call"
     op: Annotated[str, Field(pattern=r"^(aten|sym)\.[A-Za-z_0-9]{1,60}(\.[A-Za-z_0-9]{1,60})?$")]
     args: Annotated[list[Value], Field(max_length=32)] = []
@@ -87,7 +87,7 @@ class Literals(_Closed):
     values: Annotated[list[bool | Whole | Finite | Literal["inf", "-inf", "nan"]], Field(max_length=MOST_LITERALS)]
 
 
-class Drawn(_Closed):
+class DrawnNumbers(_Closed):
     """Random numbers inside a recipe. Without a shape it is that of the argument which the recipe draws."""
 
     kind: Literal["drawn"] = "drawn"
@@ -98,7 +98,7 @@ class Drawn(_Closed):
     shape: Annotated[list[Extent], Field(max_length=16)] | None = None
 
 
-Node = Annotated[Call | Literals | Drawn, Field(discriminator="kind")]
+Node = Annotated[OperatorCall | Literals | DrawnNumbers, Field(discriminator="kind")]
 
 
 class Recipe(_Closed):
@@ -126,7 +126,7 @@ class AnyFamily(_Closed):
     otherwise: Distribution | None = None
 
 
-class Argument(_Closed):
+class TracedArgument(_Closed):
     name: Name
     dims: Annotated[list[Extent | Expression], Field(max_length=16)]
     dtype: DtypeName
@@ -134,7 +134,7 @@ class Argument(_Closed):
     part: Literal["input", "parameter", "buffer"]
 
 
-class Size(_Closed):
+class TracedSize(_Closed):
     """A size that may vary: the problem's own value, and what its code allows (None: no upper end)."""
 
     name: Name
@@ -146,7 +146,7 @@ class Size(_Closed):
 Note = Literal["dropout", "batch_statistics", "changed_input", "fixed_sizes", "strided_input"]
 
 
-class Spent(_Closed):
+class TracingCost(_Closed):
     """What tracing cost, for benchmarks; nothing depends on it."""
 
     cpu_seconds: Annotated[float, Field(ge=0, le=1e6)]
@@ -155,12 +155,12 @@ class Spent(_Closed):
 
 class TracedProblem(_Closed):
     format: Literal[1]
-    arguments: Annotated[list[Argument], Field(min_length=1, max_length=MOST_ARGUMENTS)]
-    sizes: Annotated[list[Size], Field(max_length=64)]
+    arguments: Annotated[list[TracedArgument], Field(min_length=1, max_length=MOST_ARGUMENTS)]
+    sizes: Annotated[list[TracedSize], Field(max_length=64)]
     nodes: Annotated[list[Node], Field(max_length=MOST_NODES)]
     results: Annotated[list[Index], Field(min_length=1, max_length=64)]
     notes: Annotated[list[Note], Field(max_length=8)] = []
-    spent: Spent | None = None
+    spent: TracingCost | None = None
 
     @model_validator(mode="after")
     def _points_backwards(self) -> TracedProblem:
@@ -169,7 +169,7 @@ class TracedProblem(_Closed):
         sizes = [size.name for size in self.sizes]
         if len(set(names)) != len(names) or len(set(sizes)) != len(sizes):
             raise ValueError("two arguments or two sizes have one name")
-        if any(isinstance(node, Drawn) for node in self.nodes):
+        if any(isinstance(node, DrawnNumbers) for node in self.nodes):
             raise ValueError("a reference draws no random numbers")
         for argument in self.arguments:
             if isinstance(argument.draw, Recipe):
@@ -177,9 +177,9 @@ class TracedProblem(_Closed):
         return self
 
 
-def _check_order(nodes: list[Call | Literals | Drawn], before: int, results: list[int]) -> None:
+def _check_order(nodes: list[OperatorCall | Literals | DrawnNumbers], before: int, results: list[int]) -> None:
     for place, node in enumerate(nodes):
-        if isinstance(node, Call) and any(
+        if isinstance(node, OperatorCall) and any(
             index >= before + place for index in references((*node.args, *node.kwargs.values()))
         ):
             raise ValueError(f"node {place} uses what comes after it")

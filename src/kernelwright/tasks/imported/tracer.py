@@ -46,6 +46,7 @@ gc.enable()
 tracing.main(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 LONGEST = 400
+KILLED, NO_OUTPUT = 128, 124  # exit codes of the warden: a signal's number above, and no file to copy
 
 
 class CannotTrace(TaskError):  # noqa: N818 - it says what happened
@@ -93,8 +94,13 @@ def _run(source: bytes) -> bytes:
 
 
 def _ended(reply: warden.Reply, log: Log) -> str:
+    ended = reply.describe()
+    if reply.ending is warden.Ending.exited and reply.value > KILLED:
+        ended = f"was killed by {warden.signal_name(reply.value - KILLED)}"
+    elif reply.ending is warden.Ending.exited and reply.value in (0, NO_OUTPUT):
+        ended = "ended without a result"
     said = [line.strip() for line in log.text().splitlines() if line.strip()]
-    return f"{reply.describe()}: {printable(said[-1])[:LONGEST]}" if said else reply.describe()
+    return f"{ended}: {printable(said[-1])[:LONGEST]}" if said else ended
 
 
 def _start(folder: Path, log: Log, product: int) -> warden.Reply:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.tasks.imported.confined.tape import Draws, Step, Untraceable, draws, is_fake, is_random, view_of
+from kernelwright.tasks.imported.confined.tape import Draws, TapeStep, Untraceable, draws, is_fake, is_random, view_of
 
 Data = Any
 MOST_LITERALS = 1 << 16
@@ -71,7 +71,7 @@ def literals(tensor: torch.Tensor) -> Data:
     return {"kind": "literals", "dtype": dtype_name(tensor.dtype), "shape": list(tensor.shape), "values": written}
 
 
-class Recipe:
+class RecipeWriter:
     """The steps that make a tensor, as nodes of their own.
 
     `own` is the shape that becomes the argument's, whatever it is in another workload.
@@ -82,7 +82,7 @@ class Recipe:
         self._first, self._own = first, own
         self._places: dict[Any, int] = {}
 
-    def add(self, steps: list[Step]) -> None:
+    def add(self, steps: list[TapeStep]) -> None:
         for step in steps:
             if is_random(step):
                 self._add_random(step)
@@ -95,7 +95,7 @@ class Recipe:
             raise Untraceable("a tensor comes from steps that were not seen")
         return found
 
-    def _put(self, data: Data, step: Step) -> None:
+    def _put(self, data: Data, step: TapeStep) -> None:
         self.nodes.append(data)
         place = self._first + len(self.nodes) - 1
         if isinstance(step.result, torch.Tensor):
@@ -105,7 +105,7 @@ class Recipe:
             self.nodes.append({"kind": "call", "op": "sym.getitem", "args": [{"node": place}, index]})
             self._places[view_of(made)] = self._first + len(self.nodes) - 1
 
-    def _add_random(self, step: Step) -> None:
+    def _add_random(self, step: TapeStep) -> None:
         drawn, made = draws(step), step.made[0]
         if drawn is None:
             raise Untraceable(f"its values are drawn by {step.name}, which is not known here")

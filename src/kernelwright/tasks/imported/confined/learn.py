@@ -6,13 +6,13 @@ from typing import Any
 
 import torch
 
-from kernelwright.tasks.imported.confined.encode import Data, Recipe
+from kernelwright.tasks.imported.confined.encode import Data, RecipeWriter
 from kernelwright.tasks.imported.confined.tape import (
     AFFINE,
     SAME_VALUES,
     Draws,
-    Step,
     Tape,
+    TapeStep,
     Untraceable,
     affine,
     constant_of,
@@ -64,7 +64,7 @@ def _kept(known: Draws | float | None, before: torch.dtype, after: torch.dtype) 
     return known if after is not torch.bool or inside else None
 
 
-def is_ordinary(steps: list[Step]) -> bool:
+def is_ordinary(steps: list[TapeStep]) -> bool:
     """Continuous random numbers, shifted and scaled: data without a structure that a kernel might rely on."""
     drawn = [draws(step) for step in steps if is_random(step)]
     if not drawn or any(one is None or one.of not in ("uniform", "normal") for one in drawn):
@@ -95,7 +95,7 @@ def input_draw(tape: Tape, tensor: torch.Tensor, *, varies: bool) -> Data:
     return _measured(tape.compute(tensor))
 
 
-def mixes_axes(steps: list[Step]) -> bool:
+def mixes_axes(steps: list[TapeStep]) -> bool:
     """Whether a tensor is made of one and its transpose, as a symmetric matrix is."""
     return any(step.name in TRANSPOSING for step in steps) and not is_ordinary(steps)
 
@@ -104,7 +104,7 @@ def _whole_range(known: Draws) -> Data:
     return distribution("integers", int(known.low), int(known.high))
 
 
-def _scales(steps: list[Step], tensor: torch.Tensor) -> bool:
+def _scales(steps: list[TapeStep], tensor: torch.Tensor) -> bool:
     """Whether the steps mean the same at other sizes: none of them names a size but that of the tensor itself."""
     for step in steps:
         named = {argument.name for argument in step.func._schema.arguments}
@@ -161,6 +161,6 @@ def _measured(tensor: torch.Tensor) -> Data:
 
 
 def _recipe(tape: Tape, tensor: torch.Tensor, own: tuple[int, ...] | None) -> Data:
-    made = Recipe(own=own)
+    made = RecipeWriter(own=own)
     made.add(tape.steps_of(tensor))
     return {"kind": "recipe", "nodes": made.nodes, "result": made.place(tensor)}

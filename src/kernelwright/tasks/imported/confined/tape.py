@@ -36,7 +36,7 @@ def storage_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-class Step:
+class TapeStep:
     """One operator that ran. `writes` are the storages that it wrote to, `touches` also those that it made views of."""
 
     def __init__(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
@@ -54,7 +54,7 @@ def _writes(argument: Any) -> bool:
     return argument.alias_info is not None and bool(argument.alias_info.is_write)
 
 
-def _at(step: Step, place: int, argument: Any) -> Any:
+def _at(step: TapeStep, place: int, argument: Any) -> Any:
     return step.args[place] if place < len(step.args) else step.kwargs.get(argument.name)
 
 
@@ -67,15 +67,15 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.steps: list[Step] = []
+        self.steps: list[TapeStep] = []
         self._touching: dict[int, list[int]] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is aten._local_scalar_dense.default and is_fake(args[0]):
+        if func in (aten._local_scalar_dense.default, aten.item.default) and is_fake(args[0]):
             return self._value(args[0])
         result = func(*args, **kwargs)
-        step = Step(func, tuple(args), dict(kwargs), result)
+        step = TapeStep(func, tuple(args), dict(kwargs), result)
         for storage in step.touches:
             self._touching.setdefault(storage, []).append(len(self.steps))
         self.steps.append(step)
@@ -83,9 +83,11 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _value(self, tensor: torch.Tensor) -> Any:
         """Code that looks at a number while it builds a module: it is computed, if nothing random is in it."""
-        return self.compute(tensor).item()
+        found = self.compute(tensor)
+        with _disable_current_modes():
+            return found.item()
 
-    def steps_of(self, tensor: torch.Tensor) -> list[Step]:
+    def steps_of(self, tensor: torch.Tensor) -> list[TapeStep]:
         """The steps that the tensor's values depend on, in order."""
         waiting, known, places = [storage_of(tensor)], {storage_of(tensor)}, set()
         while waiting:
@@ -134,7 +136,7 @@ def is_fake(value: Any) -> bool:
     return isinstance(value, FakeTensor)
 
 
-def _needed(reversed_steps: Sequence[Step], wanted: View) -> list[Step]:
+def _needed(reversed_steps: Sequence[TapeStep], wanted: View) -> list[TapeStep]:
     """Without views that nothing goes through."""
     needed, found = {wanted}, []
     for step in reversed_steps:
@@ -155,11 +157,11 @@ class Draws:
     high: float
 
 
-def is_random(step: Step) -> bool:
+def is_random(step: TapeStep) -> bool:
     return torch.Tag.nondeterministic_seeded in step.func.tags
 
 
-def draws(step: Step) -> Draws | None:
+def draws(step: TapeStep) -> Draws | None:
     """The distribution of a step that draws; None where it has none that is known here."""
     named = _by_name(step)
     match step.name:
@@ -186,12 +188,12 @@ def draws(step: Step) -> Draws | None:
     return None
 
 
-def _by_name(step: Step) -> dict[str, Any]:
+def _by_name(step: TapeStep) -> dict[str, Any]:
     names = [argument.name for argument in step.func._schema.arguments]
     return {**dict(zip(names, step.args, strict=False)), **step.kwargs}
 
 
-def constant_of(step: Step) -> float | None:
+def constant_of(step: TapeStep) -> float | None:
     """The one value that a step writes everywhere, if it does."""
     named = _by_name(step)
     match step.name:
@@ -208,13 +210,13 @@ def constant_of(step: Step) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def covers(step: Step, tensor: torch.Tensor) -> bool:
+def covers(step: TapeStep, tensor: torch.Tensor) -> bool:
     """Whether a step writes to all of the tensor's storage."""
     whole = sum(made.numel() for made in step.made[:1])
     return whole * tensor.element_size() >= tensor.untyped_storage().nbytes()
 
 
-def last_writer(steps: Iterable[Step], tensor: torch.Tensor) -> Step | None:
+def last_writer(steps: Iterable[TapeStep], tensor: torch.Tensor) -> TapeStep | None:
     storage, found = storage_of(tensor), None
     for step in steps:
         if storage in step.writes:
@@ -226,7 +228,7 @@ AFFINE = {"mul", "mul_", "add", "add_", "sub", "sub_", "div", "div_", "neg", "ne
 SAME_VALUES = {"clone", "_to_copy", "copy_", "detach", "alias", "contiguous", "lift_fresh", "lift_fresh_copy"}
 
 
-def affine(step: Step, known: Draws) -> Draws | None:
+def affine(step: TapeStep, known: Draws) -> Draws | None:
     """The distribution after a step with one tensor and one number: twice a uniform is a uniform."""
     if step.name.startswith("neg"):
         factor, offset = -1.0, 0.0
