@@ -213,6 +213,12 @@ def test_a_size_that_follows_another(tmp_path: Path) -> None:
     assert declared(task, "y").dims[-1] in ("2*n1", "2*n0", "2*n2")
 
 
+def test_a_slice_with_an_open_end(tmp_path: Path) -> None:
+    task = opened_here(formed(tmp_path, "return x[:, 1:] * 2", "torch.rand(32, 16)"))
+    inputs = draw_inputs(task, smallest_workload(task), task.families[0], torch.Generator().manual_seed(1))
+    assert torch.equal(run_reference(task, inputs)["out"], inputs["x"][:, 1:] * 2)  # type: ignore[index]
+
+
 def test_indices_are_compared_by_the_value_they_choose(tmp_path: Path) -> None:
     task = opened_here(formed(tmp_path, "return torch.argmax(x, dim=1)", "torch.rand(32, 16)"))
     assert task.comparators == {"out": Chosen("x", 1, False)}

@@ -15,7 +15,7 @@ MOST_BYTES = 16 << 20
 MOST_NODES = 50_000
 MOST_ARGUMENTS = 4_000
 MOST_LITERALS = 1 << 16  # numbers of one constant that the code writes out
-LARGEST = 1 << 53
+LARGEST = (1 << 63) - 1  # which torch writes for the open end of a slice
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,79}$")]
 DtypeName = Literal[
