@@ -85,7 +85,7 @@ class _View:
 
 
 def optimize(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | Path | None = None,
     example_inputs: Sequence[Any] | torch.Tensor = (),
     *,
     name: str = "",
@@ -112,12 +112,14 @@ def optimize(
     runs: str | Path = DEFAULTS.runs,
     no_server: bool = DEFAULTS.no_server,
     isolation: str | None = DEFAULTS.isolation,
+    trust_task: bool = DEFAULTS.trust_task,
     on_progress: Callable[[SearchProgress], object] | None = None,
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
 
     The example is the arguments of a call, or the tensor that is the only one. It is the public workload; hidden ones
-    have sizes around it. The task that was captured lies beside the runs and can be used with every command. With
+    have sizes around it. The task that was captured lies beside the runs and can be used with every command. A `Path`
+    in place of the function is a task file, or a problem file in KernelBench's form, and needs no example. With
     `resume` a run goes on, and no function is given.
 
     Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
@@ -138,6 +140,9 @@ def optimize(
         session = resumed(find(str(resume), root), began)
     elif function is None:
         raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
+    elif isinstance(function, Path):
+        suffix = ":backward" if direction == "backward" else ""
+        session = begin(config_from(f"{function.absolute()}{suffix}", given), began)
     else:
         config = config_from("", given)
         with written_task(function, example_inputs, root, name) as captured:

@@ -37,7 +37,7 @@ from kernelwright.search.proposing import Given, Made, kind_named
 from kernelwright.search.run import Run, create, look, take_up
 from kernelwright.search.task import ResolvedTask, TaskGuard, resolve_task, task_of
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.resolve import absolute_reference
+from kernelwright.tasks.resolve import absolute_reference, prepare
 
 NOT_RECORDED = Recorded()
 SETTLED_SECONDS = 3.0  # for calls under way when a run ends
@@ -80,6 +80,7 @@ def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask 
     recorded.check(asks_models=kind_named(config.proposer).asks_models)
     given = [Proposal(read_source(path, contract), "start", note="what the search began with") for path in config.start]
     config = replace(config, task=absolute_reference(config.task))
+    prepare(config.task, config.accepted, trust_task=config.trust_task)
     about = about or resolve_task(config.task, str(devices[0]))
     run = started(config, about, _bounds(about.task) if kind == "cpu" else {})
     with _models(run, budgets.parse(config.limit), 0.0, recorded) as models:

@@ -171,6 +171,8 @@ class Task:
     direction: str = "forward"
     origin: str = ""
     pullback: Pullback | None = None  # of a derived backward
+    traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
+    notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
 
     def __post_init__(self) -> None:
         check_structure(self)
