@@ -21,7 +21,7 @@ from kernelwright.version import __version__
 
 # In the order of help. Each is in a module of its name: a function, or an app with commands of its own.
 COMMANDS = (
-    *("optimize", "runs", "judge", "check", "replay", "trust", "tasks"),
+    *("optimize", "runs", "export", "judge", "check", "replay", "trust", "tasks"),
     *("contract", "prompt", "calibrate", "server", "doctor"),
 )
 INTERRUPTED = "interrupted; nothing of this command is left running, and finished builds stay cached"

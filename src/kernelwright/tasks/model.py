@@ -14,6 +14,7 @@ from kernelwright.tasks.declarations import (
     DTYPES,
     FAMILIES,
     FLOATS,
+    CallArgument,
     Close,
     Comparator,
     Exact,
@@ -171,6 +172,7 @@ class Task:
     direction: str = "forward"
     origin: str = ""
     pullback: Pullback | None = None  # of a derived backward
+    call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
 
     def __post_init__(self) -> None:
         check_structure(self)

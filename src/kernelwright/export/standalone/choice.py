@@ -1,0 +1,222 @@
+"""Which variant answers a call, if any: asked for every call, so what depends on shapes alone is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import guards, host
+from .dims import Dim, Formula, Shapes, formula
+from .manifest import Operation, Parameter, Variant
+
+MAX_REMEMBERED = 4096
+
+
+@dataclass(frozen=True)
+class _OutputForm:
+    dims: tuple[Formula, ...]
+    dtype: str | None
+
+    def shape(self, sizes: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(dim(sizes) for dim in self.dims)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A variant for a call of these shapes."""
+
+    library: host.HostLibrary
+    shapes: Any
+    outputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+
+    def run(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        made = [host.empty(shape, dtype) for shape, dtype in self.outputs]
+        self.library.call(self.shapes, arguments, made)
+        return made
+
+
+class Direction:
+    """The forward or the backward: the same questions about other parameters."""
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        outputs: Sequence[tuple[tuple[Dim, ...], str | None]],
+        work: Dim,
+        variants: Sequence[Variant],
+        folder: Path,
+    ) -> None:
+        self._parameters = tuple(parameters)
+        self.tensor_places = tuple(place for place, one in enumerate(parameters) if one.is_tensor)
+        self.inout_places = tuple(place for place, one in enumerate(parameters) if one.inout)
+        self.gradient_places = tuple(place for place, one in enumerate(parameters) if one.gradient)
+        self._numbers = tuple((place, one.value) for place, one in enumerate(parameters) if not one.is_tensor)
+        self.shapes = Shapes([one.dims or () for one in parameters if one.is_tensor])
+        self.outputs = tuple(_OutputForm(tuple(map(formula, dims)), dtype) for dims, dtype in outputs)
+        self.differentiable_outputs: tuple[int, ...] = ()
+        self._work = formula(work)
+        self._variants = tuple(sorted(variants, key=lambda one: -one.speedup))
+        self._dtypes = {one.dtype: self._dtypes_of(one.dtype) for one in variants}
+        self._kinds = frozenset(one.kind for one in variants)
+        self._alignment = max((one.alignment for one in variants), default=1)
+        self._libraries = {
+            one.id + one.dtype: host.HostLibrary(
+                folder / one.file, one.sha256, threads=one.threads, openmp=one.openmp, stateless=one.stateless
+            )
+            for one in variants
+        }
+        self._remembered: dict[Any, Chosen | str] = {}
+        self._allowed: frozenset[str] = frozenset()
+
+    @classmethod
+    def forward(cls, operation: Operation, variants: Sequence[Variant], folder: Path) -> Direction:
+        outputs = [(one.dims, one.dtype) for one in operation.outputs]
+        made = cls(operation.parameters, outputs, operation.work, variants, folder)
+        made.differentiable_outputs = tuple(i for i, one in enumerate(operation.outputs) if one.differentiable)
+        return made
+
+    @classmethod
+    def backward(cls, operation: Operation, variants: Sequence[Variant], folder: Path) -> Direction:
+        """Takes the forward's arguments and the upstream gradients, gives a gradient for each parameter with one."""
+        upstream = [Parameter(one.name, one.dims, one.dtype) for one in operation.outputs if one.differentiable]
+        gradients = [(one.dims or (), one.dtype) for one in operation.parameters if one.gradient]
+        return cls([*operation.parameters, *upstream], gradients, operation.work, variants, folder)
+
+    def allow(self, allowed: frozenset[str]) -> None:
+        self._allowed = allowed
+        self._remembered = {}
+
+    def load(self) -> None:
+        for one in self._variants:
+            if guards.of_machine(one, self._allowed) is None:
+                self._libraries[one.id + one.dtype].load()
+
+    def choose(self, arguments: Sequence[Any]) -> Chosen | str:
+        """The variant for these arguments, or the reason why there is none."""
+        tensors = [arguments[place] for place in self.tensor_places]
+        reason = self._of_tensors(tensors)
+        if reason is not None:
+            return reason
+        for place, proved in self._numbers:
+            if arguments[place] is not proved and not guards.same_number(arguments[place], proved):
+                return guards.NUMBER
+        key = (
+            tuple([tensor.shape for tensor in tensors]),
+            tuple([tensor.dtype for tensor in tensors]),
+            torch.get_num_threads(),
+            torch.are_deterministic_algorithms_enabled(),
+        )
+        found = self._remembered.get(key)
+        if found is None:
+            found = self._found(key, tensors)
+            if len(self._remembered) >= MAX_REMEMBERED:
+                self._remembered = {}
+            self._remembered[key] = found
+        if isinstance(found, str):
+            return found
+        for tensor in tensors:
+            if tensor.data_ptr() % self._alignment or not host.readable_behind(tensor):
+                return guards.ALIGNMENT
+        if self.inout_places and self._overlaps(arguments):
+            return guards.IN_PLACE
+        return found
+
+    def _of_tensors(self, tensors: Sequence[Any]) -> str | None:
+        for tensor in tensors:
+            if type(tensor) not in guards.PLAIN_TYPES:
+                return guards.SUBCLASS
+            if tensor.device.type not in self._kinds:
+                return guards.DEVICE
+            if not tensor.is_contiguous():
+                return guards.STRIDES
+            if tensor.is_neg() or tensor.is_conj():
+                return guards.NEGATED
+        return None
+
+    def _found(self, key: Any, tensors: Sequence[torch.Tensor]) -> Chosen | str:
+        dtypes = [dtype for dtype, wanted in self._dtypes.items() if wanted == key[1]]
+        if not dtypes:
+            return guards.DTYPE
+        sizes = self.shapes.fitting([tuple(tensor.shape) for tensor in tensors])
+        if sizes is None:
+            return guards.SHAPES
+        reason = guards.SIZES
+        for variant in self._variants:
+            if variant.dtype not in dtypes or not self._holds(variant, sizes):
+                continue
+            fault = guards.of_machine(variant, self._allowed) or guards.of_threads(variant, self._allowed)
+            if fault is None and key[3] and not variant.deterministic:
+                fault = guards.DETERMINISTIC
+            if fault is None:
+                return self._chosen(variant, key, sizes)
+            reason = fault
+        return reason
+
+    def _holds(self, variant: Variant, sizes: dict[str, int]) -> bool:
+        if "sizes" in self._allowed and variant.domain is not None:  # wherever it is proved right
+            if all(low <= sizes[name] <= high for name, (low, high) in variant.domain.items()):
+                return True
+        work = self._work(sizes)
+        return any(region.holds(sizes, work) for region in variant.regions)
+
+    def _chosen(self, variant: Variant, key: Any, sizes: dict[str, int]) -> Chosen:
+        outputs = tuple(
+            (tuple(int(size) for size in one.shape(sizes)), getattr(torch, one.dtype or variant.dtype))
+            for one in self.outputs
+        )
+        return Chosen(self._libraries[variant.id + variant.dtype], (key[0], key[1]), outputs)
+
+    def _dtypes_of(self, dtype: str) -> tuple[torch.dtype, ...]:
+        return tuple(getattr(torch, one.dtype or dtype) for one in self._parameters if one.is_tensor)
+
+    def _overlaps(self, arguments: Sequence[Any]) -> bool:
+        """Whether a tensor that is changed shares memory with another: what is left in it then depends on the order."""
+        for place in self.inout_places:
+            one = arguments[place]
+            for other in (arguments[other] for other in self.tensor_places if other != place):
+                if _end(one) > other.data_ptr() and _end(other) > one.data_ptr():
+                    return True
+        return False
+
+    def covers(self, arguments: Sequence[Any]) -> bool:
+        """Whether a variant holds for the forward's arguments, where the upstream gradients are as they should be."""
+        tensors = [arguments[place] for place in self.tensor_places if place < len(arguments)]
+        sizes = self.shapes.read([*(tensor.shape for tensor in tensors), *self._unknown(len(tensors))])
+        if any(isinstance(size, _Unknown) for size in sizes.values()):
+            return False
+        wanted = tuple(tensor.dtype for tensor in tensors)
+        return any(
+            self._dtypes[one.dtype][: len(wanted)] == wanted
+            and self._holds(one, sizes)
+            and guards.of_machine(one, self._allowed) is None
+            and guards.of_threads(one, self._allowed) is None
+            and (one.deterministic or not torch.are_deterministic_algorithms_enabled())
+            for one in self._variants
+        )
+
+    def _unknown(self, known: int) -> list[list[Any]]:
+        return [[_Unknown()] * rank for rank in self.shapes.ranks[known:]]
+
+    def may_hold(self, arguments: Sequence[Any]) -> bool:
+        """Whether a variant may hold for some sizes: for a trace, in which sizes must not be compared."""
+        tensors = [arguments[place] for place in self.tensor_places]
+        dtypes = tuple([tensor.dtype for tensor in tensors])
+        ranks = tuple([tensor.dim() for tensor in tensors])
+        here = all(tensor.device.type in self._kinds for tensor in tensors)
+        return here and ranks == self.shapes.ranks and any(dtypes == wanted for wanted in self._dtypes.values())
+
+    @property
+    def has_variants(self) -> bool:
+        return bool(self._variants)
+
+
+class _Unknown:
+    """A size that only an upstream gradient would tell."""
+
+
+def _end(tensor: torch.Tensor) -> int:
+    return tensor.data_ptr() + tensor.numel() * tensor.element_size()
