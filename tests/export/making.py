@@ -5,9 +5,9 @@ A search takes a minute and may find nothing on a busy machine; what is tested h
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,14 @@ from kernelwright.devices.cpu import probe
 from kernelwright.export.proof import Proved
 from kernelwright.judge import certificate
 from kernelwright.judge.keys import judge_key
-from kernelwright.judge.verdict import BaselineTime, IntervalValue, SpeedStatus, WorkloadResult
+from kernelwright.judge.settings import ProgressCallback, Settings
+from kernelwright.judge.verdict import BaselineTime, IntervalValue, SpeedStatus, Verdict, WorkloadResult
+from kernelwright.proposers.model import Proposal
+from kernelwright.search import origin
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.loading import digest, hash_of
-from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.model import Workload
 from kernelwright.tasks.resolve import declared
 from tests import forgery
 from tests.search import toy
@@ -60,17 +63,16 @@ def _built(candidate: Candidate, task: str) -> Built:
     return made
 
 
-def proved(
+def certified(
     reference: str,
     candidate: Candidate,
     *,
     public: Sequence[float] | None = None,
     hidden: Sequence[float] = (FASTER, FASTER, FASTER),
     threads: int = 1,
-    key: bytes | None = None,
     **changes: Any,
-) -> Proved:
-    """As if it had been judged: this many times faster on each public and each hidden workload."""
+) -> dict[str, Any]:
+    """A certificate's content, as if it had been judged: this many times faster on each workload."""
     task = declared(reference)
     results = [*_results(task.public_workloads(), public or [FASTER] * len(task.public_workloads()))]
     secret = hidden_workloads(task, judge_key(), len(hidden)) if hidden else ()
@@ -85,7 +87,7 @@ def proved(
         }
     )
     files = [hash_of(Path(task.origin))]
-    body = forgery.body(
+    return forgery.body(
         candidate={"contract": "cpp", "name": candidate.name, "source": candidate.source, "id": candidate.id},
         task={"reference": reference, "name": task.name, "digest": digest((("", files[0]),)), "files": files},
         terms__threads=threads,
@@ -94,9 +96,47 @@ def proved(
         verdict=json.loads(verdict.model_dump_json()),
         hidden=[{"sizes": [list(pair) for pair in one.sizes], "dtype": one.dtype} for one in secret],
     )
-    raw = forgery.sign(body, judge_key() if key is None else key)
-    issued = certificate.parse(raw, hashlib.sha256(raw).hexdigest()[:8])
-    return Proved(candidate, (issued,), issued.verdict, task)
+
+
+def proved(reference: str, candidate: Candidate, **changes: Any) -> Proved:
+    issued = certificate.parse(forgery.sign(certified(reference, candidate, **changes), judge_key()), candidate.name)
+    return Proved(candidate, (issued,), issued.verdict, declared(reference))
+
+
+@dataclass
+class CertifyingJudge:
+    """Finds every candidate as fast as it is told, and keeps certificates as a judge does."""
+
+    reference: str
+    asked: int = 0
+
+    def judge(
+        self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
+    ) -> Verdict:
+        self.asked += 1
+        name = f"export-{candidate.id}-{self.asked}"
+        content = certified(self.reference, candidate, hidden=() if settings.public_only else (FASTER,) * 3)
+        forgery.keep(name, content, judge_key())
+        return Verdict.model_validate({**content["verdict"], "certificate": name})
+
+
+def run_of(reference: str, candidate: Candidate, root: Path) -> Path:
+    """A run of this installation whose best is the candidate."""
+    task = declared(reference)
+    files = (("", hash_of(Path(task.origin))),)
+    toy.search(
+        root,
+        judge=CertifyingJudge(reference),  # type: ignore[arg-type]
+        starts=[Proposal(candidate, "start")],
+        budget="4evals",
+        plateau=1,
+        task=reference,
+        task_name=task.name,
+        task_digest=digest(files),
+    )
+    (folder,) = root.glob(f"{task.name.replace(':', '-')}-*")
+    origin.mark(folder)
+    return folder
 
 
 def _results(workloads: Sequence[Workload], factors: Sequence[float]) -> list[WorkloadResult]:
@@ -135,7 +175,3 @@ def rmsnorm(folder: Path, *, backward: bool = True, **changes: Any) -> list[Prov
     if backward:
         found.append(proved(f"{reference}:backward", source("rmsnorm_backward", "simd.cpp"), **changes))
     return found
-
-
-def sizes_of(task: Task) -> list[dict[str, int]]:
-    return [dict(one) for one in task.public]

@@ -32,7 +32,7 @@ REFUSED_TAGS = {
     FILTER: "a filter library",
     AUXILIARY: "an auxiliary library",
 }
-X86_64, SHARED, IFUNC, IRELATIVE = 62, 3, 10, 37
+X86_64, SHARED, IFUNC, IRELATIVE, WEAK = 62, 3, 10, 37, 2
 SYMBOL_BYTES, RELA_BYTES, DYNAMIC_BYTES, HEADER_BYTES = 24, 24, 16, 56
 MAX_SYMBOLS = 1 << 16
 # The C runtime's own _init and _fini, as every library has them: they call __gmon_start__ if there is one, or nothing.
@@ -64,6 +64,7 @@ MATH = re.compile(
     r"|scalbl?n|ilogb|logb|modf|nextafter|sincos)[fl]?|_ZGV[bcdeN]\w+"
 )
 ENTRY = frozenset({"kw_run", "kw_prepare"})
+STANDARD = re.compile(r"_Z(TI|TS|TV)?(N?K?St|N[VK]*St)")  # the standard library's own inline functions, which are weak
 SYSTEM_CALLS = {b"\x0f\x05": "syscall", b"\x0f\x34": "sysenter", b"\xcd\x80": "int 0x80"}
 
 
@@ -139,9 +140,9 @@ def inspect(raw: bytes) -> Inspected:
         imports = _check_symbols(made)
         _check_relocations(made)
         _check_code(made)
+        return Inspected(imports, "libgomp.so.1" in libraries, stateless=_stateless(raw))
     except (struct.error, IndexError, ValueError) as error:
         raise UnsafeObjectError(f"it is not a library as our builder makes them ({type(error).__name__})") from None
-    return Inspected(imports, "libgomp.so.1" in libraries, stateless=_stateless(raw))
 
 
 def _parsed(raw: bytes) -> _Object:
@@ -221,14 +222,14 @@ def _symbols(made: _Object) -> Iterator[tuple[str, int, int, int]]:
 
 def _check_symbols(made: _Object) -> frozenset[str]:
     imports = set()
-    for name, kind, _, section in _symbols(made):
+    for name, kind, binding, section in _symbols(made):
         if kind == IFUNC:
             raise UnsafeObjectError(f"{name!r:.60} is chosen by code that runs when it is loaded (IFUNC)")
         if section == 0:
             if not _allowed(name):
                 raise UnsafeObjectError(f"it uses {name!r:.60}, which is not on the list of what a kernel may use")
             imports.add(name)
-        elif name not in ENTRY:
+        elif name not in ENTRY and not (binding == WEAK and STANDARD.match(name)):
             raise UnsafeObjectError(f"it offers {name!r:.60}, which could take the place of another library's")
     missing = sorted(RUNTIME - imports)
     if missing:  # the C runtime calls it on loading, if there is one

@@ -1,4 +1,4 @@
-"""From what a user passes to the reference's arguments: names, defaults, and numbers that the reference has built in."""
+"""From what a user passes to the reference's arguments: names, defaults, and numbers that are built in."""
 
 from __future__ import annotations
 

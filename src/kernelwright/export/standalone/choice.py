@@ -158,8 +158,7 @@ class Direction:
 
     def _holds(self, variant: Variant, sizes: dict[str, int]) -> bool:
         if "sizes" in self._allowed and variant.domain is not None:  # wherever it is proved right
-            if all(low <= sizes[name] <= high for name, (low, high) in variant.domain.items()):
-                return True
+            return all(low <= sizes[name] <= high for name, (low, high) in variant.domain.items())
         work = self._work(sizes)
         return any(region.holds(sizes, work) for region in variant.regions)
 
