@@ -45,7 +45,7 @@ HOSTILE = {
     "a destructor": ("__attribute__((destructor)) static void late() { volatile int x = 1; (void)x; }", "", "unloaded"),
     "code in .init": ('asm(".section .init\\n nop\\n nop\\n .previous");', "", "runs when it is loaded"),
     "an entry in .init_array": (
-        'static void early() {} asm(".section .init_array\\n .quad 0\\n .previous"); void* keep() { return (void*)early; }',
+        'asm(".section .init_array\\n .quad 0\\n .previous");',
         "",
         "constructor",
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,7 @@ class Kernel:
         self, arguments: Sequence[Any], upstream: Sequence[torch.Tensor], *, create_graph: bool
     ) -> Sequence[torch.Tensor]:
         """By autograd, through the reference."""
-        with torch.enable_grad(), torch.autocast(self._kind, enabled=False):
+        with _differentiating(), torch.autocast(self._kind, enabled=False):
             complete = list(arguments)
             leaves = []
             for place in self._gradients:
@@ -236,6 +237,18 @@ class Kernel:
     @property
     def forward_direction(self) -> Direction:
         return self._forward
+
+
+@contextmanager
+def _differentiating() -> Iterator[None]:
+    """Lets autograd see what is computed, also inside of an operator, below which torch leaves autograd out."""
+    keys = torch._C.DispatchKey
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in (keys.AutogradFunctionality, keys.AutogradOther, keys.AutogradNestedTensor, keys.ADInplaceOrView):
+        excluded = excluded.remove(key)
+    guard: Any = torch._C._ForceDispatchKeyGuard
+    with guard(torch._C._dispatch_tls_local_include_set(), excluded), torch.enable_grad():
+        yield
 
 
 def _as_list(returned: Any) -> list[torch.Tensor]:
