@@ -101,7 +101,7 @@ class Epilogue:
         if i.span == Span.col:
             return f"{pointer}[c]"
         if i.period:
-            self.code.define(f"PERIOD_{self.code.step}_{place}", self.code.size(i.period))
+            self.code.give(f"PERIOD_{self.code.step}_{place}", self.code.size(i.period))
             return f"{pointer}[row % static_cast<long long>(PERIOD_{self.code.step}_{place})]"
         return f"{pointer}[row]"
 
