@@ -14,6 +14,7 @@ from typing import Any
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build
+from kernelwright.contracts.registry import contract_named
 from kernelwright.devices.cpu import probe
 from kernelwright.export.proof import Proved
 from kernelwright.judge import certificate
@@ -25,7 +26,7 @@ from kernelwright.search import origin
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.loading import digest, hash_of
-from kernelwright.tasks.model import Workload
+from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.resolve import declared
 from tests import forgery
 from tests.search import toy
@@ -63,6 +64,10 @@ def _built(candidate: Candidate, task: str) -> Built:
     return made
 
 
+def _placed(reference: str, candidate: Candidate) -> Task:
+    return declared(reference).on(contract_named(candidate.contract).device)
+
+
 def certified(
     reference: str,
     candidate: Candidate,
@@ -73,7 +78,7 @@ def certified(
     **changes: Any,
 ) -> dict[str, Any]:
     """A certificate's content, as if it had been judged: this many times faster on each workload."""
-    task = declared(reference)
+    task = _placed(reference, candidate)
     results = [*_results(task.public_workloads(), public or [FASTER] * len(task.public_workloads()))]
     secret = hidden_workloads(task, judge_key(), len(hidden)) if hidden else ()
     results += _results(secret, hidden)
@@ -81,14 +86,19 @@ def certified(
         update={
             "task": task.name,
             "workloads": tuple(results),
-            "artefact": _built(candidate, reference).code,
+            "artefact": _built(candidate, reference).code if candidate.contract == "cpp" else "code:" + "0" * 64,
             "conditions": toy.CONDITIONS.model_copy(update={"threads": threads}),
             **changes,
         }
     )
     files = [hash_of(Path(task.origin))]
     return forgery.body(
-        candidate={"contract": "cpp", "name": candidate.name, "source": candidate.source, "id": candidate.id},
+        candidate={
+            "contract": candidate.contract,
+            "name": candidate.name,
+            "source": candidate.source,
+            "id": candidate.id,
+        },
         task={"reference": reference, "name": task.name, "digest": digest((("", files[0]),)), "files": files},
         terms__threads=threads,
         terms__baselines=["eager"],
@@ -100,7 +110,7 @@ def certified(
 
 def proved(reference: str, candidate: Candidate, **changes: Any) -> Proved:
     issued = certificate.parse(forgery.sign(certified(reference, candidate, **changes), judge_key()), candidate.name)
-    return Proved(candidate, (issued,), issued.verdict, declared(reference))
+    return Proved(candidate, (issued,), issued.verdict, _placed(reference, candidate))
 
 
 @dataclass

@@ -46,6 +46,10 @@ def export(
     layout: Annotated[
         str, typer.Option(help="package: an installable package and a wheel; hf: Hugging Face's kernel layout.")
     ] = "package",
+    arch: Annotated[
+        list[str] | None,
+        typer.Option(help="A GPU architecture to build for, such as sm_90a; repeat it. By default this machine's."),
+    ] = None,
     root: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
@@ -53,7 +57,7 @@ def export(
     from kernelwright.export.package import export as export_package  # imports torch, which takes seconds
     from kernelwright.export.proof import proved_in
 
-    made = export_package([proved_in(find(run, root)) for run in runs], output, name, layout)
+    made = export_package([proved_in(find(run, root)) for run in runs], output, name, layout, arch or ())
     directions = (("forward", made.manifest.forward), ("backward", made.manifest.backward))
     report = ExportReport(
         folder=str(made.folder),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from kernelwright.contracts import portable as portable_kernels
 from kernelwright.export import wording
 from kernelwright.export.describe import ExportError
 from kernelwright.export.portable import write_portable
@@ -22,6 +23,7 @@ from kernelwright.export.standalone.manifest import Manifest
 from kernelwright.export.wheel import write_wheel
 
 STANDALONE = Path(__file__).parent / "standalone"
+FORMULAS = Path(portable_kernels.__file__).parent  # reads launch formulas, by the standard library alone
 RUNTIME = "_runtime"
 VERSION = "0.1.0"
 LEAST_TORCH = "2.4"
@@ -38,7 +40,13 @@ class Exported:
     wheel: Path | None
 
 
-def export(proved: Sequence[Proved], output: Path, name: str = "", layout: str = "package") -> Exported:
+def export(
+    proved: Sequence[Proved],
+    output: Path,
+    name: str = "",
+    layout: str = "package",
+    architectures: Sequence[str] = (),
+) -> Exported:
     """Writes into a new or empty folder; all or nothing."""
     if layout not in LAYOUTS:
         raise ExportError(f"layout {layout!r} is not known: there is {', '.join(LAYOUTS)}")
@@ -50,7 +58,7 @@ def export(proved: Sequence[Proved], output: Path, name: str = "", layout: str =
     partial = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
     partial.chmod(0o755)
     try:
-        made = _written(proved, partial, chosen, layout)
+        made = _written(proved, partial, chosen, layout, architectures)
         if output.exists():
             output.rmdir()
         partial.rename(output)
@@ -60,15 +68,17 @@ def export(proved: Sequence[Proved], output: Path, name: str = "", layout: str =
     return Exported(output, chosen, made.manifest, wheel)
 
 
-def _written(proved: Sequence[Proved], folder: Path, name: str, layout: str) -> Exported:
+def _written(proved: Sequence[Proved], folder: Path, name: str, layout: str, architectures: Sequence[str]) -> Exported:
     place = folder / ("torch-ext" if layout == "hf" else "") / name
     place.mkdir(parents=True)
-    manifest = write_portable(proved, place, name)
+    manifest = write_portable(proved, place, name, architectures)
     if not any(variant.regions for variant in manifest.forward):
         raise ExportError(
             f"{name}: is not proved faster than the best baseline at any public workload; nothing to export"
         )
     shutil.copytree(STANDALONE, place / RUNTIME, ignore=shutil.ignore_patterns("__pycache__"))
+    if any(variant.kind == "cuda" for variant in manifest.variants):
+        shutil.copytree(FORMULAS, place / RUNTIME / FORMULAS.name, ignore=shutil.ignore_patterns("__pycache__"))
     pages = _Pages(name, manifest, _certificates(place, manifest))
     for file, template in (("__init__.py", "init"), ("selftest.py", "run"), ("benchmark.py", "run")):
         (place / file).write_text(pages.page(template, module=file.removesuffix(".py")), encoding="utf-8")
@@ -122,6 +132,7 @@ class _Pages:
             "certificates": certificates,
             "proofs": list(zip(manifest.variants, certificates, strict=True)),
             "runtime": RUNTIME,
+            "gpu": any(one.kind == "cuda" for one in manifest.variants),
         }
 
     def page(self, template: str, **values: str) -> str:

@@ -6,13 +6,14 @@ import hashlib
 import keyword
 import platform
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernelwright.contracts.host_build import Built, build
-from kernelwright.contracts.model import BuildFailure, HostContract
+from kernelwright.contracts.model import BuildFailure, HostContract, PortableRequest
 from kernelwright.contracts.registry import contract_named
+from kernelwright.contracts.target import HOPPER, Target, target_of
 from kernelwright.export import elf
 from kernelwright.export.describe import ExportError, operation_of
 from kernelwright.export.proof import Proved, sorted_by_direction
@@ -26,7 +27,9 @@ from kernelwright.tasks.model import Workload
 
 MANIFEST, REFERENCE, KERNELS, CERTIFICATES = "kernel.json", "reference.py", "kernels", "certificates"
 RESERVED = ("reference", "selftest", "benchmark", "kernels", "certificates")
-ALIGNMENT = 64  # bytes: what torch's allocator gives, and the widest that an instruction of x86-64 asks for
+# In bytes. On a CPU: what torch's allocator gives, and the widest that an instruction of x86-64 asks for. On a GPU:
+# what a judging gives, which is less than what torch's allocator does.
+ALIGNMENT = {"cpu": 64, "cuda": 256}
 # What a compiler may use of a processor, by the names that Linux gives it.
 FEATURES = (
     *("ssse3", "sse4", "popcnt", "avx", "fma", "f16c", "bmi", "abm", "lzcnt", "movbe", "adx", "aes", "pclmulqdq"),
@@ -34,7 +37,9 @@ FEATURES = (
 )
 
 
-def write_portable(proved: Sequence[Proved], folder: Path, namespace: str) -> Manifest:
+def write_portable(
+    proved: Sequence[Proved], folder: Path, namespace: str, architectures: Sequence[str] = ()
+) -> Manifest:
     """Fills an empty folder. Every library is built in the sandbox, compared with what was judged, and looked into."""
     forward, backward = sorted_by_direction(proved)
     operation, traced = operation_of(forward[0].task, _name(forward[0]))
@@ -42,7 +47,7 @@ def write_portable(proved: Sequence[Proved], folder: Path, namespace: str) -> Ma
     for part in (KERNELS, CERTIFICATES):
         (folder / part).mkdir(parents=True)
     (folder / REFERENCE).write_text(text, encoding="utf-8")
-    writer = _Writer(folder, operation, hashlib.sha256(text.encode()).hexdigest())
+    writer = _Writer(folder, operation, hashlib.sha256(text.encode()).hexdigest(), architectures)
     usable = [one for one in backward if not _saved(one)]
     manifest = Manifest(
         operation,
@@ -69,71 +74,118 @@ def _saved(one: Proved) -> bool:
     return any(isinstance(given, Saved) for given in one.task.inputs.values())
 
 
+@dataclass(frozen=True)
+class _Binary:
+    """What is called: the file's content and, for a GPU, modules beside it. `needs` is what a device must have."""
+
+    suffix: str
+    content: bytes
+    needs: tuple[str, ...]
+    modules: Mapping[str, bytes] = field(default_factory=dict)
+    openmp: bool = False
+    stateless: bool = True
+
+
 class _Writer:
-    def __init__(self, folder: Path, operation: Operation, reference: str) -> None:
+    def __init__(self, folder: Path, operation: Operation, reference: str, architectures: Sequence[str]) -> None:
         self._folder, self._operation, self.reference = folder, operation, reference
+        self._architectures = architectures
 
     def variants(self, one: Proved, direction: str) -> list[Variant]:
         contract = contract_named(one.candidate.contract)
-        if not isinstance(contract, HostContract):
-            raise ExportError(f"{one.task.name}: a {contract.name} kernel cannot be made portable yet")
         if any(one.task.constant):
             raise ExportError(f"{one.task.name}: has constant inputs, which would have to be prepared once")
         for file, text in contract.split(one.candidate.source):
             (self._folder / KERNELS / f"{one.candidate.id}-{file}").write_text(text, encoding="utf-8")
-        return [self._variant(one, direction, dtype) for dtype in one.task.dtypes]
+        found = []
+        for dtype in one.task.dtypes:
+            if isinstance(contract, HostContract):
+                binaries = [_library(one, dtype)]
+            else:
+                binaries = [_modules(one, dtype, target) for target in targets(self._architectures)]
+            found += [self._variant(one, direction, dtype, contract.device, binary) for binary in binaries]
+        return found
 
-    def _variant(self, one: Proved, direction: str, dtype: str) -> Variant:
-        content, inspected = self._library(one, dtype)
-        stem = f"{one.candidate.id}-{direction}-{dtype}"
+    def _variant(self, one: Proved, direction: str, dtype: str, kind: str, binary: _Binary) -> Variant:
+        needed = f"-{binary.needs[0]}" if kind == "cuda" else ""
+        stem = f"{one.candidate.id}-{direction}-{dtype}{needed}"
         whole = one.verdict.domain is not None and not one.verdict.partial_domain
-        conditions, last = one.verdict.conditions, one.certificates[-1]
+        environment = one.certificates[-1].environment
         variant = Variant(
             id=one.candidate.id,
             contract=one.candidate.contract,
-            kind="cpu",
+            kind=kind,
             dtype=dtype,
-            file=f"{KERNELS}/{stem}.so",
-            sha256=hashlib.sha256(content).hexdigest(),
+            file=f"{KERNELS}/{stem}{binary.suffix}",
+            sha256=hashlib.sha256(binary.content).hexdigest(),
             certificate=f"{CERTIFICATES}/{stem}.json",
-            device=last.environment.cpu,
-            features=_features(),
-            threads=conditions.threads,
+            device=environment.cpu if kind == "cpu" else (environment.device or "unknown").removeprefix("cuda: "),
+            features=binary.needs,
+            threads=one.verdict.conditions.threads,
             deterministic=deterministic(one.verdict) is True,
-            stateless=inspected.stateless,
-            openmp=inspected.openmp,
-            alignment=ALIGNMENT,
+            stateless=binary.stateless,
+            openmp=binary.openmp,
+            alignment=ALIGNMENT[kind],
             domain=dict(one.task.hidden) if whole else None,
             regions=regions_of(one.task, one.verdict, dtype),
             speedup=claimed(one.verdict, dtype),
         )
-        (self._folder / variant.file).write_bytes(content)
-        public = publish(
-            one.certificates,
-            one.verdict,
-            one.task,
-            self._operation,
-            direction,
-            variant,
-            variant.sha256,
-            self.reference,
-        )
+        (self._folder / variant.file).write_bytes(binary.content)
+        for name, content in binary.modules.items():
+            (self._folder / KERNELS / f"{name}.cubin").write_bytes(content)
+        public = publish(one, self._operation, direction, variant, self.reference)
         (self._folder / variant.certificate).write_text(public.model_dump_json(indent=1) + "\n", encoding="utf-8")
         return variant
 
-    def _library(self, one: Proved, dtype: str) -> tuple[bytes, elf.Inspected]:
-        from kernelwright.tasks.drawing import signature
 
-        workload = next(w for w in one.task.public_workloads() if w.dtype == dtype)
-        built = build(one.candidate, signature(one.task, workload))
-        if isinstance(built, BuildFailure):
-            raise ExportError(f"{one.task.name}: the kernel does not build here: {built.lines[0]:.200}")
-        _require_judged(one, built, workload)
-        content = built.library.read_bytes()
-        try:
-            return content, elf.inspect(content)
-        except elf.UnsafeObjectError as error:
-            raise elf.UnsafeObjectError(f"{one.candidate.id}: its library is not loaded: {error}") from None
+def _library(one: Proved, dtype: str) -> _Binary:
+    """Built in the sandbox, compared with what was judged, and looked into."""
+    from kernelwright.tasks.drawing import signature
+
+    workload = next(w for w in one.task.public_workloads() if w.dtype == dtype)
+    built = build(one.candidate, signature(one.task, workload))
+    if isinstance(built, BuildFailure):
+        raise ExportError(f"{one.task.name}: the kernel does not build here: {built.lines[0]:.200}")
+    _require_judged(one, built, workload)
+    content = built.library.read_bytes()
+    try:
+        inspected = elf.inspect(content)
+    except elf.UnsafeObjectError as error:
+        raise elf.UnsafeObjectError(f"{one.candidate.id}: its library is not loaded: {error}") from None
+    return _Binary(".so", content, _features(), openmp=inspected.openmp, stateless=inspected.stateless)
+
+
+def _modules(one: Proved, dtype: str, target: Target) -> _Binary:
+    """A launch formula and its cubins. The plan's Python is evaluated here, in the sandbox, and never again."""
+    from kernelwright.contracts.symbolic import symbolic_signature
+    from kernelwright.tasks.drawing import signature
+
+    listed = tuple((w.size_map, signature(one.task, w)) for w in one.task.public_workloads() if w.dtype == dtype)
+    request = PortableRequest(one.task.name, symbolic_signature(one.task, dtype), listed, target)
+    made = contract_named(one.candidate.contract).portable(one.candidate, request)
+    if isinstance(made, BuildFailure):
+        raise ExportError(f"{one.task.name}: the kernel does not build for {target.architecture}: {made.lines[0]:.200}")
+    return _Binary(".formula.json", made.kernel.text().encode(), (target.architecture,), made.binaries)
+
+
+def targets(architectures: Sequence[str]) -> tuple[Target, ...]:
+    """The kinds of GPU that were asked for: this machine's, and those that can be built for without one."""
+    known = {HOPPER.architecture: HOPPER, **_local_targets()}
+    unknown = [one for one in architectures if one not in known]
+    if unknown:
+        raise ExportError(f"--arch {unknown[0]}: is not known here; there is {', '.join(known)}")
+    if architectures:
+        return tuple(known[one] for one in dict.fromkeys(architectures))
+    return tuple(_local_targets().values()) or (HOPPER,)
+
+
+def _local_targets() -> dict[str, Target]:
+    from kernelwright.devices import nvidia
+
+    if nvidia.absence():
+        return {}
+    found = [target_of(nvidia.probe(index)) for index in range(nvidia.count())]
+    return {one.architecture: one for one in found}
 
 
 def _require_judged(one: Proved, built: Built, workload: Workload) -> None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, ValidationError
 
+from kernelwright.export.proof import Proved
 from kernelwright.export.standalone.manifest import Operation, Variant, proved_digest
-from kernelwright.judge.certificate import Certificate, CertificateError, Hash, Line
+from kernelwright.judge.certificate import CertificateError, Hash, Line
 from kernelwright.judge.keys import derive, judge_key
 from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounded
 from kernelwright.judge.strangers.standard import below_standard
@@ -118,17 +118,9 @@ class SignedPublic(VerdictPart):
     signature: str
 
 
-def publish(
-    issued: Sequence[Certificate],
-    verdict: Verdict,
-    task: Task,
-    operation: Operation,
-    direction: str,
-    variant: Variant,
-    binary: str,
-    reference: str,
-) -> SignedPublic:
-    """Of the judgings that prove one kernel, which are all signed here or by a trusted key; `verdict` joins them."""
+def publish(proved: Proved, operation: Operation, direction: str, variant: Variant, reference: str) -> SignedPublic:
+    """Of the judgings that prove one kernel, which are all signed here or by a trusted key."""
+    issued, verdict, task = proved.certificates, proved.verdict, proved.task
     last = issued[-1]
     signer = Ed25519PrivateKey.from_private_bytes(derive(judge_key(), "certificates"))
     made = PublicCertificate(
@@ -139,7 +131,7 @@ def publish(
         contract=last.candidate.contract,
         digests=Digests(
             source=hashlib.sha256(last.candidate.source.encode()).hexdigest(),
-            binary=binary,
+            binary=variant.sha256,
             code=verdict.artefact,
             task=last.task.digest,
             reference=reference,

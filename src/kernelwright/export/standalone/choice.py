@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from . import guards, host
+from .device import DeviceLibrary, Reader
 from .dims import Dim, Formula, Shapes, formula
 from .manifest import Operation, Parameter, Variant
 
@@ -29,13 +30,18 @@ class _OutputForm:
 class Chosen:
     """A variant for a call of these shapes."""
 
-    library: host.HostLibrary
+    library: host.HostLibrary | DeviceLibrary
     shapes: Any
     outputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+    sizes: dict[str, int]
+    device: torch.device
 
     def run(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
-        made = [host.empty(shape, dtype) for shape, dtype in self.outputs]
-        self.library.call(self.shapes, arguments, made)
+        if self.device.type == "cpu":
+            made = [host.empty(shape, dtype) for shape, dtype in self.outputs]
+        else:
+            made = [torch.empty(shape, dtype=dtype, device=self.device) for shape, dtype in self.outputs]
+        self.library.call(self.shapes, arguments, made, self.sizes)
         return made
 
 
@@ -45,10 +51,11 @@ class Direction:
     def __init__(
         self,
         parameters: Sequence[Parameter],
-        outputs: Sequence[tuple[tuple[Dim, ...], str | None]],
+        outputs: Sequence[tuple[str, tuple[Dim, ...], str | None]],
         work: Dim,
         variants: Sequence[Variant],
         folder: Path,
+        reader: Reader | None = None,
     ) -> None:
         self._parameters = tuple(parameters)
         self.tensor_places = tuple(place for place, one in enumerate(parameters) if one.is_tensor)
@@ -56,35 +63,45 @@ class Direction:
         self.gradient_places = tuple(place for place, one in enumerate(parameters) if one.gradient)
         self._numbers = tuple((place, one.value) for place, one in enumerate(parameters) if not one.is_tensor)
         self.shapes = Shapes([one.dims or () for one in parameters if one.is_tensor])
-        self.outputs = tuple(_OutputForm(tuple(map(formula, dims)), dtype) for dims, dtype in outputs)
+        self._output_names = tuple(name for name, _, _ in outputs)
+        self.outputs = tuple(_OutputForm(tuple(map(formula, dims)), dtype) for _, dims, dtype in outputs)
         self.differentiable_outputs: tuple[int, ...] = ()
         self._work = formula(work)
         self._variants = tuple(sorted(variants, key=lambda one: -one.speedup))
         self._dtypes = {one.dtype: self._dtypes_of(one.dtype) for one in variants}
         self._kinds = frozenset(one.kind for one in variants)
         self._alignment = max((one.alignment for one in variants), default=1)
-        self._libraries = {
-            one.id + one.dtype: host.HostLibrary(
-                folder / one.file, one.sha256, threads=one.threads, openmp=one.openmp, stateless=one.stateless
-            )
-            for one in variants
-        }
+        self._libraries = {_key(one): self._library(one, folder, reader) for one in variants}
         self._remembered: dict[Any, Chosen | str] = {}
         self._allowed: frozenset[str] = frozenset()
 
+    def _library(self, one: Variant, folder: Path, reader: Reader | None) -> host.HostLibrary | DeviceLibrary:
+        path = folder / one.file
+        if one.kind == "cpu":
+            options = {"openmp": one.openmp, "stateless": one.stateless}
+            return host.HostLibrary(path, one.sha256, threads=one.threads, **options)
+        names = [*(given.name for given in self._parameters), *self._output_names]
+        return DeviceLibrary(path, one.sha256, one.features[0], names, reader)
+
     @classmethod
-    def forward(cls, operation: Operation, variants: Sequence[Variant], folder: Path) -> Direction:
-        outputs = [(one.dims, one.dtype) for one in operation.outputs]
-        made = cls(operation.parameters, outputs, operation.work, variants, folder)
+    def forward(
+        cls, operation: Operation, variants: Sequence[Variant], folder: Path, reader: Reader | None = None
+    ) -> Direction:
+        outputs = [(one.name, one.dims, one.dtype) for one in operation.outputs]
+        made = cls(operation.parameters, outputs, operation.work, variants, folder, reader)
         made.differentiable_outputs = tuple(i for i, one in enumerate(operation.outputs) if one.differentiable)
         return made
 
     @classmethod
-    def backward(cls, operation: Operation, variants: Sequence[Variant], folder: Path) -> Direction:
+    def backward(
+        cls, operation: Operation, variants: Sequence[Variant], folder: Path, reader: Reader | None = None
+    ) -> Direction:
         """Takes the forward's arguments and the upstream gradients, gives a gradient for each parameter with one."""
-        upstream = [Parameter(one.name, one.dims, one.dtype) for one in operation.outputs if one.differentiable]
-        gradients = [(one.dims or (), one.dtype) for one in operation.parameters if one.gradient]
-        return cls([*operation.parameters, *upstream], gradients, operation.work, variants, folder)
+        upstream = [
+            Parameter(f"grad_{one.name}", one.dims, one.dtype) for one in operation.outputs if one.differentiable
+        ]
+        gradients = [(f"grad_{one.name}", one.dims or (), one.dtype) for one in operation.parameters if one.gradient]
+        return cls([*operation.parameters, *upstream], gradients, operation.work, variants, folder, reader)
 
     def allow(self, allowed: frozenset[str]) -> None:
         self._allowed = allowed
@@ -93,7 +110,7 @@ class Direction:
     def load(self) -> None:
         for one in self._variants:
             if guards.of_machine(one, self._allowed) is None:
-                self._libraries[one.id + one.dtype].load()
+                self._libraries[_key(one)].load()
 
     def choose(self, arguments: Sequence[Any]) -> Chosen | str:
         """The variant for these arguments, or the reason why there is none."""
@@ -107,6 +124,7 @@ class Direction:
         key = (
             tuple([tensor.shape for tensor in tensors]),
             tuple([tensor.dtype for tensor in tensors]),
+            tensors[0].device,
             torch.get_num_threads(),
             torch.are_deterministic_algorithms_enabled(),
         )
@@ -129,7 +147,7 @@ class Direction:
         for tensor in tensors:
             if type(tensor) not in guards.PLAIN_TYPES:
                 return guards.SUBCLASS
-            if tensor.device.type not in self._kinds:
+            if tensor.device.type not in self._kinds or tensor.device != tensors[0].device:
                 return guards.DEVICE
             if not tensor.is_contiguous():
                 return guards.STRIDES
@@ -148,8 +166,13 @@ class Direction:
         for variant in self._variants:
             if variant.dtype not in dtypes or not self._holds(variant, sizes):
                 continue
-            fault = guards.of_machine(variant, self._allowed) or guards.of_threads(variant, self._allowed)
-            if fault is None and key[3] and not variant.deterministic:
+            if variant.kind != key[2].type:
+                continue
+            fault = guards.of_machine(variant, self._allowed, key[2].index)
+            fault = fault or guards.of_threads(variant, self._allowed)
+            if fault is None and not self._libraries[_key(variant)].holds(sizes):
+                fault = guards.SIZES
+            if fault is None and key[4] and not variant.deterministic:
                 fault = guards.DETERMINISTIC
             if fault is None:
                 return self._chosen(variant, key, sizes)
@@ -167,7 +190,7 @@ class Direction:
             (tuple(int(size) for size in one.shape(sizes)), getattr(torch, one.dtype or variant.dtype))
             for one in self.outputs
         )
-        return Chosen(self._libraries[variant.id + variant.dtype], (key[0], key[1]), outputs)
+        return Chosen(self._libraries[_key(variant)], (key[0], key[1]), outputs, sizes, key[2])
 
     def _dtypes_of(self, dtype: str) -> tuple[torch.dtype, ...]:
         return tuple(getattr(torch, one.dtype or dtype) for one in self._parameters if one.is_tensor)
@@ -211,6 +234,10 @@ class Direction:
     @property
     def has_variants(self) -> bool:
         return bool(self._variants)
+
+
+def _key(variant: Variant) -> tuple[str, str, tuple[str, ...]]:
+    return variant.id, variant.dtype, variant.features
 
 
 class _Unknown:

@@ -45,16 +45,30 @@ def of_mode(kind: str, *, autocast: bool = True) -> str | None:
     return None
 
 
-def of_machine(variant: Variant, allowed: frozenset[str]) -> str | None:
+def of_machine(variant: Variant, allowed: frozenset[str], index: int | None = None) -> str | None:
     """What about this machine keeps a variant from being used at all. Features that a processor lacks cannot be
     allowed: the binary would end the process."""
-    if variant.kind != "cpu":
-        return None  # the launcher knows what its GPU can load
+    if variant.kind == "cuda":
+        return _of_gpu(variant, allowed, index)
     lacking = sorted(set(variant.features) - machine.cpu_features())
     if lacking:
         return f"this processor lacks {', '.join(lacking[:4])}, which the kernel was built for"
     if variant.device != machine.cpu_model() and "device" not in allowed:
         return f"the speed was proved on {variant.device}, and this is {machine.cpu_model()} (allow 'device' to use it)"
+    return None
+
+
+def _of_gpu(variant: Variant, allowed: frozenset[str], index: int | None) -> str | None:
+    """A cubin with instructions of one chip runs on that chip alone; its speed was proved on one product of it."""
+    if not torch.cuda.is_available():
+        return "there is no GPU here"
+    major, minor = torch.cuda.get_device_capability(index)
+    here = f"sm_{major}{minor}{'a' if major >= 9 else ''}"
+    if here != variant.features[0]:
+        return f"the kernel was built for {variant.features[0]}, and this is {here}"
+    name = torch.cuda.get_device_name(index)
+    if name != variant.device and "device" not in allowed:
+        return f"the speed was proved on {variant.device}, and this is {name} (allow 'device' to use it)"
     return None
 
 

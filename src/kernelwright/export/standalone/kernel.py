@@ -15,6 +15,7 @@ import torch
 from . import guards
 from .calls import Call
 from .choice import Chosen, Direction
+from .device import Reader
 from .manifest import Manifest
 from .operators import Operators
 
@@ -37,9 +38,10 @@ class Kernel:
         namespace: str | None = None,
         allow: Sequence[str] = (),
         outer: Callable[..., Any] | None = None,
+        reader: Reader | None = None,
     ) -> None:
         """`reference` takes the operation's parameters. `outer` is the function that a user knows, where it is at hand:
-        it also takes the numbers that the reference has built in."""
+        it also takes the numbers that the reference has built in. `reader` reads launch formulas of GPU kernels."""
         self.manifest = manifest
         self.operation = operation = manifest.operation
         self.__name__ = operation.name
@@ -55,8 +57,8 @@ class Kernel:
         self._used = itertools.count()
         self._reasons: dict[str, int] = {}
         self._allowed: frozenset[str] = frozenset()
-        self._forward = Direction.forward(operation, manifest.forward, folder)
-        self._backward = Direction.backward(operation, manifest.backward, folder)
+        self._forward = Direction.forward(operation, manifest.forward, folder, reader)
+        self._backward = Direction.backward(operation, manifest.backward, folder, reader)
         self._kind = manifest.variants[0].kind if manifest.variants else "cpu"
         self._gradients = self._forward.gradient_places
         self._tensors = self._forward.tensor_places

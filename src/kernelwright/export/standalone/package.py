@@ -17,4 +17,7 @@ def opened(file: str, package: str) -> Kernel:
     manifest = parsed((folder / "kernel.json").read_text(encoding="utf-8"))
     reference = importlib.import_module(f"{package}.reference").reference
     allowed = [one.strip() for one in os.environ.get(ALLOW, "").split(",") if one.strip()]
-    return Kernel(manifest, folder, reference, allow=allowed)
+    reader = None
+    if any(variant.kind == "cuda" for variant in manifest.variants):
+        reader = importlib.import_module(f"{__package__}.portable").PortableKernel.read
+    return Kernel(manifest, folder, reference, allow=allowed, reader=reader)
