@@ -31,7 +31,7 @@ from kernelwright.tasks.loading import shown_path
 if TYPE_CHECKING:
     import torch
 
-    from kernelwright.export.standalone.kernel import Kernel
+    from kernelwright.export.standalone.kernel import LoadedKernel
 
 DEFAULTS = SearchConfig(task="")
 
@@ -63,7 +63,7 @@ class Optimized:
             raise KernelwrightError(f"{self.run} has no best: {self.missing}")
         return next(iter(self.sources.values()))  # a plan comes after its kernel
 
-    def load(self, *others: str | Path, allow: Sequence[str] = ()) -> Kernel:
+    def load(self, *others: str | Path, allow: Sequence[str] = ()) -> LoadedKernel:
         """The best as a function that is called like the one that was optimized: see `kernelwright.load`. `others` are
         further runs of the task, such as its backward's."""
         from torch import nn  # here, as in all of this package: it takes seconds
@@ -177,7 +177,7 @@ def load(
     allow: Sequence[str] = (),
     reference: Callable[..., Any] | None = None,
     runs: str | Path = DEFAULTS.runs,
-) -> Kernel:
+) -> LoadedKernel:
     """A proved kernel as a function, called like the reference: `kernelwright.load(RUN)`, or an exported FOLDER.
 
     The kernel answers where it is proved right and faster, the reference elsewhere; `counts` says how often and why.

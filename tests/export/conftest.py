@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.export.loading import load_proved
 from kernelwright.export.package import Exported, export
-from kernelwright.export.standalone.kernel import Kernel
+from kernelwright.export.standalone.kernel import LoadedKernel
 from tests.export import making
 
 
@@ -29,5 +29,5 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> Kernel:
+def kernel(tmp_path: Path) -> LoadedKernel:
     return load_proved(making.rmsnorm(tmp_path))

@@ -198,7 +198,7 @@ def test_a_thread_that_is_new_to_cuda_gets_its_context(tmp_path: Path, played: P
 
 
 def test_an_altered_cubin_or_formula_is_not_loaded(tmp_path: Path, played: PlayedDriver) -> None:
-    _, made, workload = built("rmsnorm_vector")
+    _, made, _ = built("rmsnorm_vector")
     called = library(made, tmp_path)
     cubin = next(tmp_path.glob("*.cubin"))
     cubin.write_bytes(cubin.read_bytes() + b"\0")

@@ -145,6 +145,6 @@ def test_damage_is_refused_in_one_line_or_leaves_a_library(data: st.DataObject) 
 
 
 def test_the_layout_that_the_runtime_passes_is_the_contracts() -> None:
-    from kernelwright.export.standalone.host import Argument
+    from kernelwright.export.standalone.host import HostArgument
 
-    assert ctypes.sizeof(Argument) == 8 + 8 * 8 + 8 * 8 + 8 + 8
+    assert ctypes.sizeof(HostArgument) == 8 + 8 * 8 + 8 * 8 + 8 + 8

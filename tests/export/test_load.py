@@ -15,7 +15,7 @@ import kernelwright
 from kernelwright.errors import KernelwrightError
 from kernelwright.export.loading import load_proved
 from kernelwright.export.standalone import guards
-from kernelwright.export.standalone.kernel import FallbackWarning, Kernel
+from kernelwright.export.standalone.kernel import FallbackWarning, LoadedKernel
 from tests.export import making
 
 EPS = 1e-6
@@ -29,7 +29,7 @@ def drawn(rows: int = 64, cols: int = 256) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(rows, cols), torch.randn(cols)
 
 
-def test_it_is_called_like_the_reference(kernel: Kernel) -> None:
+def test_it_is_called_like_the_reference(kernel: LoadedKernel) -> None:
     x, weight = drawn()
     wanted = reference(x, weight)
     assert str(inspect.signature(kernel)) == "(x, weight, eps=1e-06)"
@@ -48,7 +48,7 @@ def test_it_is_called_like_the_reference(kernel: Kernel) -> None:
         kernel(x, weight, EPS, 1)
 
 
-def test_a_parameter_as_weight_stays_on_the_kernel_both_ways(kernel: Kernel) -> None:
+def test_a_parameter_as_weight_stays_on_the_kernel_both_ways(kernel: LoadedKernel) -> None:
     x, weight = drawn()
     leaves = (x.requires_grad_(), torch.nn.Parameter(weight))
     got = torch.autograd.grad(kernel(*leaves).square().sum(), leaves)
@@ -57,7 +57,7 @@ def test_a_parameter_as_weight_stays_on_the_kernel_both_ways(kernel: Kernel) -> 
     assert kernel.counts == {"kernel": 1}, "the backward was the kernel's, too: else it would be counted"
 
 
-def test_second_derivatives_are_the_references(kernel: Kernel) -> None:
+def test_second_derivatives_are_the_references(kernel: LoadedKernel) -> None:
     x, weight = (one.double().float().requires_grad_() for one in drawn(8, 64))
     kernel.allow("sizes")
 
@@ -96,7 +96,9 @@ class Sub(torch.Tensor):
         ((drawn()[0].as_subclass(Sub), drawn()[1]), guards.SUBCLASS),
     ],
 )
-def test_the_reference_answers_what_is_not_proved(kernel: Kernel, arguments: tuple[Any, ...], reason: str) -> None:
+def test_the_reference_answers_what_is_not_proved(
+    kernel: LoadedKernel, arguments: tuple[Any, ...], reason: str
+) -> None:
     with pytest.warns(FallbackWarning, match="so the reference is used"):
         got = kernel(*arguments)
     torch.testing.assert_close(got, reference(*arguments))
@@ -107,7 +109,7 @@ def test_the_reference_answers_what_is_not_proved(kernel: Kernel, arguments: tup
     assert kernel.counts[reason] == 2
 
 
-def test_modes_of_torch_fall_back(kernel: Kernel) -> None:
+def test_modes_of_torch_fall_back(kernel: LoadedKernel) -> None:
     x, weight = drawn()
     with pytest.warns(FallbackWarning, match="autocast"), torch.autocast("cpu", dtype=torch.bfloat16):
         kernel(x, weight)
@@ -118,7 +120,7 @@ def test_modes_of_torch_fall_back(kernel: Kernel) -> None:
     torch.testing.assert_close(over_operator[1], reference(x, weight))
 
 
-def test_threads_must_be_as_proved_unless_allowed(kernel: Kernel) -> None:
+def test_threads_must_be_as_proved_unless_allowed(kernel: LoadedKernel) -> None:
     x, weight = drawn()
     torch.set_num_threads(2)
     with pytest.warns(FallbackWarning, match="proved with 1 thread, and torch uses 2"):
@@ -164,7 +166,7 @@ def test_without_a_backward_gradients_are_the_references_both_ways(tmp_path: Pat
     assert kernel.counts == {"kernel": 1, guards.GRADIENT: 1}
 
 
-def test_many_threads_get_their_own_results(kernel: Kernel) -> None:
+def test_many_threads_get_their_own_results(kernel: LoadedKernel) -> None:
     kernel.warm_up(*drawn())
     wrong: list[int] = []
 
@@ -181,7 +183,7 @@ def test_many_threads_get_their_own_results(kernel: Kernel) -> None:
     assert not wrong and kernel.counts == {"kernel": 401}
 
 
-def test_nothing_is_loaded_after_warming_up(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_loaded_after_warming_up(kernel: LoadedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel.warm_up()
     monkeypatch.setattr("ctypes.CDLL", lambda *_: pytest.fail("a library was loaded"))
     x, weight = drawn()

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from kernelwright.export.package import STANDALONE, Exported, export
-from kernelwright.export.standalone.kernel import Kernel
+from kernelwright.export.standalone.kernel import LoadedKernel
 from tests.export import making
 from tests.export.test_load import EPS, drawn, reference
 
@@ -133,7 +133,7 @@ assert rmsnorm.counts["kernel"] >= 1, rmsnorm.counts
 
 @pytest.mark.slow
 @pytest.mark.compile
-def test_compiled_calls_of_other_sizes_do_not_compile_again(kernel: Kernel) -> None:
+def test_compiled_calls_of_other_sizes_do_not_compile_again(kernel: LoadedKernel) -> None:
     @torch.compile(fullgraph=True, dynamic=True)
     def called(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return kernel(x, weight, EPS) + 1
@@ -151,7 +151,7 @@ def test_compiled_calls_of_other_sizes_do_not_compile_again(kernel: Kernel) -> N
 
 @pytest.mark.slow
 @pytest.mark.compile
-def test_what_is_not_proved_is_compiled_as_the_reference(kernel: Kernel) -> None:
+def test_what_is_not_proved_is_compiled_as_the_reference(kernel: LoadedKernel) -> None:
     compiled = torch.compile(lambda x, w: kernel(x, w), fullgraph=True)
     x, weight = (one.double() for one in drawn())
     torch.testing.assert_close(compiled(x, weight), reference(x, weight))

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.export.standalone.dims import DimError, Shapes, formula
-from kernelwright.export.standalone.manifest import CallParameter, Operation, Output, Parameter
+from kernelwright.export.standalone.manifest import CallParameter, OperationParameter, OperationSpec, Output
 from kernelwright.tasks.declarations import (
     CallArgument,
     IntegerDraw,
@@ -39,7 +39,7 @@ class Traced:
     dims: tuple[tuple[int | str, ...], ...]
 
 
-def operation_of(task: Task, name: str) -> tuple[Operation, Traced]:
+def operation_of(task: Task, name: str) -> tuple[OperationSpec, Traced]:
     """The forward's description. What cannot be described cannot be called by shape, and is refused."""
     gradients, upstream = _gradients(task)
     parameters = tuple(_parameter(task, one, one in gradients) for one in task.inputs)
@@ -53,7 +53,7 @@ def operation_of(task: Task, name: str) -> tuple[Operation, Traced]:
         for place, (one, dims) in enumerate(zip(task.outputs, traced.dims, strict=True))
     )
     _check(task, outputs)
-    operation = Operation(name, parameters, outputs, _returns(task), _call(task), _work(task))
+    operation = OperationSpec(name, parameters, outputs, _returns(task), _call(task), _work(task))
     return operation, traced
 
 
@@ -71,13 +71,13 @@ def _gradients(task: Task) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(name.removeprefix("grad_") for name in backward.outputs), frozenset(upstream)
 
 
-def _parameter(task: Task, name: str, gradient: bool) -> Parameter:
+def _parameter(task: Task, name: str, gradient: bool) -> OperationParameter:
     given = task.inputs[name]
     if isinstance(given, TensorInput):
-        return Parameter(name, given.dims, given.dtype, gradient, name in task.inout, draw=_draw(given))
+        return OperationParameter(name, given.dims, given.dtype, gradient, name in task.inout, draw=_draw(given))
     if isinstance(given, Saved | Upstream):
         raise ExportError(f"{task.name}: is a backward; give its forward's run as well")
-    return Parameter(name, value=given)
+    return OperationParameter(name, value=given)
 
 
 def _draw(given: TensorInput) -> tuple[Any, ...]:
@@ -143,7 +143,7 @@ def _drawn(task: Task) -> dict[str, Any]:
 
 
 def _traced(task: Task) -> Traced:
-    """Runs the reference over symbols for sizes. Sizes are chosen so that no two are the same by chance."""
+    """Runs the reference over symbols for sizes. Sizes are chosen so that no two coincide."""
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -73,7 +73,7 @@ class UnsafeObjectError(KernelwrightError):
 
 
 @dataclass(frozen=True)
-class Segment:
+class LoadSegment:
     kind: int
     flags: int
     offset: int
@@ -94,7 +94,7 @@ class Inspected:
 @dataclass
 class _Object:
     raw: bytes
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[LoadSegment] = field(default_factory=list)
     tags: dict[int, list[int]] = field(default_factory=dict)
 
     def at(self, address: int, size: int) -> bytes:
@@ -160,7 +160,7 @@ def _parsed(raw: bytes) -> _Object:
         kind, flags, offset, address, _, filled, memory, _ = struct.unpack_from("<IIQQQQQQ", raw, table + number * size)
         if offset + filled > len(raw) or filled > memory:
             raise UnsafeObjectError("a segment reaches beyond the file")
-        made.segments.append(Segment(kind, flags, offset, address, filled, memory))
+        made.segments.append(LoadSegment(kind, flags, offset, address, filled, memory))
     _read_tags(made)
     return made
 

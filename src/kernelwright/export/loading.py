@@ -17,8 +17,8 @@ from kernelwright.export.portable import MANIFEST, REFERENCE, write_portable
 from kernelwright.export.proof import Proved, proved_in
 from kernelwright.export.public import verified
 from kernelwright.export.reference_text import compiled_reference
-from kernelwright.export.standalone.kernel import Kernel
-from kernelwright.export.standalone.manifest import Manifest, ManifestError, Variant, parsed, proved_digest
+from kernelwright.export.standalone.kernel import LoadedKernel
+from kernelwright.export.standalone.manifest import Manifest, ManifestError, ProvedVariant, parsed, proved_digest
 from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.strangers.trusted import own_key, trusted_keys
 from kernelwright.paths import cache_dir
@@ -35,7 +35,7 @@ def load(
     allow: Sequence[str] = (),
     reference: Callable[..., Any] | None = None,
     runs: str | Path = DEFAULT_ROOT,
-) -> Kernel:
+) -> LoadedKernel:
     """A function that uses the kernel where it is proved right and faster, and the reference elsewhere.
 
     `given` are runs of one task (further kernels for other sizes, its backward), or one exported folder. `reference` is
@@ -54,7 +54,7 @@ def load(
 
 def load_proved(
     proved: Sequence[Proved], *, allow: Sequence[str] = (), reference: Callable[..., Any] | None = None
-) -> Kernel:
+) -> LoadedKernel:
     task = next((one.task for one in proved if not one.backward), proved[0].task)
     folder = Path(tempfile.mkdtemp(prefix="load-", dir=cache_dir("loaded")))
     try:
@@ -67,12 +67,14 @@ def load_proved(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     namespace = f"{manifest.namespace}_{next(_number)}"
-    return Kernel(
+    return LoadedKernel(
         manifest, kept, task.reference, namespace=namespace, allow=allow, outer=reference, reader=PortableKernel.read
     )
 
 
-def open_exported(path: Path, *, allow: Sequence[str] = (), reference: Callable[..., Any] | None = None) -> Kernel:
+def open_exported(
+    path: Path, *, allow: Sequence[str] = (), reference: Callable[..., Any] | None = None
+) -> LoadedKernel:
     """An exported kernel, perhaps a stranger's: nothing of it is run before a trusted judge is known to have signed for
     exactly this."""
     folder = path.parent
@@ -89,12 +91,12 @@ def open_exported(path: Path, *, allow: Sequence[str] = (), reference: Callable[
         raise ExportError(f"{path}: has no kernel")
     namespace = f"{PREFIX}_{next(_number)}"
     plain = compiled_reference(text.decode())
-    return Kernel(
+    return LoadedKernel(
         manifest, folder, plain, namespace=namespace, allow=allow, outer=reference, reader=PortableKernel.read
     )
 
 
-def _require_signed(folder: Path, manifest: Manifest, direction: str, variant: Variant, reference: str) -> None:
+def _require_signed(folder: Path, manifest: Manifest, direction: str, variant: ProvedVariant, reference: str) -> None:
     certificate = _inside(folder, variant.certificate)
     issued = verified(_read(certificate, MAX_REFERENCE), str(certificate))
     if issued.judge != own_key() and issued.judge not in {one.key for one in trusted_keys()}:

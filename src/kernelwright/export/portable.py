@@ -21,7 +21,7 @@ from kernelwright.export.public import deterministic, publish
 from kernelwright.export.reference_text import reference_text
 from kernelwright.export.region import claimed, regions_of
 from kernelwright.export.standalone import machine
-from kernelwright.export.standalone.manifest import Manifest, Operation, Variant, digest
+from kernelwright.export.standalone.manifest import Manifest, OperationSpec, ProvedVariant, digest
 from kernelwright.tasks.declarations import Saved
 from kernelwright.tasks.model import Workload
 
@@ -87,11 +87,11 @@ class _Binary:
 
 
 class _Writer:
-    def __init__(self, folder: Path, operation: Operation, reference: str, architectures: Sequence[str]) -> None:
+    def __init__(self, folder: Path, operation: OperationSpec, reference: str, architectures: Sequence[str]) -> None:
         self._folder, self._operation, self.reference = folder, operation, reference
         self._architectures = architectures
 
-    def variants(self, one: Proved, direction: str) -> list[Variant]:
+    def variants(self, one: Proved, direction: str) -> list[ProvedVariant]:
         contract = contract_named(one.candidate.contract)
         if any(one.task.constant):
             raise ExportError(f"{one.task.name}: has constant inputs, which would have to be prepared once")
@@ -106,12 +106,12 @@ class _Writer:
             found += [self._variant(one, direction, dtype, contract.device, binary) for binary in binaries]
         return found
 
-    def _variant(self, one: Proved, direction: str, dtype: str, kind: str, binary: _Binary) -> Variant:
+    def _variant(self, one: Proved, direction: str, dtype: str, kind: str, binary: _Binary) -> ProvedVariant:
         needed = f"-{binary.needs[0]}" if kind == "cuda" else ""
         stem = f"{one.candidate.id}-{direction}-{dtype}{needed}"
         whole = one.verdict.domain is not None and not one.verdict.partial_domain
         environment = one.certificates[-1].environment
-        variant = Variant(
+        variant = ProvedVariant(
             id=one.candidate.id,
             contract=one.candidate.contract,
             kind=kind,

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import Field, ValidationError
 
 from kernelwright.export.proof import Proved
-from kernelwright.export.standalone.manifest import Operation, Variant, proved_digest
+from kernelwright.export.standalone.manifest import OperationSpec, ProvedVariant, proved_digest
 from kernelwright.judge.certificate import CertificateError, Hash, Line
 from kernelwright.judge.keys import derive, judge_key
 from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounded
@@ -55,7 +55,7 @@ class HiddenAggregate(VerdictPart):
     least_speedup: float | None
 
 
-class DeclaredDomain(VerdictPart):
+class PublicDomain(VerdictPart):
     """The ranges in which a task has to hold, and how the judge looked at them: `points` in `calls` untimed calls."""
 
     sizes: dict[Line, tuple[int, int]]
@@ -100,7 +100,7 @@ class PublicCertificate(VerdictPart):
     candidate: Line
     contract: Line
     digests: Digests
-    domain: DeclaredDomain
+    domain: PublicDomain
     workloads: tuple[PublicWorkload, ...] = Field(max_length=256)
     hidden: HiddenAggregate
     errors: tuple[ErrorReport, ...]
@@ -118,7 +118,9 @@ class SignedPublic(VerdictPart):
     signature: str
 
 
-def publish(proved: Proved, operation: Operation, direction: str, variant: Variant, reference: str) -> SignedPublic:
+def publish(
+    proved: Proved, operation: OperationSpec, direction: str, variant: ProvedVariant, reference: str
+) -> SignedPublic:
     """Of the judgings that prove one kernel, which are all signed here or by a trusted key."""
     issued, verdict, task = proved.certificates, proved.verdict, proved.task
     last = issued[-1]
@@ -173,9 +175,9 @@ def deterministic(verdict: Verdict) -> bool | None:
     return all(seen) if seen else None
 
 
-def _domain(task: Task, verdict: Verdict) -> DeclaredDomain:
+def _domain(task: Task, verdict: Verdict) -> PublicDomain:
     checked = verdict.domain
-    return DeclaredDomain(
+    return PublicDomain(
         sizes=dict(task.hidden),
         dtypes=task.dtypes,
         points=checked.points if checked else None,

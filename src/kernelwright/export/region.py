@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from statistics import median
 
-from kernelwright.export.standalone.manifest import Region
+from kernelwright.export.standalone.manifest import UseRegion
 from kernelwright.judge.verdict import SpeedStanding, Verdict, WorkloadResult
 from kernelwright.tasks.hidden import LEAST_WORK, MOST_WORK, work
 from kernelwright.tasks.model import Task
 
 
-def regions_of(task: Task, verdict: Verdict, dtype: str) -> tuple[Region, ...]:
+def regions_of(task: Task, verdict: Verdict, dtype: str) -> tuple[UseRegion, ...]:
     """Empty where the kernel is not proved faster at any public workload of this dtype."""
     timed = [one for one in verdict.workloads if one.dtype == dtype]
     public = [one for one in timed if not one.hidden]
@@ -25,11 +25,11 @@ def regions_of(task: Task, verdict: Verdict, dtype: str) -> tuple[Region, ...]:
     works = [work(task, one.sizes) for one in public]
     usual = median(work(task, sizes) for sizes in task.public)
     least, most = min(*works, int(usual * LEAST_WORK)), max(*works, int(usual * MOST_WORK))
-    return (Region(dict(task.hidden), least, most), *exact)
+    return (UseRegion(dict(task.hidden), least, most), *exact)
 
 
-def _at(result: WorkloadResult) -> Region:
-    return Region({name: (size, size) for name, size in result.sizes.items()}, exactly=True)
+def _at(result: WorkloadResult) -> UseRegion:
+    return UseRegion({name: (size, size) for name, size in result.sizes.items()}, exactly=True)
 
 
 def _faster(result: WorkloadResult) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernelwright.export.public import DeclaredDomain, HiddenAggregate, PublicWorkload
+from kernelwright.export.public import HiddenAggregate, PublicDomain, PublicWorkload
 from kernelwright.judge.verdict import ErrorReport, SpeedStatus
 
 
@@ -31,7 +31,7 @@ def hidden(found: HiddenAggregate) -> str:
     return f"{found.faster} of {found.timed} faster, at least {found.least_speedup:.2f}×"
 
 
-def domain(found: DeclaredDomain) -> str:
+def domain(found: PublicDomain) -> str:
     ranges = ", ".join(f"{name} from {low} to {high}" for name, (low, high) in found.sizes.items())
     if found.points is None:
         return f"at the timed workloads; the rest of the declared domain ({ranges}) was not checked."

@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from .kernel import FallbackWarning, Kernel
+from .kernel import FallbackWarning, LoadedKernel
 from .trying import arguments, called, workloads
 
 ROUNDS, SECONDS = 21, 0.02
 
 
-def main(kernel: Kernel) -> int:
+def main(kernel: LoadedKernel) -> int:
     warnings.simplefilter("ignore", FallbackWarning)
     print("dtype, sizes: kernel, reference, ratio (medians)")
     for variant, sizes in workloads(kernel):

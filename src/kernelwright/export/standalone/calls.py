@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import guards
-from .manifest import Operation
+from .manifest import OperationSpec
 
 
-class Call:
-    def __init__(self, operation: Operation) -> None:
+class CallBinding:
+    def __init__(self, operation: OperationSpec) -> None:
         self._operation = operation
         self._parameters = operation.call
         self.signature = inspect.Signature([_shown(one) for one in operation.call])

@@ -12,7 +12,7 @@ import torch
 from . import guards, host
 from .device import DeviceLibrary, Reader
 from .dims import Dim, Formula, Shapes, formula
-from .manifest import Operation, Parameter, Variant
+from .manifest import OperationParameter, OperationSpec, ProvedVariant
 
 MAX_REMEMBERED = 4096
 
@@ -27,7 +27,7 @@ class _OutputForm:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedVariant:
     """A variant for a call of these shapes."""
 
     library: host.HostLibrary | DeviceLibrary
@@ -50,10 +50,10 @@ class Direction:
 
     def __init__(
         self,
-        parameters: Sequence[Parameter],
+        parameters: Sequence[OperationParameter],
         outputs: Sequence[tuple[str, tuple[Dim, ...], str | None]],
         work: Dim,
-        variants: Sequence[Variant],
+        variants: Sequence[ProvedVariant],
         folder: Path,
         reader: Reader | None = None,
     ) -> None:
@@ -72,10 +72,10 @@ class Direction:
         self._kinds = frozenset(one.kind for one in variants)
         self._alignment = max((one.alignment for one in variants), default=1)
         self._libraries = {_key(one): self._library(one, folder, reader) for one in variants}
-        self._remembered: dict[Any, Chosen | str] = {}
+        self._remembered: dict[Any, SelectedVariant | str] = {}
         self._allowed: frozenset[str] = frozenset()
 
-    def _library(self, one: Variant, folder: Path, reader: Reader | None) -> host.HostLibrary | DeviceLibrary:
+    def _library(self, one: ProvedVariant, folder: Path, reader: Reader | None) -> host.HostLibrary | DeviceLibrary:
         path = folder / one.file
         if one.kind == "cpu":
             options = {"openmp": one.openmp, "stateless": one.stateless}
@@ -85,7 +85,7 @@ class Direction:
 
     @classmethod
     def forward(
-        cls, operation: Operation, variants: Sequence[Variant], folder: Path, reader: Reader | None = None
+        cls, operation: OperationSpec, variants: Sequence[ProvedVariant], folder: Path, reader: Reader | None = None
     ) -> Direction:
         outputs = [(one.name, one.dims, one.dtype) for one in operation.outputs]
         made = cls(operation.parameters, outputs, operation.work, variants, folder, reader)
@@ -94,11 +94,13 @@ class Direction:
 
     @classmethod
     def backward(
-        cls, operation: Operation, variants: Sequence[Variant], folder: Path, reader: Reader | None = None
+        cls, operation: OperationSpec, variants: Sequence[ProvedVariant], folder: Path, reader: Reader | None = None
     ) -> Direction:
         """Takes the forward's arguments and the upstream gradients, gives a gradient for each parameter with one."""
         upstream = [
-            Parameter(f"grad_{one.name}", one.dims, one.dtype) for one in operation.outputs if one.differentiable
+            OperationParameter(f"grad_{one.name}", one.dims, one.dtype)
+            for one in operation.outputs
+            if one.differentiable
         ]
         gradients = [(f"grad_{one.name}", one.dims or (), one.dtype) for one in operation.parameters if one.gradient]
         return cls([*operation.parameters, *upstream], gradients, operation.work, variants, folder, reader)
@@ -112,7 +114,7 @@ class Direction:
             if guards.of_machine(one, self._allowed) is None:
                 self._libraries[_key(one)].load()
 
-    def choose(self, arguments: Sequence[Any]) -> Chosen | str:
+    def choose(self, arguments: Sequence[Any]) -> SelectedVariant | str:
         """The variant for these arguments, or the reason why there is none."""
         tensors = [arguments[place] for place in self.tensor_places]
         reason = self._of_tensors(tensors)
@@ -155,7 +157,7 @@ class Direction:
                 return guards.NEGATED
         return None
 
-    def _found(self, key: Any, tensors: Sequence[torch.Tensor]) -> Chosen | str:
+    def _found(self, key: Any, tensors: Sequence[torch.Tensor]) -> SelectedVariant | str:
         dtypes = [dtype for dtype, wanted in self._dtypes.items() if wanted == key[1]]
         if not dtypes:
             return guards.DTYPE
@@ -179,18 +181,18 @@ class Direction:
             reason = fault
         return reason
 
-    def _holds(self, variant: Variant, sizes: dict[str, int]) -> bool:
+    def _holds(self, variant: ProvedVariant, sizes: dict[str, int]) -> bool:
         if "sizes" in self._allowed and variant.domain is not None:  # wherever it is proved right
             return all(low <= sizes[name] <= high for name, (low, high) in variant.domain.items())
         work = self._work(sizes)
         return any(region.holds(sizes, work) for region in variant.regions)
 
-    def _chosen(self, variant: Variant, key: Any, sizes: dict[str, int]) -> Chosen:
+    def _chosen(self, variant: ProvedVariant, key: Any, sizes: dict[str, int]) -> SelectedVariant:
         outputs = tuple(
             (tuple(int(size) for size in one.shape(sizes)), getattr(torch, one.dtype or variant.dtype))
             for one in self.outputs
         )
-        return Chosen(self._libraries[_key(variant)], (key[0], key[1]), outputs, sizes, key[2])
+        return SelectedVariant(self._libraries[_key(variant)], (key[0], key[1]), outputs, sizes, key[2])
 
     def _dtypes_of(self, dtype: str) -> tuple[torch.dtype, ...]:
         return tuple(getattr(torch, one.dtype or dtype) for one in self._parameters if one.is_tensor)
@@ -236,7 +238,7 @@ class Direction:
         return bool(self._variants)
 
 
-def _key(variant: Variant) -> tuple[str, str, tuple[str, ...]]:
+def _key(variant: ProvedVariant) -> tuple[str, str, tuple[str, ...]]:
     return variant.id, variant.dtype, variant.features
 
 

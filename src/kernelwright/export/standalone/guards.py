@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from . import machine
-from .manifest import Variant
+from .manifest import ProvedVariant
 
 PLAIN_TYPES = (torch.Tensor, torch.nn.Parameter)
 SUBCLASS = "an argument is a tensor subclass"
@@ -45,7 +45,7 @@ def of_mode(kind: str, *, autocast: bool = True) -> str | None:
     return None
 
 
-def of_machine(variant: Variant, allowed: frozenset[str], index: int | None = None) -> str | None:
+def of_machine(variant: ProvedVariant, allowed: frozenset[str], index: int | None = None) -> str | None:
     """What about this machine keeps a variant from being used at all. Features that a processor lacks cannot be
     allowed: the binary would end the process."""
     if variant.kind == "cuda":
@@ -58,7 +58,7 @@ def of_machine(variant: Variant, allowed: frozenset[str], index: int | None = No
     return None
 
 
-def _of_gpu(variant: Variant, allowed: frozenset[str], index: int | None) -> str | None:
+def _of_gpu(variant: ProvedVariant, allowed: frozenset[str], index: int | None) -> str | None:
     """A cubin with instructions of one chip runs on that chip alone; its speed was proved on one product of it."""
     if not torch.cuda.is_available():
         return "there is no GPU here"
@@ -72,7 +72,7 @@ def _of_gpu(variant: Variant, allowed: frozenset[str], index: int | None) -> str
     return None
 
 
-def of_threads(variant: Variant, allowed: frozenset[str]) -> str | None:
+def of_threads(variant: ProvedVariant, allowed: frozenset[str]) -> str | None:
     """A kernel that beats torch with one thread says nothing of torch with sixteen."""
     if variant.kind == "cpu" and torch.get_num_threads() != variant.threads and "threads" not in allowed:
         return (
@@ -88,6 +88,8 @@ def _counted(threads: int) -> str:
 
 def same_number(given: Any, proved: Any) -> bool:
     """As the proved one, bit for bit: 1 is 1.0, and -0.0 is not 0.0."""
+    if type(given) is type(proved) and given == proved and given:
+        return True
     if given is None or proved is None:
         return given is proved
     if isinstance(given, bool | int | float) and isinstance(proved, bool) == isinstance(given, bool):

@@ -22,7 +22,7 @@ PAGE = 4096
 SLACK = 256  # what the judge lets a kernel read beyond a tensor: to the next multiple of this from its beginning
 
 
-class Argument(ctypes.Structure):
+class HostArgument(ctypes.Structure):
     """`kw_argument` of the contract's header."""
 
     _fields_ = (
@@ -64,7 +64,7 @@ class HostLibrary:
             run = ctypes.CDLL(str(self._path)).kw_run
         except (OSError, AttributeError) as error:
             raise LibraryError(f"{self._path}: cannot be loaded here: {error}") from error
-        run.argtypes, run.restype = [ctypes.POINTER(Argument)], None
+        run.argtypes, run.restype = [ctypes.POINTER(HostArgument)], None
         if self._openmp:
             self._set_threads = ctypes.CDLL("libgomp.so.1").omp_set_num_threads
         return run
@@ -102,7 +102,7 @@ class HostLibrary:
                 self._set_threads(self._threads)  # OpenMP has a number for each thread that calls it
         if len(own.blocks) >= MAX_BLOCKS:
             own.blocks.clear()
-        block = (Argument * (len(values) + len(outputs)))()
+        block = (HostArgument * (len(values) + len(outputs)))()
         for entry, value in zip(block, (*values, *outputs), strict=True):
             if isinstance(value, torch.Tensor):
                 for axis, (size, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):

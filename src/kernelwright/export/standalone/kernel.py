@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +15,13 @@ from typing import Any
 import torch
 
 from . import guards
-from .calls import Call
-from .choice import Chosen, Direction
+from .calls import CallBinding
+from .choice import Direction, SelectedVariant
 from .device import Reader
-from .manifest import Manifest
+from .manifest import Manifest, parsed
 from .operators import Operators
 
+ALLOW = "KERNELWRIGHT_ALLOW"  # what Kernel.allow takes, separated by commas, for a whole process
 ALLOWANCES = frozenset({"device", "threads", "sizes"})
 
 
@@ -26,7 +29,7 @@ class FallbackWarning(UserWarning):
     """A call that the reference answered, and why. Given once for each reason."""
 
 
-class Kernel:
+class LoadedKernel:
     """Called like the reference. `counts` says how often the kernel and, by reason, the reference answered."""
 
     def __init__(
@@ -46,9 +49,9 @@ class Kernel:
         self.operation = operation = manifest.operation
         self.__name__ = operation.name
         self.__doc__ = (
-            f"{operation.name}{Call(operation).signature}: a proved kernel where it holds, else the reference."
+            f"{operation.name}{CallBinding(operation).signature}: a proved kernel where it holds, else the reference."
         )
-        self._call = Call(operation)
+        self._call = CallBinding(operation)
         self.__signature__ = self._call.signature
         self._count = len(operation.call)
         self._direct = self._call.direct
@@ -134,7 +137,7 @@ class Kernel:
         next(self._used)
         return self._returned(chosen.run(arguments))
 
-    def _choose(self, arguments: Sequence[Any]) -> Chosen | str:
+    def _choose(self, arguments: Sequence[Any]) -> SelectedVariant | str:
         reason = guards.of_mode(self._kind)
         return self._forward.choose(arguments) if reason is None else reason
 
@@ -269,3 +272,15 @@ def _unshared(results: Sequence[torch.Tensor], arguments: Sequence[Any]) -> list
         found.append(made.clone() if pointer in taken else made)
         taken.add(found[-1].untyped_storage().data_ptr())
     return found
+
+
+def opened(file: str, package: str) -> LoadedKernel:
+    """The kernel of an installed package: `opened(__file__, __name__)` in its `__init__.py`."""
+    folder = Path(file).parent
+    manifest = parsed((folder / "kernel.json").read_text(encoding="utf-8"))
+    reference = importlib.import_module(f"{package}.reference").reference
+    allowed = [one.strip() for one in os.environ.get(ALLOW, "").split(",") if one.strip()]
+    reader = None
+    if any(variant.kind == "cuda" for variant in manifest.variants):
+        reader = importlib.import_module(f"{__package__}.portable").PortableKernel.read
+    return LoadedKernel(manifest, folder, reference, allow=allowed, reader=reader)

@@ -19,7 +19,7 @@ class ManifestError(ValueError):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class OperationParameter:
     """An argument of the reference. A number has its value, the only one with which anything was proved, and no dims.
 
     `dtype` None: the dtype of the workload. `gradient`: the backward has a gradient for it. `draw` is how a self-test
@@ -60,18 +60,18 @@ class CallParameter:
 
 
 @dataclass(frozen=True)
-class Operation:
+class OperationSpec:
     """What is computed. `returns`: what the reference gives back, "tensor", "tuple" or "none"."""
 
     name: str
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[OperationParameter, ...]
     outputs: tuple[Output, ...]
     returns: str
     call: tuple[CallParameter, ...]
     work: Dim
 
     @property
-    def tensors(self) -> tuple[Parameter, ...]:
+    def tensors(self) -> tuple[OperationParameter, ...]:
         return tuple(one for one in self.parameters if one.is_tensor)
 
     @property
@@ -80,7 +80,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Region:
+class UseRegion:
     """Sizes for which a kernel is proved right and held to be faster: every size within its range, and the work from
     `least` to `most`. `exactly`: these sizes alone."""
 
@@ -95,7 +95,7 @@ class Region:
 
 
 @dataclass(frozen=True)
-class Variant:
+class ProvedVariant:
     """One proved kernel for one dtype. `file` is relative to the manifest.
 
     `features` are what the binary needs of a processor; `device` is the one on which its speed was measured.
@@ -118,7 +118,7 @@ class Variant:
     openmp: bool
     alignment: int
     domain: dict[str, tuple[int, int]] | None
-    regions: tuple[Region, ...]
+    regions: tuple[UseRegion, ...]
     speedup: float
 
     @property
@@ -129,15 +129,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class Manifest:
-    operation: Operation
+    operation: OperationSpec
     namespace: str
     reference_sha256: str
-    forward: tuple[Variant, ...]
-    backward: tuple[Variant, ...] = ()
+    forward: tuple[ProvedVariant, ...]
+    backward: tuple[ProvedVariant, ...] = ()
     schema: int = SCHEMA
 
     @property
-    def variants(self) -> tuple[Variant, ...]:
+    def variants(self) -> tuple[ProvedVariant, ...]:
         return (*self.forward, *self.backward)
 
     def to_json(self) -> str:
@@ -150,7 +150,7 @@ def digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def proved_digest(operation: Operation, direction: str, variant: Variant) -> str:
+def proved_digest(operation: OperationSpec, direction: str, variant: ProvedVariant) -> str:
     """What a certificate signs of a manifest: what is computed, and where this variant is used for it."""
     plain = {"operation": asdict(operation), "direction": direction, "variant": variant.proved_part}
     return digest(json.loads(json.dumps(plain)))
@@ -174,11 +174,12 @@ def parsed(text: str) -> Manifest:
         raise ManifestError(f"kernel.json cannot be understood ({type(error).__name__})") from None
 
 
-def _operation(raw: Mapping[str, Any]) -> Operation:
-    return Operation(
+def _operation(raw: Mapping[str, Any]) -> OperationSpec:
+    return OperationSpec(
         name=_text(raw["name"]),
         parameters=tuple(
-            Parameter(**{**one, "dims": _dims(one["dims"]), "draw": tuple(one["draw"])}) for one in raw["parameters"]
+            OperationParameter(**{**one, "dims": _dims(one["dims"]), "draw": tuple(one["draw"])})
+            for one in raw["parameters"]
         ),
         outputs=tuple(Output(**{**one, "dims": tuple(one["dims"])}) for one in raw["outputs"]),
         returns=_text(raw["returns"]),
@@ -187,13 +188,13 @@ def _operation(raw: Mapping[str, Any]) -> Operation:
     )
 
 
-def _variant(raw: Mapping[str, Any]) -> Variant:
-    names = {field.name for field in fields(Variant)}
+def _variant(raw: Mapping[str, Any]) -> ProvedVariant:
+    names = {field.name for field in fields(ProvedVariant)}
     if set(raw) != names:
         raise ManifestError("kernel.json has a variant with other fields than this runtime knows")
-    regions = tuple(Region(**{**one, "ranges": _ranges(one["ranges"])}) for one in raw["regions"])
+    regions = tuple(UseRegion(**{**one, "ranges": _ranges(one["ranges"])}) for one in raw["regions"])
     domain = None if raw["domain"] is None else _ranges(raw["domain"])
-    return Variant(**{**raw, "features": tuple(raw["features"]), "domain": domain, "regions": regions})
+    return ProvedVariant(**{**raw, "features": tuple(raw["features"]), "domain": domain, "regions": regions})
 
 
 def _ranges(raw: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, int]]:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .manifest import Operation, Parameter
+from .manifest import OperationParameter, OperationSpec
 
 if TYPE_CHECKING:
-    from .choice import Chosen
-    from .kernel import Kernel
+    from .choice import SelectedVariant
+    from .kernel import LoadedKernel
 
 BACKWARD = "backward"
 KEYS = ("CPU", "CUDA")
 
 
 class Operators:
-    def __init__(self, kernel: Kernel, namespace: str) -> None:
+    def __init__(self, kernel: LoadedKernel, namespace: str) -> None:
         self._kernel, self._operation = kernel, kernel.operation
         made: Any = torch.library.Library  # torch has no types for it
         self._library = made(namespace, "FRAGMENT")  # kept: with it the operators would go
@@ -42,7 +42,7 @@ class Operators:
         self.forward = getattr(opened, self._operation.name).default
         self._function = _function(kernel, self)
 
-    def differentiable(self, chosen: Chosen, arguments: Sequence[Any]) -> Any:
+    def differentiable(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> Any:
         """A call with gradients, in eager mode: by a function of autograd's own, which costs half of what a registered
         operator does."""
         return self._function.apply(chosen, *arguments)
@@ -121,12 +121,12 @@ class Operators:
         return tuple(next(waiting) if _is_float(one) else None for one in given)
 
 
-def _function(kernel: Kernel, operators: Operators) -> Any:
+def _function(kernel: LoadedKernel, operators: Operators) -> Any:
     places = kernel.forward_direction.differentiable_outputs
 
     class Differentiable(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, chosen: Chosen, *arguments: Any) -> Any:
+        def forward(ctx: Any, chosen: SelectedVariant, *arguments: Any) -> Any:
             remember(ctx, arguments)
             outputs = chosen.run(arguments)
             ctx.mark_non_differentiable(*(one for place, one in enumerate(outputs) if place not in places))
@@ -153,7 +153,7 @@ def recall(ctx: Any) -> list[Any]:
     return [next(waiting) if one is None else one for one in ctx.numbers]
 
 
-def _made(kernel: Kernel, arguments: Sequence[Any]) -> list[torch.Tensor]:
+def _made(kernel: LoadedKernel, arguments: Sequence[Any]) -> list[torch.Tensor]:
     """Outputs without values: contiguous, whatever strides the reference has."""
     direction = kernel.forward_direction
     tensors = [arguments[place] for place in direction.tensor_places]
@@ -179,12 +179,12 @@ def _as_returned(outputs: Sequence[torch.Tensor]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-def _schema(operation: Operation) -> str:
+def _schema(operation: OperationSpec) -> str:
     parameters = ", ".join(_declared(one, place) for place, one in enumerate(operation.parameters))
     return f"{operation.name}({parameters}) -> {_results(len(operation.outputs))}"
 
 
-def _backward_schema(operation: Operation) -> str:
+def _backward_schema(operation: OperationSpec) -> str:
     parameters = [_declared(one, place) for place, one in enumerate(operation.parameters)]
     parameters += [f"Tensor grad_{one.name}" for one in operation.outputs if one.differentiable]
     results = _results(sum(one.gradient for one in operation.parameters))
@@ -195,7 +195,7 @@ def _results(count: int) -> str:
     return "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
 
 
-def _declared(one: Parameter, place: int) -> str:
+def _declared(one: OperationParameter, place: int) -> str:
     if one.is_tensor:
         return f"Tensor({chr(97 + place)}!) {one.name}" if one.inout else f"Tensor {one.name}"
     kind = "bool" if isinstance(one.value, bool) else "float" if isinstance(one.value, float) else "int"

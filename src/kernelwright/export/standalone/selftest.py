@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from .kernel import FallbackWarning, Kernel
+from .kernel import FallbackWarning, LoadedKernel
 from .trying import arguments, called, workloads
 
 WORST = 8.0  # times the reference's own error
 LEAST = 4.0  # units in the last place of the largest value
 
 
-def main(kernel: Kernel) -> int:
+def main(kernel: LoadedKernel) -> int:
     """0: right everywhere and used. 1: wrong somewhere. 3: right, and the reference answered on this machine."""
     wrong = unused = 0
     warnings.simplefilter("ignore", FallbackWarning)
@@ -39,12 +39,12 @@ def main(kernel: Kernel) -> int:
     return 1 if wrong else 3 if unused else 0
 
 
-def _faults(kernel: Kernel, values: Sequence[Any], got: Sequence[torch.Tensor]) -> list[str]:
+def _faults(kernel: LoadedKernel, values: Sequence[Any], got: Sequence[torch.Tensor]) -> list[str]:
     plain, exact = _reference(kernel, values, None), _reference(kernel, values, torch.float64)
     return [f"output {n} is wrong" for n, parts in enumerate(zip(got, plain, exact, strict=True)) if not _close(*parts)]
 
 
-def _gradients(kernel: Kernel) -> int:
+def _gradients(kernel: LoadedKernel) -> int:
     variant, sizes = next(workloads(kernel))
     values = arguments(kernel, variant, sizes)
     found = []
@@ -60,7 +60,7 @@ def _gradients(kernel: Kernel) -> int:
     return not right
 
 
-def _reference(kernel: Kernel, values: Sequence[Any], dtype: torch.dtype | None) -> list[torch.Tensor]:
+def _reference(kernel: LoadedKernel, values: Sequence[Any], dtype: torch.dtype | None) -> list[torch.Tensor]:
     given = [
         (one.to(dtype or one.dtype, copy=True) if one.is_floating_point() else one.clone())
         if isinstance(one, torch.Tensor)
@@ -70,7 +70,7 @@ def _reference(kernel: Kernel, values: Sequence[Any], dtype: torch.dtype | None)
     return _results(kernel, given, kernel.reference(*given))
 
 
-def _results(kernel: Kernel, given: Sequence[Any], returned: Any) -> list[torch.Tensor]:
+def _results(kernel: LoadedKernel, given: Sequence[Any], returned: Any) -> list[torch.Tensor]:
     outputs = [] if returned is None else list(returned) if isinstance(returned, tuple | list) else [returned]
     return [*(given[place] for place in kernel.forward_direction.inout_places), *outputs]
 

@@ -8,22 +8,22 @@ from typing import Any
 import torch
 
 from .dims import formula
-from .kernel import Kernel
-from .manifest import Parameter, Variant
+from .kernel import LoadedKernel
+from .manifest import OperationParameter, ProvedVariant
 
 
-def public_sizes(variant: Variant) -> list[dict[str, int]]:
+def public_sizes(variant: ProvedVariant) -> list[dict[str, int]]:
     """The workloads that it was timed on and that are public."""
     return [{name: low for name, (low, _) in one.ranges.items()} for one in variant.regions if one.exactly]
 
 
-def workloads(kernel: Kernel) -> Iterator[tuple[Variant, dict[str, int]]]:
+def workloads(kernel: LoadedKernel) -> Iterator[tuple[ProvedVariant, dict[str, int]]]:
     for variant in kernel.manifest.forward:
         for sizes in public_sizes(variant):
             yield variant, sizes
 
 
-def arguments(kernel: Kernel, variant: Variant, sizes: dict[str, int], seed: int = 0) -> list[Any]:
+def arguments(kernel: LoadedKernel, variant: ProvedVariant, sizes: dict[str, int], seed: int = 0) -> list[Any]:
     """In the order of the reference's parameters."""
     generator = torch.Generator().manual_seed(seed)
     found: list[Any] = []
@@ -32,13 +32,13 @@ def arguments(kernel: Kernel, variant: Variant, sizes: dict[str, int], seed: int
     return found
 
 
-def called(kernel: Kernel, values: list[Any]) -> list[Any]:
+def called(kernel: LoadedKernel, values: list[Any]) -> list[Any]:
     """The arguments as a user passes them: under the function's own names, in its order."""
     by_name = dict(zip((one.name for one in kernel.operation.parameters), values, strict=True))
     return [one.fixed if one.reference is None else by_name[one.reference] for one in kernel.operation.call]
 
 
-def _drawn(one: Parameter, dtype: str, sizes: dict[str, int], generator: torch.Generator) -> torch.Tensor:
+def _drawn(one: OperationParameter, dtype: str, sizes: dict[str, int], generator: torch.Generator) -> torch.Tensor:
     shape = [int(formula(dim)(sizes)) for dim in one.dims or ()]
     kind = getattr(torch, one.dtype or dtype)
     how, first, second = one.draw
