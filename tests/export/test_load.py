@@ -12,10 +12,16 @@ import pytest
 import torch
 
 import kernelwright
+from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
+from kernelwright.export.describe import operation_of
 from kernelwright.export.loading import load_proved
 from kernelwright.export.standalone import guards
 from kernelwright.export.standalone.kernel import FallbackWarning, LoadedKernel
+from kernelwright.tasks.capture import task_text
+from kernelwright.tasks.drawing import draw_inputs
+from kernelwright.tasks.reference import run_reference
+from kernelwright.tasks.resolve import declared
 from tests.export import making
 
 EPS = 1e-6
@@ -214,9 +220,6 @@ def test_an_operation_in_place_with_many_arguments(tmp_path: Path) -> None:
     )
     kernel = load_proved([one])
     kernel.allow("sizes")
-    from kernelwright.tasks.drawing import draw_inputs
-    from kernelwright.tasks.reference import run_reference
-
     given = draw_inputs(
         one.task, one.task.public_workloads()[0], one.task.families[0], torch.Generator().manual_seed(1)
     )
@@ -231,21 +234,44 @@ def test_an_operation_in_place_with_many_arguments(tmp_path: Path) -> None:
     assert kernel.why_not(*shared) == guards.IN_PLACE
 
 
-def test_a_captured_function_keeps_its_own_names_and_numbers(tmp_path: Path) -> None:
-    from kernelwright.tasks.capture import task_text
+CAPTURED = """
+#include <kernelwright.h>
+#include <cmath>
+void kernel(kw::Tensor<const float, 2> given_0, kw::Tensor<const float, 1> given_1, kw::Tensor<float, 2> out) {
+  for (std::int64_t i = 0; i < out.size(0); ++i) {
+    float sum = 0;
+    for (std::int64_t j = 0; j < out.size(1); ++j) sum += given_0(i, j) * given_0(i, j);
+    const float scale = 1 / std::sqrt(sum / out.size(1) + 1e-6f);
+    for (std::int64_t j = 0; j < out.size(1); ++j) out(i, j) = given_0(i, j) * scale * given_1(j);
+  }
+}
+"""
 
+
+def test_a_captured_function_is_called_by_its_own_names_and_with_its_numbers(tmp_path: Path) -> None:
     text = task_text(reference, (torch.randn(64, 256), torch.randn(256), EPS))
     path = making.task_file(tmp_path, text, "captured")
-    from kernelwright.export.describe import operation_of
-    from kernelwright.tasks.resolve import declared
+    proof = making.proved(path, Candidate("cpp", CAPTURED, "captured.cpp"))
+    x, weight = drawn()
+    alone, beside = load_proved([proof]), load_proved([proof], reference=reference)
+    for kernel in (alone, beside):
+        assert str(inspect.signature(kernel)) == "(x, weight, eps=1e-06)"
+        torch.testing.assert_close(kernel(x, weight=weight, eps=EPS), reference(x, weight))
+        torch.testing.assert_close(kernel(x, weight), reference(x, weight))
+        assert kernel.counts == {"kernel": 2}
+    with pytest.raises(ValueError, match=r"captured with eps=1e-06"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone(x, weight, 1e-3)
+    with pytest.warns(FallbackWarning, match="a number is not the one"):
+        torch.testing.assert_close(beside(x, weight, 1e-3), reference(x, weight, 1e-3))
 
-    operation, _ = operation_of(declared(path), "captured")
-    assert [(one.name, one.reference, one.fixed, one.default) for one in operation.call] == [
-        ("x", "given_0", None, None),
-        ("weight", "given_1", None, None),
-        ("eps", None, EPS, EPS),
-    ]
-    assert [one.name for one in operation.parameters] == ["given_0", "given_1"]
+
+def test_a_captured_module_takes_its_parameters_after_its_own_arguments(tmp_path: Path) -> None:
+    module = torch.nn.Linear(16, 8)
+    path = making.task_file(tmp_path, task_text(module, (torch.randn(32, 16),)), "linear")
+    operation, _ = operation_of(declared(path), "linear")
+    assert [one.name for one in operation.call] == ["input", "p_inner_weight", "p_inner_bias"]
+    assert [one.name for one in operation.parameters][-1] == operation.call[0].reference
 
 
 def test_what_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:

@@ -173,10 +173,12 @@ def _example(task: Task) -> dict[str, Any]:
     import torch
 
     sizes: dict[str, int] = {}
-    waiting = iter(DISTINCT)
+    declared = [one for one in task.inputs.values() if isinstance(one, TensorInput)]
+    fixed = {dim for one in declared for dim in one.dims if isinstance(dim, int)}
+    waiting = iter([one for one in DISTINCT if one not in fixed])
     for name, (low, high) in task.hidden.items():
         wanted = next((one for one in waiting if low <= one <= high), None)
-        sizes[name] = wanted if wanted is not None else _between(low, high, set(sizes.values()))
+        sizes[name] = wanted if wanted is not None else _between(low, high, fixed | set(sizes.values()))
     from kernelwright.tasks.drawing import draw_inputs
 
     workload = Workload(tuple(sizes.items()), task.dtypes[0])
@@ -194,8 +196,8 @@ def _symbols(task: Task, graph: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for one, node in zip(declared, placeholders, strict=True):
         for dim, size in zip(one.dims, node.meta["val"].shape, strict=True):
-            if isinstance(dim, str) and dim.isidentifier():
-                found.setdefault(str(size), dim)
+            plain = isinstance(dim, str) and dim.isidentifier()
+            found.setdefault(str(size), str(dim) if plain or isinstance(dim, int) else f"({dim})")
     return found
 
 
@@ -204,6 +206,8 @@ def _dim(task: Task, size: Any, names: dict[str, str]) -> int | str:
     if text.isdigit():
         return int(text)
     renamed = re.sub(r"[A-Za-z_]\w*", lambda match: names.get(match[0], match[0]), text)
+    if renamed.isdigit():
+        return int(renamed)
     try:
         formula(renamed)
         unknown = set(re.findall(r"[A-Za-z_]\w*", renamed)) - set(task.hidden)
