@@ -207,6 +207,7 @@ def test_an_altered_cubin_or_formula_is_not_loaded(tmp_path: Path, played: Playe
     assert not library(made, tmp_path).holds({"rows": 1})
 
 
+@pytest.mark.slow
 def test_a_package_for_a_gpu_answers_by_the_reference_where_there_is_none(tmp_path: Path) -> None:
     candidate = contract_named("cuda").read(KERNELS / "rmsnorm_vector")
     made = export([making.proved("rmsnorm", candidate)], tmp_path / "out", "rms_gpu", architectures=["sm_90a"])

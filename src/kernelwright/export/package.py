@@ -26,7 +26,7 @@ STANDALONE = Path(__file__).parent / "standalone"
 FORMULAS = Path(portable_kernels.__file__).parent  # reads launch formulas, by the standard library alone
 RUNTIME = "_runtime"
 VERSION = "0.1.0"
-LEAST_TORCH = "2.4"
+LEAST_TORCH = "2.6"
 LAYOUTS = ("package", "hf")
 
 
