@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
-from kernelwright.contracts.portable import Nodes, Ref, ScalarArgument, SizeRange, TensorArgument
+from kernelwright.contracts.portable import NamedSize, Nodes, Ref, ScalarArgument, TensorArgument
 from kernelwright.contracts.portable.expressions import Node
 from kernelwright.tasks.declarations import TensorInput
 from kernelwright.tasks.dims import Dim, TaskError
@@ -38,7 +38,7 @@ class SymbolicTensor:
 class SymbolicSignature:
     """Arguments in the order in which a kernel receives them, and the ranges of the sizes in their shapes."""
 
-    sizes: tuple[SizeRange, ...]
+    sizes: tuple[NamedSize, ...]
     arguments: tuple[SymbolicTensor | ScalarSpec, ...]
 
     def portable(self) -> tuple[Nodes, tuple[TensorArgument | ScalarArgument, ...]]:
@@ -64,13 +64,13 @@ def _placed(expression: Expression, table: dict[Node, int]) -> int:
     return table.setdefault(node, len(table))
 
 
-def size_ranges(task: Task) -> tuple[SizeRange, ...]:
+def size_ranges(task: Task) -> tuple[NamedSize, ...]:
     """The declared ranges, widened to the public workloads."""
     names = dict.fromkeys(name for sizes in (*task.public, task.hidden) for name in sizes)
     found = []
     for name in names:
         ends = [*task.hidden.get(name, ()), *(sizes[name] for sizes in task.public if name in sizes)]
-        found.append(SizeRange(name, min(ends), max(ends)))
+        found.append(NamedSize(name, min(ends), max(ends)))
     return tuple(found)
 
 
@@ -101,7 +101,7 @@ def _flat(shapes: object) -> Iterator[Expression]:
         yield from shape
 
 
-def _samples(ranges: Sequence[SizeRange], dtype: str) -> list[Workload]:
+def _samples(ranges: Sequence[NamedSize], dtype: str) -> list[Workload]:
     chance = random.Random(0)
     found = []
     for _ in range(SAMPLES):

@@ -28,9 +28,12 @@ FIXED = json.loads((Path(__file__).parent / "fixed_sources.json").read_text(enco
 DYNAMIC: dict[str, Any] = {"sizes": "dynamic"}
 NAMES = (
     *("pointwise", "rmsnorm", "layernorm", "softmax", "cross_entropy", "argmax", "column_sum", "mean"),
-    *("rmsnorm:backward", "layernorm:backward", "softmax:backward", "cross_entropy:backward", "pointwise:backward"),
+    *("rmsnorm:backward", "softmax:backward", "cross_entropy:backward", "linear_relu"),
 )
-QUICK = ("pointwise", "layernorm", "cross_entropy:backward")
+# Right, though their stages have more cases together than a formula takes.
+MANY_CASES = ("pointwise:backward", "linear_relu:backward", "layernorm:backward")
+QUICK = ("pointwise", "rmsnorm")
+METHODS = ("tiles", "dots", "sgemm", "tf32x3", "wgmma")
 
 
 def quick(names: tuple[str, ...]) -> list[Any]:
@@ -58,11 +61,19 @@ def test_candidates_with_fixed_sizes_are_what_they_were(name: str) -> None:
         assert hashlib.sha256(source.encode()).hexdigest()[:20] == digest, genes
 
 
-@pytest.mark.parametrize("name", quick(NAMES))
+@pytest.mark.parametrize("name", quick((*NAMES, *MANY_CASES)))
 def test_sizes_as_arguments_are_right(checker: Checker, name: str) -> None:
     found = checker.check(reference(name), candidate(proposer(name), DYNAMIC))
     assert found.outcome is CheckOutcome.right, found
     assert len(found.workloads) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_every_way_to_multiply_is_right(checker: Checker, method: str) -> None:
+    made = candidate(proposer("linear_relu"), DYNAMIC | {"method": method})
+    found = checker.check(reference("linear_relu"), made)
+    assert found.outcome is CheckOutcome.right, found
 
 
 @pytest.mark.parametrize("name", quick(NAMES))

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .reading import Refused, identifier
+from .reading import MalformedData, identifier
 
 MOST_NODES = 8192
 MAGNITUDE = 1 << 127  # whole numbers beyond it are refused: no grid, size or offset needs them
@@ -103,7 +103,7 @@ class Nodes:
 
     def __post_init__(self) -> None:
         if len(self.table) > MOST_NODES:
-            raise Refused(f"more than {MOST_NODES} nodes")
+            raise MalformedData(f"more than {MOST_NODES} nodes")
         for number, node in enumerate(self.table):
             _check(node, number)
 
@@ -120,7 +120,7 @@ class Nodes:
     @classmethod
     def from_json(cls, raw: object) -> Nodes:
         if not isinstance(raw, list) or len(raw) > MOST_NODES:
-            raise Refused(f"nodes: not a list of at most {MOST_NODES}")
+            raise MalformedData(f"nodes: not a list of at most {MOST_NODES}")
         return cls(tuple(_read(entry) for entry in raw))
 
 
@@ -128,9 +128,9 @@ def _check(node: Node, number: int) -> None:
     if isinstance(node, tuple):
         operation, operands = node
         if ARITY.get(operation) != len(operands):
-            raise Refused(f"node {number}: {operation!r} of {len(operands)} is not an operation")
+            raise MalformedData(f"node {number}: {operation!r} of {len(operands)} is not an operation")
         if not all(type(at) is int and 0 <= at < number for at in operands):
-            raise Refused(f"node {number} does not refer to earlier nodes")
+            raise MalformedData(f"node {number} does not refer to earlier nodes")
     elif isinstance(node, str):
         identifier(node, f"node {number}")
     else:
@@ -140,11 +140,11 @@ def _check(node: Node, number: int) -> None:
 def _read(entry: object) -> Node:
     if isinstance(entry, list):
         if not entry or not isinstance(entry[0], str) or not all(type(at) is int for at in entry[1:]):
-            raise Refused("a node is not an operation and its operands")
+            raise MalformedData("a node is not an operation and its operands")
         return entry[0], tuple(entry[1:])
     if isinstance(entry, (int, float, str)):
         return entry
-    raise Refused("a node is not a number, a name or an operation")
+    raise MalformedData("a node is not a number, a name or an operation")
 
 
 def bounded(value: Number) -> Number:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .expressions import FormulaError, Node, Nodes, Values
-from .launches import Planned
-from .reading import Refused, flag, identifier, listed, record, text, whole
+from .launches import PlannedCall
+from .reading import MalformedData, flag, identifier, listed, record, text, whole
 
 MOST_CASES = 1024
 MOST_BRANCHES = 8192
@@ -21,7 +21,7 @@ class Case:
     """What holds at one leaf: launches over sizes, and how the kernels are compiled, which is the same for all sizes
     that come here. Cases of one `build` share their modules."""
 
-    planned: Planned
+    planned: PlannedCall
     definitions: tuple[tuple[str, str], ...] = ()
     std: str = "c++17"
     fast_math: bool = False
@@ -47,7 +47,7 @@ class Case:
         options = record(given["options"], "options", ("std", "fast_math", "max_registers"))
         most = options["max_registers"]
         return cls(
-            Planned.from_json({name: given[name] for name in ("launches", "scratch", "workspaces")}),
+            PlannedCall.from_json({name: given[name] for name in ("launches", "scratch", "workspaces")}),
             listed(given["definitions"], "definitions", _definition, 512),
             text(options["std"], "std", 16),
             flag(options["fast_math"], "fast_math"),
@@ -57,7 +57,7 @@ class Case:
 
 def _definition(raw: object) -> tuple[str, str]:
     if not isinstance(raw, list) or len(raw) != 2:
-        raise Refused("a definition is not a name and a text")
+        raise MalformedData("a definition is not a name and a text")
     return identifier(raw[0], "definition"), text(raw[1], "definition")
 
 
@@ -89,15 +89,15 @@ class LaunchFormula:
 
     def __post_init__(self) -> None:
         if not self.cases or len(self.cases) > MOST_CASES or len(self.branches) > MOST_BRANCHES:
-            raise Refused(f"a formula has 1 to {MOST_CASES} cases and at most {MOST_BRANCHES} branches")
+            raise MalformedData(f"a formula has 1 to {MOST_CASES} cases and at most {MOST_BRANCHES} branches")
         for number, branch in enumerate(self.branches):
             if not 0 <= branch.node < len(self.nodes.table):
-                raise Refused(f"branch {number} compares a node that is not there")
+                raise MalformedData(f"branch {number} compares a node that is not there")
             for target in (branch.when_true, branch.when_false):
                 if target is not None and not (number < target < len(self.branches) or -len(self.cases) <= target < 0):
-                    raise Refused(f"branch {number} leads nowhere")
+                    raise MalformedData(f"branch {number} leads nowhere")
         if any(at >= len(self.nodes.table) for case in self.cases for at in case.planned.refs):
-            raise Refused("a case uses a node that is not there")
+            raise MalformedData("a case uses a node that is not there")
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -158,7 +158,7 @@ class LaunchFormula:
 
 def _branch(raw: object) -> Branch:
     if not isinstance(raw, list) or len(raw) != 3 or type(raw[0]) is not int:
-        raise Refused("a branch is not a node and two targets")
+        raise MalformedData("a branch is not a node and two targets")
     if not all(target is None or type(target) is int for target in raw[1:]):
-        raise Refused("a branch leads to what is not a number")
+        raise MalformedData("a branch leads to what is not a number")
     return Branch(*raw)

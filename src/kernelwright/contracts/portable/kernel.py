@@ -10,8 +10,8 @@ from typing import Any
 
 from .expressions import FormulaError, Nodes, Ref, Term
 from .formula import LaunchFormula
-from .launches import Planned, whole_term
-from .reading import Refused, identifier, listed, one_of, parsed, record, text, whole
+from .launches import PlannedCall, whole_term
+from .reading import MalformedData, identifier, listed, one_of, parsed, record, text, whole
 
 FORMAT = 1
 ALIGNMENT = 256  # bytes: what every tensor is aligned to in a judging
@@ -27,7 +27,7 @@ def digest_of(content: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class SizeRange:
+class NamedSize:
     """A named size and where it may lie."""
 
     name: str
@@ -77,14 +77,14 @@ class Variant:
 
     def __post_init__(self) -> None:
         if len(self.builds) != len(self.formula.cases):
-            raise Refused("not every case says which module it needs")
+            raise MalformedData("not every case says which module it needs")
         for case, number in zip(self.formula.cases, self.builds, strict=True):
             if not NOT_BUILT <= number < len(self.modules):
-                raise Refused("a case needs a module that is not there")
+                raise MalformedData("a case needs a module that is not there")
             if number != NOT_BUILT and not set(case.kernels) <= dict(self.modules[number].names).keys():
-                raise Refused("a module does not name the kernels of its case")
+                raise MalformedData("a module does not name the kernels of its case")
 
-    def at(self, sizes: Mapping[str, int]) -> tuple[Module, Planned]:
+    def at(self, sizes: Mapping[str, int]) -> tuple[Module, PlannedCall]:
         """What is launched at these sizes. Raises FormulaError where nothing is."""
         number, case = self.formula.at(sizes)
         if self.builds[number] == NOT_BUILT:
@@ -109,7 +109,7 @@ class PortableKernel:
 
     task: str
     contract: str
-    sizes: tuple[SizeRange, ...]
+    sizes: tuple[NamedSize, ...]
     shapes: Nodes
     arguments: tuple[TensorArgument | ScalarArgument, ...]
     variants: tuple[Variant, ...] = ()
@@ -118,12 +118,12 @@ class PortableKernel:
     def __post_init__(self) -> None:
         names = [argument.name for argument in self.arguments]
         if len(set(names)) != len(names):
-            raise Refused("two arguments have the same name")
+            raise MalformedData("two arguments have the same name")
         if not self.shapes.names <= {size.name for size in self.sizes}:
-            raise Refused("a shape uses a size that has no range")
+            raise MalformedData("a shape uses a size that has no range")
         for tensor in self.tensors:
             if any(isinstance(term, Ref) and term.at >= len(self.shapes.table) for term in tensor.shape):
-                raise Refused(f"{tensor.name}: a size is a node that is not there")
+                raise MalformedData(f"{tensor.name}: a size is a node that is not there")
 
     @property
     def tensors(self) -> tuple[TensorArgument, ...]:
@@ -195,10 +195,10 @@ class PortableKernel:
         )
 
 
-def _size(raw: object) -> SizeRange:
+def _size(raw: object) -> NamedSize:
     if not isinstance(raw, list) or len(raw) != 3:
-        raise Refused("a size is not a name, a least and a most")
-    return SizeRange(identifier(raw[0], "size"), whole(raw[1], "least", 0, MOST), whole(raw[2], "most", 0, MOST))
+        raise MalformedData("a size is not a name, a least and a most")
+    return NamedSize(identifier(raw[0], "size"), whole(raw[1], "least", 0, MOST), whole(raw[2], "most", 0, MOST))
 
 
 def _argument_json(argument: TensorArgument | ScalarArgument) -> dict[str, object]:
@@ -213,7 +213,7 @@ def _argument(raw: object) -> TensorArgument | ScalarArgument:
         given = record(raw, "argument", ("name", "value"))
         value = given["value"]
         if not isinstance(value, (bool, int, float)):
-            raise Refused("the value of an argument is not a number")
+            raise MalformedData("the value of an argument is not a number")
         return ScalarArgument(identifier(given["name"], "argument"), value)
     given = record(raw, "argument", ("name", "role", "dtype", "shape", "alignment"))
     return TensorArgument(
@@ -259,7 +259,7 @@ def _module(raw: object) -> Module:
 
 def _pair(raw: object) -> tuple[str, str]:
     if not isinstance(raw, list) or len(raw) != 2:
-        raise Refused("a name is not a pair")
+        raise MalformedData("a name is not a pair")
     return text(raw[0], "name", 512), text(raw[1], "name", 4096)
 
 
@@ -272,5 +272,5 @@ def _library(raw: object) -> Library:
 
 def _digest(raw: object) -> str:
     if not isinstance(raw, str) or len(raw) != 64 or set(raw) - set("0123456789abcdef"):
-        raise Refused("a digest is not a SHA-256")
+        raise MalformedData("a digest is not a SHA-256")
     return raw

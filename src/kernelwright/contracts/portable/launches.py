@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from .expressions import MAGNITUDE, FormulaError, Number, Ref, Term, Values, bounded
-from .reading import Refused, flag, identifier, listed, one_of, record, text
+from .reading import MalformedData, flag, identifier, listed, one_of, record, text
 
 INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 REALS = ("f16", "bf16", "f32", "f64")
@@ -64,7 +64,7 @@ Triple = tuple[Term, Term, Term]
 
 
 @dataclass(frozen=True)
-class Launch:
+class PortableLaunch:
     """One launch. `kernel` is the name expression that was compiled; a module says what it is called there."""
 
     kernel: str
@@ -78,7 +78,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Memory:
+class PortableMemory:
     """Memory of the kernel's own. `fill`: `garbage`, `zero` before each call, or `workspace`, zero before the first
     call and left zero by each."""
 
@@ -88,13 +88,13 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedCall:
     """What a call does: launches in order, and the memory they need beside the tensors."""
 
-    launches: tuple[Launch, ...]
-    memory: tuple[Memory, ...] = ()
+    launches: tuple[PortableLaunch, ...]
+    memory: tuple[PortableMemory, ...] = ()
 
-    def at(self, values: Values) -> Planned:
+    def at(self, values: Values) -> PlannedCall:
         """With numbers alone."""
         return _mapped(self, lambda ref: values[ref.at])
 
@@ -109,7 +109,7 @@ class Planned:
         _mapped(self, seen)
         return frozenset(found)
 
-    def renumbered(self, numbers: Callable[[int], int]) -> Planned:
+    def renumbered(self, numbers: Callable[[int], int]) -> PlannedCall:
         return _mapped(self, lambda ref: Ref(numbers(ref.at)))
 
     def to_json(self) -> dict[str, Any]:
@@ -125,18 +125,18 @@ class Planned:
         }
 
     @property
-    def _workspaces(self) -> tuple[Memory, ...]:
+    def _workspaces(self) -> tuple[PortableMemory, ...]:
         return tuple(memory for memory in self.memory if memory.fill == "workspace")
 
     @classmethod
-    def from_json(cls, raw: object) -> Planned:
+    def from_json(cls, raw: object) -> PlannedCall:
         given = record(raw, "plan", ("launches", "scratch", "workspaces"))
         scratch = listed(given["scratch"], "scratch", _scratch, MOST_MEMORY)
         workspaces = listed(given["workspaces"], "workspaces", _workspace, MOST_MEMORY)
         launches = listed(given["launches"], "launches", _launch, MOST_LAUNCHES, 1)
         names = [memory.name for memory in (*scratch, *workspaces)]
         if len(set(names)) != len(names):
-            raise Refused("two scratches or workspaces have the same name")
+            raise MalformedData("two scratches or workspaces have the same name")
         return cls(launches, (*scratch, *workspaces))
 
 
@@ -148,32 +148,40 @@ def _mapped(value: T, change: Callable[[Ref], Any]) -> T:
         return tuple(_mapped(part, change) for part in value)  # type: ignore[return-value]
     if isinstance(value, _PARTS):
         changed = {field.name: _mapped(getattr(value, field.name), change) for field in fields(value)}
-        return replace(value, **changed)  # type: ignore[return-value]
+        return replace(value, **changed)
     return value
 
 
-_PARTS = (PointerArgument, NumberArgument, StructArgument, TensorMapArgument, Launch, Memory, Planned)
+_PARTS = (
+    PointerArgument,
+    NumberArgument,
+    StructArgument,
+    TensorMapArgument,
+    PortableLaunch,
+    PortableMemory,
+    PlannedCall,
+)
 
 
 def _term(raw: object) -> Term:
     if isinstance(raw, dict):
         at = record(raw, "a number", ("node",))["node"]
         if type(at) is not int or at < 0:
-            raise Refused("a node's number is not a whole number")
+            raise MalformedData("a node's number is not a whole number")
         return Ref(at)
     if not isinstance(raw, (int, float)):
-        raise Refused("neither a number nor a node")
+        raise MalformedData("neither a number nor a node")
     try:
         return bounded(raw)
     except FormulaError as error:
-        raise Refused(str(error)) from None
+        raise MalformedData(str(error)) from None
 
 
 def whole_term(raw: object) -> Term:
     """A whole number, or a node that is expected to be one."""
     found = _term(raw)
     if not isinstance(found, Ref) and (type(found) is not int or not 0 <= found < MAGNITUDE):
-        raise Refused("not a whole number from 0 on")
+        raise MalformedData("not a whole number from 0 on")
     return found
 
 
@@ -190,10 +198,10 @@ def _triple(raw: object) -> Triple:
     return x, y, z
 
 
-def _launch(raw: object) -> Launch:
+def _launch(raw: object) -> PortableLaunch:
     names = ("kernel", "grid", "block", "arguments", "shared", "cluster", "cooperative", "dependent")
     given = record(raw, "launch", names)
-    return Launch(
+    return PortableLaunch(
         text(given["kernel"], "kernel", 512),
         _triple(given["grid"]),
         _triple(given["block"]),
@@ -219,12 +227,12 @@ def _plain(raw: object) -> PointerArgument | NumberArgument:
         given = record(raw, "pointer", ("kind", "name", "offset"))
         return PointerArgument(identifier(given["name"], "pointer"), whole_term(given["offset"]))
     if kind not in ("integer", "real"):
-        raise Refused("an argument is not a pointer, an integer, a real, a struct or a tensor map")
+        raise MalformedData("an argument is not a pointer, an integer, a real, a struct or a tensor map")
     given = record(raw, str(kind), ("kind", "type", "value"))
     known = INTEGERS if kind == "integer" else REALS
     value = _term(given["value"])
     if not isinstance(value, Ref) and (type(value) is int) != (kind == "integer"):
-        raise Refused(f"a value is not of the kind {kind}")
+        raise MalformedData(f"a value is not of the kind {kind}")
     return NumberArgument(one_of(given["type"], "type", known), value)
 
 
@@ -234,7 +242,7 @@ def _tensor_map(raw: object) -> TensorMapArgument:
     given = record(raw, "tensor map", ("kind", "name", "offset", "type", *lists, *words))
     sizes, strides, box, steps = (listed(given[name], name, whole_term, 5) for name in lists)
     if not len(sizes) == len(box) == len(steps) == len(strides) + 1:
-        raise Refused("a tensor map's sizes, strides, box and steps do not agree")
+        raise MalformedData("a tensor map's sizes, strides, box and steps do not agree")
     return TensorMapArgument(
         identifier(given["name"], "tensor map"),
         whole_term(given["offset"]),
@@ -247,18 +255,18 @@ def _tensor_map(raw: object) -> TensorMapArgument:
     )
 
 
-def _scratch(raw: object) -> Memory:
+def _scratch(raw: object) -> PortableMemory:
     given = record(raw, "scratch", ("name", "bytes", "zero"))
     fill = "zero" if flag(given["zero"], "zero") else "garbage"
-    return Memory(identifier(given["name"], "scratch"), whole_term(given["bytes"]), fill)
+    return PortableMemory(identifier(given["name"], "scratch"), whole_term(given["bytes"]), fill)
 
 
-def _workspace(raw: object) -> Memory:
+def _workspace(raw: object) -> PortableMemory:
     given = record(raw, "workspace", ("name", "bytes"))
-    return Memory(identifier(given["name"], "workspace"), whole_term(given["bytes"]), "workspace")
+    return PortableMemory(identifier(given["name"], "workspace"), whole_term(given["bytes"]), "workspace")
 
 
-def _launch_json(launch: Launch) -> dict[str, object]:
+def _launch_json(launch: PortableLaunch) -> dict[str, object]:
     return {
         "kernel": launch.kernel,
         "grid": [_term_json(size) for size in launch.grid],

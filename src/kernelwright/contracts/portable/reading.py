@@ -12,17 +12,17 @@ IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 MOST_BYTES = 16 << 20
 
 
-class Refused(ValueError):  # noqa: N818 - it names what becomes of the data
+class MalformedData(ValueError):  # noqa: N818 - it names the data
     """Data that is not of the closed form, in one line."""
 
 
 def parsed(text: str | bytes) -> object:
     if len(text) > MOST_BYTES:
-        raise Refused(f"more than {MOST_BYTES:,} bytes")
+        raise MalformedData(f"more than {MOST_BYTES:,} bytes")
     try:
         return json.loads(text, parse_constant=_not_finite, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"not JSON: {error}") from None
+        raise MalformedData(f"not JSON: {error}") from None
 
 
 def _not_finite(text: str) -> object:
@@ -39,41 +39,41 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 def record(raw: object, what: str, keys: tuple[str, ...]) -> dict[str, object]:
     """An object with exactly these keys."""
     if not isinstance(raw, dict) or set(raw) != set(keys):
-        raise Refused(f"{what}: not an object with {', '.join(keys)}")
+        raise MalformedData(f"{what}: not an object with {', '.join(keys)}")
     return raw
 
 
 def listed(raw: object, what: str, read: Callable[[object], T], most: int, least: int = 0) -> tuple[T, ...]:
     if not isinstance(raw, list) or not least <= len(raw) <= most:
-        raise Refused(f"{what}: not a list of {least} to {most}")
+        raise MalformedData(f"{what}: not a list of {least} to {most}")
     return tuple(read(entry) for entry in raw)
 
 
 def text(raw: object, what: str, most: int = 256) -> str:
     if not isinstance(raw, str) or len(raw) > most or not raw.isascii() or not raw.isprintable():
-        raise Refused(f"{what}: not a text of at most {most} printable characters")
+        raise MalformedData(f"{what}: not a text of at most {most} printable characters")
     return raw
 
 
 def identifier(raw: object, what: str) -> str:
     if not isinstance(raw, str) or not IDENTIFIER.fullmatch(raw):
-        raise Refused(f"{what}: not a name")
+        raise MalformedData(f"{what}: not a name")
     return raw
 
 
 def one_of(raw: object, what: str, known: tuple[str, ...] | Mapping[str, object]) -> str:
     if not isinstance(raw, str) or raw not in known:
-        raise Refused(f"{what}: not one of {', '.join(known)}")
+        raise MalformedData(f"{what}: not one of {', '.join(known)}")
     return raw
 
 
 def whole(raw: object, what: str, least: int, most: int) -> int:
     if type(raw) is not int or not least <= raw <= most:
-        raise Refused(f"{what}: not a whole number from {least} to {most}")
+        raise MalformedData(f"{what}: not a whole number from {least} to {most}")
     return raw
 
 
 def flag(raw: object, what: str) -> bool:
     if type(raw) is not bool:
-        raise Refused(f"{what}: neither true nor false")
+        raise MalformedData(f"{what}: neither true nor false")
     return raw

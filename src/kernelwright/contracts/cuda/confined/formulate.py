@@ -18,6 +18,7 @@ from typing import Any
 
 PLAN = "plan.py"
 MOST_PATHS = 1000
+OPTIONS = ("fast_math", "max_registers")
 
 
 def expression(symbols: Any, raw: Any) -> Any:
@@ -86,7 +87,7 @@ class Tree:
         """Branches in order, the root first; a choice that changes nothing is left out."""
         branches: list[list[Any]] = []
         merged = self._merged()
-        left = [(merged, None, 0)]
+        left: list[tuple[list[Any], list[Any] | None, int]] = [(merged, None, 0)]
         while left:
             place, branch, side = left.pop()
             target = self._target(place, branches)
@@ -130,7 +131,8 @@ def formulate(folder: Path, request: dict[str, Any]) -> dict[str, Any]:
     ranges = {name: (least, most) for name, least, most in request["sizes"]}
     nodes: list[Any] = []
     numbers: dict[Any, int] = {}
-    tree, pending, paths, why = Tree(), [[]], 0, ""
+    pending: list[list[Any]] = [[]]
+    tree, paths, why = Tree(), 0, ""
     while pending:
         paths += 1
         if paths > MOST_PATHS:
@@ -161,7 +163,16 @@ def one_case(evaluate: Any, kw: Any, symbols: Any, code: Any, arguments: list[di
         raise TypeError("plan.py defines no function plan(...)")
     kw.made.clear()
     given = [stand_in(kw, symbols, raw) for raw in arguments]
-    return complete(as_data(symbols, evaluate.as_plan(kw, scope["plan"](*given))))
+    case = evaluate.as_plan(kw, scope["plan"](*given))
+    settle(symbols, case)
+    return complete(as_data(symbols, case))
+
+
+def settle(symbols: Any, case: dict[str, Any]) -> None:
+    """What has to be known in every case: whether memory is zeroed, and what the compiler is told."""
+    for holder, key in (*((memory, "zero") for memory in case["scratch"]), *((case["options"], k) for k in OPTIONS)):
+        if isinstance(holder[key], symbols.Symbol):
+            holder[key] = symbols.path.value_of(holder[key], f"the choice {key}")
 
 
 def complete(case: dict[str, Any]) -> dict[str, Any]:

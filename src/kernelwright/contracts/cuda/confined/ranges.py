@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 MOST = 1 << 126
@@ -14,7 +15,7 @@ Interval = tuple[Any, Any]
 ANY: Interval = (-MOST, MOST)
 REALS = (-math.inf, math.inf)
 TRUTH = (0, 1)
-_CORNERS = {
+_CORNERS: dict[str, Callable[[Any, Any], Any]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -23,7 +24,7 @@ _CORNERS = {
     "floordiv": operator.floordiv,
     "truediv": operator.truediv,
 }
-_RISING = {"pos": operator.pos, "int": int, "ceil": math.ceil, "floor": math.floor}
+_RISING: dict[str, Callable[[Any], Any]] = {"pos": operator.pos, "int": int, "ceil": math.ceil, "floor": math.floor}
 
 
 def clipped(one: Interval, other: Interval | None) -> Interval:

@@ -12,7 +12,7 @@ from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans, run_beside
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.portable import Case, FormulaError, LaunchFormula
-from kernelwright.contracts.portable.reading import Refused, parsed
+from kernelwright.contracts.portable.reading import MalformedData, parsed
 from kernelwright.contracts.symbolic import SymbolicSignature
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import ScalarSpec, Signature
@@ -24,19 +24,19 @@ SECONDS = 30.0  # the plan is called once for each of up to a thousand paths
 def formula_of(plan: str, symbolic: SymbolicSignature, target: Target) -> LaunchFormula | BuildFailure:
     """A plan as data for all sizes in range, or the line of plan.py that cannot be said so."""
     sizes = [[size.name, size.least, size.most] for size in symbolic.sizes]
-    arguments = [
+    arguments: list[dict[str, object]] = [
         {"name": argument.name, "value": argument.value}
         if isinstance(argument, ScalarSpec)
         else {"name": argument.name, "dtype": argument.dtype, "shape": argument.shape}
         for argument in symbolic.arguments
     ]
-    request = {"device": asdict(target), "sizes": sizes, "arguments": arguments}
+    request: dict[str, object] = {"device": asdict(target), "sizes": sizes, "arguments": arguments}
     content = run_beside(plan, "formulate.py", request, SECONDS)
     if isinstance(content, BuildFailure):
         return content
     try:
         return LaunchFormula.from_json(parsed(content))
-    except (Refused, FormulaError) as error:
+    except (MalformedData, FormulaError) as error:
         return BuildFailure((f"plan.py: the formula is not of the closed form: {error}",))
 
 

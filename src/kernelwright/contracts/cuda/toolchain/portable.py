@@ -16,7 +16,7 @@ from kernelwright.contracts.cuda.toolchain.formulate import disagreement, formul
 from kernelwright.contracts.model import BuildFailure, PortableBuild, PortableRequest
 from kernelwright.contracts.portable import FormulaError, LaunchFormula, Module, PortableKernel, Variant, digest_of
 from kernelwright.contracts.portable.kernel import NOT_BUILT
-from kernelwright.contracts.portable.reading import Refused
+from kernelwright.contracts.portable.reading import MalformedData
 from kernelwright.contracts.symbolic import SymbolicSignature
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import Signature
@@ -90,7 +90,7 @@ def _modules(
     device = (target.architecture, target.multiprocessors, target.shared_per_block, target.l2_bytes)
     try:
         return Variant(*device, formula, tuple(modules), tuple(builds)), binaries
-    except Refused as error:
+    except MalformedData as error:
         return BuildFailure((f"plan.py: {error}",))
 
 

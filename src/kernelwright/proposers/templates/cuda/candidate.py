@@ -58,7 +58,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
 }
-DYNAMIC_STEPS = (RowProgram,)  # steps that can be written for sizes that are not known
+DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
 
 
@@ -119,7 +119,7 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     steps = dict(enumerate(steps_of(plan)))
     products = {number: step for number, step in steps.items() if isinstance(step, MatmulStep)}
     conditions = [matmul.is_small(step, _own(step, n, genes), Sizes(plan.graph)) for n, step in products.items()]
-    if len(steps) > 1 and products and "False" not in conditions:
+    if len(steps) > 1 and products and "False" not in conditions and genes.get("sizes") != DYNAMIC:
         small = genes | {_name("method", number): "dots" for number in products}
         changed = _folded(plan) if genes.get("fold") else {}
         conditions += [_short(step, Sizes(plan.graph)) for step in changed.values() if isinstance(step, ColumnSum)]

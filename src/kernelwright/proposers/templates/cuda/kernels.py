@@ -319,6 +319,14 @@ class KernelWriter:
         self.setup.append(f"{name}_{self.step} = {python}")
         self.give(f"{name.upper()}_{self.step}", f"{name}_{self.step}")
 
+    def settle(self, name: str, python: str) -> None:
+        """As `set`; with dynamic sizes a number that has to be known, each value of which is a build of its own."""
+        self.set(name, f"settled({python})" if self.dynamic else python)
+
+    def widest(self, most: object, size: str) -> str:
+        """Floats of a vector, in Python: with dynamic sizes as many as wanted or one, so that there are few builds."""
+        return f"({most} if {size} % {most} == 0 else 1)" if self.dynamic else f"widest({most}, {size})"
+
     def set(self, name: str, python: str) -> None:
         """A number of the plan that the kernel has as a constant NAME_step."""
         self.setup.append(f"{name}_{self.step} = {python}")

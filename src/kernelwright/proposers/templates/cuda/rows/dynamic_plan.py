@@ -20,7 +20,7 @@ def write_team(plan: StagePlan) -> None:
     add = plan.setup.append
     rows, cols = plan.size(plan.program.rows), plan.size(plan.program.cols)
     add(f"rows_{tag}, cols_{tag}, parts_{tag} = {rows}, {cols}, 1")
-    add(f"width_{tag} = {genes['width']} if cols_{tag} % {genes['width']} == 0 else 1")
+    add(f"width_{tag} = {plan.widest(genes['width'], f'cols_{tag}')}")
     wanted = f"max({genes.get('fewest', 4)}, power(ceil(cols_{tag}, {genes['elements']})))"
     add(f"team_{tag} = settled(min({genes['most']}, {wanted}))")
     if stage.columns:
@@ -59,9 +59,9 @@ def write_room(plan: StagePlan, held: HeldValues, column_registers: int, working
         plan.define(f"COLUMNS_{tag}", f"summed_{tag}")
         taken = f" - {sums} * unrolled_{tag} * width_{tag}"
     if count:
-        most = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
-        most = min(most, 256 // int(genes["dense"]) - working) if genes["dense"] else most
-        add(f"space_{tag} = max(0, min({most}, 32768 // threads_{tag}){taken})")
+        registers = int(genes["keep"]) + (32 if sums and genes["keep"] else 0)
+        registers = min(registers, 256 // int(genes["dense"]) - working) if genes["dense"] else registers
+        add(f"space_{tag} = max(0, min({registers}, 32768 // threads_{tag}){taken})")
         add(f"kept_{tag} = bool({count} * width_{tag} * (unrolled_{tag} or chunks_{tag}) <= space_{tag})")
         fitting = f"unrolled(chunks_{tag}, space_{tag} // ({count} * width_{tag}))"
         add(f"unrolled_{tag} = unrolled_{tag} or {fitting} if kept_{tag} else unrolled_{tag}")
