@@ -124,7 +124,7 @@ class Operators:
 def _function(kernel: LoadedKernel, operators: Operators) -> Any:
     places = kernel.forward_direction.differentiable_outputs
 
-    class Differentiable(torch.autograd.Function):
+    class WithGradient(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, chosen: SelectedVariant, *arguments: Any) -> Any:
             remember(ctx, arguments)
@@ -140,7 +140,7 @@ def _function(kernel: LoadedKernel, operators: Operators) -> Any:
                 return None, *operators._spread(operators.backward(*arguments, *wanted))
             return None, *operators._spread(kernel.run_backward(arguments, wanted))
 
-    return Differentiable
+    return WithGradient
 
 
 def remember(ctx: Any, inputs: Sequence[Any]) -> None:
