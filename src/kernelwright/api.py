@@ -1,4 +1,4 @@
-"""`kernelwright.optimize`: what the command does, from Python and without a task file."""
+"""`kernelwright.optimize` and `kernelwright.load`: what the commands do, from Python and without a task file."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from kernelwright.tasks.loading import shown_path
 if TYPE_CHECKING:
     import torch
 
+    from kernelwright.export.standalone.kernel import LoadedKernel
+
 DEFAULTS = SearchConfig(task="")
 
 
@@ -52,6 +54,7 @@ class Optimized:
     certificates: tuple[str, ...] = ()
     missing: str = ""
     beats_baseline: bool = False  # whether the best is shown to be faster than the best baseline
+    function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)  # what was optimized
 
     @property
     def source(self) -> str:
@@ -59,6 +62,24 @@ class Optimized:
         if self.score is None:
             raise KernelwrightError(f"{self.run} has no best: {self.missing}")
         return next(iter(self.sources.values()))  # a plan comes after its kernel
+
+    def load(self, *others: str | Path, allow: Sequence[str] = ()) -> LoadedKernel:
+        """The best as a function that is called like the one that was optimized: see `kernelwright.load`. `others` are
+        further runs of the task, such as its backward's."""
+        from torch import nn  # here, as in all of this package: it takes seconds
+
+        function = None if isinstance(self.function, nn.Module) else self.function
+        return load(self.run, *others, allow=allow, reference=function)
+
+    def export(self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package") -> Path:
+        """Writes a package and its wheel, as `kernelwright export` does, and says where the wheel (or folder) is."""
+        from kernelwright.export.package import export
+        from kernelwright.export.proof import proved_in
+
+        made = export(
+            [proved_in(find(str(run), self.run.parent)) for run in (self.run, *others)], Path(output), name, layout
+        )
+        return made.wheel or made.folder
 
     def __str__(self) -> str:
         if self.score is None:
@@ -153,7 +174,24 @@ def optimize(
     state = carry_on(session, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
         raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(session.folder)!r})")
-    return _optimized(state, session.folder)
+    return replace(_optimized(state, session.folder), function=function if direction == "forward" else None)
+
+
+def load(
+    *given: str | Path,
+    allow: Sequence[str] = (),
+    reference: Callable[..., Any] | None = None,
+    runs: str | Path = DEFAULTS.runs,
+) -> LoadedKernel:
+    """A proved kernel as a function, called like the reference: `kernelwright.load(RUN)`, or an exported FOLDER.
+
+    The kernel answers where it is proved right and faster, the reference elsewhere; `counts` says how often and why.
+    Several runs of one task are used by shape, and the run of its backward for gradients. `reference` takes the place
+    of the task's own. `allow` ("device", "threads", "sizes") uses the kernel beyond what is proved.
+    """
+    from kernelwright.export.loading import load as load_kernel
+
+    return load_kernel(*given, allow=allow, reference=reference, runs=runs)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.tasks.declarations import DTYPES, FLOATS
+from kernelwright.tasks.declarations import DTYPES, FLOATS, CallArgument
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import (
     SizeNames,
@@ -48,6 +48,9 @@ task = Task(
     hidden={hidden},
     outputs={outputs},
     dtypes=({dtype!r},),
+    call=(
+{call}
+    ),
 )
 '''
 NONE_TYPE = "\n\nNoneType = type(None)"
@@ -90,7 +93,8 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
     _widen(exported)
-    return _text(exported, tensors, doc or f"{function_name(function)}, captured by torch.export.")
+    doc = doc or f"{function_name(function)}, captured by torch.export."
+    return _text(exported, tensors, doc, _Called(function, tuple(example)))
 
 
 def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
@@ -122,7 +126,50 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
+@dataclass(frozen=True)
+class _Called:
+    """How the function was called, so that a kernel can be called in the same way."""
+
+    function: Callable[..., Any]
+    example: tuple[Any, ...]
+
+    def arguments(self, exported: Any, inputs: Sequence[str]) -> list[CallArgument]:
+        """The function's own parameters in order, then the tensors that a module has of its own."""
+        import torch
+        from torch.export.graph_signature import InputKind
+
+        specs = exported.graph_signature.input_specs
+        given = iter([spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT])
+        found = []
+        for name, default, value in self._parameters():
+            if isinstance(value, torch.Tensor):
+                taken = next(given)
+                found.append(CallArgument(name, taken) if taken in inputs else CallArgument(name, unused=True))
+            else:
+                found.append(CallArgument(name, number=value, default=default))
+        others = (spec.arg.name for spec in specs if spec.kind is not InputKind.USER_INPUT)
+        return [*found, *(CallArgument(name, name) for name in others if name in inputs)]
+
+    def _parameters(self) -> Iterator[tuple[str, Any, Any]]:
+        """Names, defaults and values. What was not given and is not a number keeps its default, and is not offered."""
+        import torch
+
+        function = self.function
+        try:
+            signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+            named = [one for one in signature.parameters.values() if one.kind in (one.POSITIONAL_OR_KEYWORD,)]
+        except (TypeError, ValueError):  # it is not written in Python
+            named = []
+        for place, value in enumerate(self.example):
+            name = named[place].name if place < len(named) else f"given_{place}"
+            default = named[place].default if place < len(named) else None
+            yield name, default if isinstance(default, bool | int | float) else None, value
+        for one in named[len(self.example) :]:
+            if isinstance(one.default, bool | int | float):
+                yield one.name, one.default, one.default
+
+
+def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _Called) -> str:
     code = exported.graph_module.graph.python_code("self")
     source = code.src.replace(WIDENING, "working_dtype")
     unknown = set(code.globals) - KNOWN_NAMES - {WIDENING}
@@ -139,6 +186,7 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
     main = floats[0] if floats else "float32"
     computed = "\n".join([*body, last])
     declared = "\n".join(f"        {_declared(argument, main)}," for argument in arguments)
+    call = called.arguments(exported, [argument.name for argument in arguments])
     return HEAD.format(
         doc=doc.replace("\\", " ").replace('"', "'"),
         imports=_imports(computed, declared),
@@ -149,7 +197,18 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
         hidden=repr(_ranges(sizes, exported.range_constraints, _reach(tensors))),
         outputs=repr(results),
         dtype=main,
+        call="\n".join(f"        {_written(one)}," for one in call),
     )
+
+
+def _written(one: CallArgument) -> str:
+    """As a task file has it, without what goes without saying."""
+    if one.input is not None:
+        return f"CallArgument({one.name!r}, {one.input!r})"
+    if one.unused:
+        return f"CallArgument({one.name!r}, unused=True)"
+    default = "" if one.default is None else f", default={one.default!r}"
+    return f"CallArgument({one.name!r}, number={one.number!r}{default})"
 
 
 def _imports(body: str, inputs: str) -> str:
@@ -157,7 +216,7 @@ def _imports(body: str, inputs: str) -> str:
     words = set(re.findall(r"\w+", body))
     declared = set(re.findall(r"\w+", inputs))
     numbers = sorted((words | declared) & {"inf", "nan"})
-    ours = ["Task", *sorted(declared & {"integers", "tensor", "uniform"})]
+    ours = ["CallArgument", "Task", *sorted(declared & {"integers", "tensor", "uniform"})]
     lines = ["import torch"] if "torch" in words else []
     lines += [f"from math import {', '.join(numbers)}"] if numbers else []
     lines += ["from torch import device"] if "device" in words else []
