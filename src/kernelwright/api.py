@@ -174,7 +174,8 @@ def optimize(
     state = carry_on(session, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
         raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(session.folder)!r})")
-    return replace(_optimized(state, session.folder), function=function if direction == "forward" else None)
+    own = function if callable(function) and direction == "forward" else None
+    return replace(_optimized(state, session.folder), function=own)
 
 
 def load(
