@@ -171,7 +171,7 @@ def test_relocations_that_a_source_writes_are_refused(slot: str) -> None:
 
 @pytest.mark.parametrize("info", [(4000 << 32) | 6, 5, 37])
 def test_relocations_of_unknown_kinds_and_symbols_are_refused(info: int) -> None:
-    with pytest.raises(UnsafeObjectError, match="relocations that our builder|IFUNC"):
+    with pytest.raises(UnsafeObjectError, match=r"relocations that our builder|IFUNC"):
         inspect(built(_by_hand(_slots()["init"] + 0x1B8, info, 0)))
 
 
