@@ -368,3 +368,12 @@ def test_a_recipe_draws_nothing_large(first: dict[str, Any]) -> None:
 def test_an_argument_hides_nothing_that_a_reference_calls(name: str) -> None:
     with pytest.raises(TaskError, match="a meaning of its own"):
         opened(arguments=argument(name=name))
+
+
+@pytest.mark.parametrize("line", ["task = None", "task: object = None"])
+def test_one_more_line_does_not_make_it_the_user_s_own_code(tmp_path: Path, line: str) -> None:
+    ran = tmp_path / "ran"
+    path = hostile(tmp_path, f"open({str(ran)!r}, 'w')\n{line}")
+    with pytest.raises(TaskError, match=r"problem.py: has Model.* and a task"):
+        resolve(str(path))
+    assert not ran.exists()
