@@ -85,7 +85,7 @@ class Pointwise(Node):
 class Reduce(Node):
     """Over `dims`, counted from the front of its input."""
 
-    operation: str = ""  # "sum", "max", "min", "argmax" or "argmin"
+    operation: str = ""  # "sum", "prod", "max", "min", "any", "all", "argmax" or "argmin"
     dims: tuple[int, ...] = ()
 
 
@@ -203,6 +203,7 @@ class Graph:
     results: tuple[Result, ...]
     tensors: tuple[GraphTensor, ...]
     scalars: tuple[str, ...]
+    closed: tuple[tuple[Extent, str], ...] = ()  # sizes that follow from others: closed_forms.py
 
 
 @dataclass(frozen=True)
@@ -229,6 +230,12 @@ class GraphBuilder:
             self._known[node] = len(self.nodes)
             self.nodes.append(node)
         return NodeRef(self._known[node])
+
+    def forget(self, count: int) -> None:
+        """What was added after the first `count` nodes."""
+        for node in self.nodes[count:]:
+            del self._known[node]
+        del self.nodes[count:]
 
     def constant(self, value: Number, dtype: str) -> NodeRef:
         return self.add(Constant((), dtype, value=value))

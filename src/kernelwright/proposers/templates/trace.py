@@ -15,6 +15,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms, tensor_operations
 from kernelwright.proposers.templates.graph import (
     ArgumentNode,
     CannotExpressError,
@@ -35,7 +36,16 @@ from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
 
 aten = torch.ops.aten
-PRIMES = ((101, 109, 127, 137, 149, 157), (103, 113, 131, 139, 151, 163))
+PRIMES = (
+    (
+        (101, 109, 127, 137, 149, 157, 173, 191, 197, 223, 229, 241, 263, 271),
+        (103, 113, 131, 139, 151, 163, 179, 193, 199, 227, 233, 251, 269, 277),
+    ),
+    (  # sizes that agree by chance at the first ones do not at these
+        (113, 137, 101, 151, 179, 193, 211, 227, 241, 257, 271, 283, 307, 317),
+        (127, 103, 167, 197, 139, 223, 157, 263, 281, 293, 311, 331, 347, 359),
+    ),
+)
 LITERAL = 16  # a size that never varies is a constant of the reference, if small enough for a window
 SHIFTS = (0.9871931, 0.9932547)  # what scalar arguments are multiplied with: near enough to stay in their domain
 
@@ -70,15 +80,40 @@ class _Traced:
 def read_graph(task: Task) -> Graph:
     """The graph of the task's reference; CannotExpressError where it has none of one form for all sizes."""
     fault: Exception | None = None
-    for workloads in _workloads(task):
+    choices = _workloads(task)
+    for number, workloads in enumerate(choices):
         try:
             first, second = (_trace(task, *pair) for pair in zip(workloads, SHIFTS, strict=True))
         except (TaskError, RuntimeError, TypeError, ValueError) as error:
             fault = error
             continue
-        return _merged(task, first, second)
+        forms = _closed_forms(task, workloads[0], first, second)
+        if forms.ambiguous and number + 1 < len(PRIMES):
+            continue
+        return _merged(task, first, second, forms)
     reason = str(fault).splitlines()[0] if fault else "it has too few workloads"
     raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}")
+
+
+def _closed_forms(task: Task, workload: Workload, first: _Traced, second: _Traced) -> ClosedForms:
+    if not _differing(first, second):
+        return ClosedForms()
+    return closed_forms(
+        lambda: _trace(task, workload, SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes
+    )
+
+
+def _differing(first: _Traced, second: _Traced) -> bool:
+    """Whether anything beside the arguments has a size that varies."""
+    return any(
+        _shape_of(one) != _shape_of(other)
+        for one, other in zip(tensor_operations(first.nodes), tensor_operations(second.nodes), strict=False)
+    )
+
+
+def _shape_of(node: torch.fx.Node) -> object:
+    value = node.meta.get("val")
+    return tuple(value.shape) if isinstance(value, torch.Tensor) else None
 
 
 def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
@@ -86,12 +121,13 @@ def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
     dtype = task.dtypes[0]
 
     def chosen(primes: tuple[int, ...]) -> Workload:
-        left = iter(primes * 2)
+        left = iter(primes * 4)
         sizes = {name: _constant(task, name) or next(left) for name in task.hidden}
         return Workload(tuple(sizes.items()), dtype)
 
     public = task.public_workloads()
-    return [(chosen(PRIMES[0]), chosen(PRIMES[1])), *([(public[0], public[1])] if len(public) > 1 else [])]
+    drawn = [(chosen(first), chosen(second)) for first, second in PRIMES]
+    return [*drawn, *([(public[0], public[1])] if len(public) > 1 else [])]
 
 
 def _constant(task: Task, name: str) -> int | None:
@@ -100,7 +136,7 @@ def _constant(task: Task, name: str) -> int | None:
     return values.pop() if len(values) == 1 and max(values) <= LITERAL else None
 
 
-def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
+def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = False) -> _Traced:
     ledger = FormulaTable()
     given = without_data(task, workload)
     tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
@@ -117,9 +153,11 @@ def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
             arguments[name] = named[name].clone()
         return list(call_reference(task, arguments).values())
 
-    recorded = make_fx(reference)(*tensors.values())
+    mode = "symbolic" if symbolic else "real"
+    recorded = make_fx(reference, tracing_mode=mode)(*tensors.values())
     table = decompositions()
-    module = make_fx(torch.func.functionalize(recorded), decomposition_table=table)(*tensors.values())
+    whole = torch.func.functionalize(recorded)
+    module = make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
     module.graph.eliminate_dead_code()
     nodes = tuple(module.graph.nodes)
     (returned,) = nodes[-1].args
@@ -130,14 +168,14 @@ def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
     return _Traced(nodes, tuple(returned), ledger, forms)
 
 
-def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
+def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> Graph:
     if [node.target for node in first.nodes if node.op == "call_function"] != [
         node.target for node in second.nodes if node.op == "call_function"
     ]:
         raise CannotExpressError(f"{task.name}: templates need one form for all sizes; the reference's steps differ")
     builder = GraphBuilder(task.name)
     places: dict[torch.fx.Node, NodeRef | tuple[NodeRef, ...]] = {}
-    merge = _Merge(task.name, places, first.ledger, second.ledger)
+    merge = _Merge(task.name, places, first.ledger, second.ledger, forms)
     tensors = _tensors(task, first, second)
     arguments = iter(tensor for tensor in tensors if tensor.role != "output")
     for one, other in zip(first.nodes, second.nodes, strict=True):
@@ -157,7 +195,8 @@ def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
         assert isinstance(place, NodeRef)
         results.append(Result(name, place.node))
     scalars = tuple(name for name, value in task.inputs.items() if isinstance(value, bool | int | float))
-    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars)
+    closed = tuple((extent, text) for extent, text in forms.sizes.items() if extent not in forms.ambiguous)
+    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars, closed)
 
 
 def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[GraphTensor, ...]:
@@ -192,6 +231,7 @@ class _Merge:
     places: Mapping[torch.fx.Node, NodeRef | tuple[NodeRef, ...]]
     first: FormulaTable
     second: FormulaTable
+    forms: ClosedForms
 
     def __call__(self, one: Any, other: Any) -> Merged:
         if isinstance(one, torch.fx.Node):
@@ -210,6 +250,8 @@ class _Merge:
             return term
         if float(one).is_integer() and float(other).is_integer():
             return Extent(int(one), int(other))
+        if (one, other) in self.forms.numbers:
+            return self.forms.numbers[one, other]
         raise CannotExpressError(f"{self.task}: templates cannot tell how {one!r} follows from sizes and scalars")
 
 

@@ -8,7 +8,7 @@ from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import prelude
+from kernelwright.proposers.templates.cuda import nests, prelude
 from kernelwright.proposers.templates.cuda.kernels import Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
 from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
@@ -24,6 +24,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     PoolStep,
     ScatterStep,
 )
+from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.plan import Step, StepPlan
 from kernelwright.proposers.templates.sizes import Sizes
@@ -33,6 +34,8 @@ SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need 
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 INDENT = "    "
+BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
+BYTES |= {"uint8": 1, "bool": 1}
 
 AnyStep = Step | PooledConvolution | FoldedProduct | ColumnSum
 
@@ -56,6 +59,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
+    NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
 
@@ -152,7 +156,7 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     used = {name for one in kernels for name in one.reads | one.writes}
     for buffer in plan.buffers:
         if buffer.name in used:
-            text += f'{buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
+            text += f'{buffer.name} = kw.scratch("{buffer.name}", {BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)}))\n'
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None
