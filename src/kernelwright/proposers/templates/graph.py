@@ -286,7 +286,13 @@ def reduced(call: Call, operation: str, place: NodeRef, dims: tuple[int, ...], d
 
     Dimensions that are neither leading nor trailing are reduced in two steps, the trailing ones first.
     """
-    rank = len(call.builder.shape(place))
+    given = call.builder.shape(place)
+    rank = len(given)
+    several = tuple(dim for dim in dims if not given[dim].single)
+    if several != dims and operation in ("sum", "max", "min") and several:
+        inner = reduced(call, operation, place, several, dtype)
+        form = tuple(extent for dim, extent in enumerate(given) if dim not in dims)
+        return call.builder.add(ViewNode(form, call.builder.dtype(inner), (inner.node,)))
     trailing = tuple(dim for dim in dims if all(d in dims for d in range(dim, rank)))
     if trailing and trailing != dims and operation in ("sum", "max", "min"):
         inner = reduced(call, operation, place, trailing, dtype)

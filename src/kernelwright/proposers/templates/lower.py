@@ -67,6 +67,11 @@ def lower(
     return ways[-1](call)
 
 
+def operations() -> frozenset[str]:
+    """What needs no decomposition."""
+    return frozenset((*_SAME, *LOWERINGS, *VIEWS, *NESTS))
+
+
 def _same_value(call: Call) -> NodeRef:
     place = call.args[0]
     assert isinstance(place, NodeRef)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms, tensor_operations
@@ -30,7 +30,7 @@ from kernelwright.proposers.templates.graph import (
     Result,
     Shape,
 )
-from kernelwright.proposers.templates.lower import lower
+from kernelwright.proposers.templates.lower import lower, operations
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
@@ -63,7 +63,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         *(aten.native_batch_norm, aten._native_batch_norm_legit, aten.native_batch_norm_backward),
         *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
     ]
-    table = dict(core_aten_decompositions()) | dict(get_decompositions(further))
+    known = {op: f for op, f in decomposition_table.items() if op.__name__.partition(".")[0] not in operations()}
+    table = known | dict(core_aten_decompositions()) | dict(get_decompositions(further))
     return table | {aten.lerp.Scalar: _lerp}
 
 

@@ -39,7 +39,7 @@ def render(step: NestStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, st
 
     def number(value: Number, kind: str) -> str:
         if isinstance(value, int) and not isinstance(value, bool):
-            return f"{kind}({value}LL)" if kind == "long long" else f"static_cast<{kind}>({value}.0)"
+            return f"{value}LL" if kind == "long long" else f"static_cast<{kind}>({value}.0)"
         return f"static_cast<{kind}>({sizes.number(value)})"
 
     def load(place: int, at: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import indent
 from typing import Any
 
@@ -34,6 +35,7 @@ SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need 
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 INDENT = "    "
+MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
 BYTES |= {"uint8": 1, "bool": 1}
 
@@ -150,6 +152,7 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     for (number, step), own in zip(steps.items(), steps_of(plan), strict=True):
         if step is not None:
             kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
+    kernels = _memory_once(kernels)
     launches = scheduled(kernels, share=bool(genes["share"]))
     kernel = "\n".join(one.function() for one in kernels)
     text = ""
@@ -165,6 +168,22 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     needs = tuple(text for one in kernels for text in one.needs)
     helpers = tuple(text for one in kernels for text in one.helpers)
     return _Written(needs, helpers, kernel, text)
+
+
+def _memory_once(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Memory that two kernels of a step know is made by the first."""
+    seen: set[str] = set()
+    made = []
+    for kernel in kernels:
+        lines = []
+        for line in kernel.setup.splitlines():
+            found = MEMORY.match(line)
+            if found is None or found[1] not in seen:
+                lines.append(line)
+            if found is not None:
+                seen.add(found[1])
+        made.append(replace(kernel, setup="\n".join(lines)))
+    return made
 
 
 def _folded(plan: StepPlan) -> dict[int, Changed]:
