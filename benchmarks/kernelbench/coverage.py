@@ -21,8 +21,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
+import torch._inductor  # for tracing; imported once, before processes fork
 from benchmarks.kernelbench.problem import report
-from benchmarks.shared.record import RESULTS, provenance, save
+from benchmarks.shared.record import RESULTS, load, provenance, save
 
 CONTRACTS = ("cpp", "cuda")
 MEMORY = 8 << 30  # of address space; torch alone maps several
@@ -90,7 +91,6 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     about = provenance()
-    found: dict[str, Any] = {"provenance": about, "levels": {}}
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(options.jobs) as pool:
         folder = options.keep or Path(made)
         folder.mkdir(parents=True, exist_ok=True)
@@ -99,15 +99,23 @@ def main() -> None:
             if options.only:
                 paths = [path for path in paths if f"{level}/{number_of(path)}" in options.only]
             ask = [pool.submit(examined, path, folder, options.contracts, options.seconds) for path in paths]
-            rows = {}
+            rows: dict[str, Any] = {}
             for path, waiting in zip(paths, ask, strict=True):
                 rows[path.stem] = waiting.result()
                 print(f"{level}/{path.stem}: {shown(rows[path.stem], options.contracts)}", flush=True)
-            counts = share(rows, options.contracts)
-            print(f"level {level}: {counts}", flush=True)
-            found["levels"][str(level)] = {**counts, "rows": rows}
-    if options.save:
-        save(TARGET, found)
+                if options.save:
+                    keep(level, path.stem, rows[path.stem], about)
+            print(f"level {level}: {share(rows, options.contracts)}", flush=True)
+
+
+def keep(level: int, name: str, row: dict[str, Any], about: dict[str, Any]) -> None:
+    """Beside what earlier runs found of other problems; each row says which commit it is of."""
+    found = load(TARGET)
+    levels = found.setdefault("levels", {})
+    rows = levels.get(str(level), {}).get("rows", {}) | {name: {"commit": about["commit"], **row}}
+    rows = dict(sorted(rows.items(), key=lambda item: int(item[0].partition("_")[0])))
+    levels[str(level)] = {**share(rows, list(CONTRACTS)), "rows": rows}
+    save(TARGET, {"provenance": about, "levels": dict(sorted(levels.items()))})
 
 
 if __name__ == "__main__":

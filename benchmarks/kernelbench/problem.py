@@ -6,6 +6,7 @@ import ctypes
 import json
 import subprocess
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from kernelwright.contracts.registry import contract_named, host_contract
 from kernelwright.contracts.target import HOPPER
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.model import Operator, Request
-from kernelwright.proposers.templates import make
+from kernelwright.proposers.templates import TemplateProposer, make
+from kernelwright.proposers.templates.backends import renderer_for
 from kernelwright.tasks.capture import task_text
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs, run_reference, signature
@@ -143,14 +145,23 @@ def report(path: Path, folder: Path, contracts: list[str]) -> dict[str, Any]:
     except (KernelwrightError, TooLargeError) as error:
         return found | {"line": line(error)}
     found |= {"captured": True, **how}
+    proposer: TemplateProposer | None = None
     for contract in contracts:
         entry: dict[str, Any] = {"covered": False, "right": False}
         found[contract] = entry
         try:
-            proposal = make(task, contract).propose(Request(Operator.fresh, 1, 0))[0]
+            # What is recognised is the same for all contracts, and costs more than writing it.
+            proposer = (
+                replace(proposer, contract=contract, renderer=renderer_for(contract))
+                if proposer
+                else make(task, contract)
+            )
+            proposal = proposer.propose(Request(Operator.fresh, 1, 0))[0]
             entry |= {"covered": True, "pattern": proposal.origin.removeprefix("templates ")}
             (folder / f"{path.parent.name}_{path.stem}.{contract}").write_text(proposal.candidate.source)
-            wrong = compared(task, contract, proposal.candidate.source, folder / f"{path.parent.name}_{path.stem}-{contract}")
+            wrong = compared(
+                task, contract, proposal.candidate.source, folder / f"{path.parent.name}_{path.stem}-{contract}"
+            )
             entry |= {"right": not wrong} | ({"line": wrong} if wrong else {})
         except KernelwrightError as error:
             entry["line"] = line(error)

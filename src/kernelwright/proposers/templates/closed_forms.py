@@ -84,6 +84,13 @@ def _numbers(one: torch.fx.Node, other: torch.fx.Node, symbolic: torch.fx.Node) 
         yield from _pairs(value, other.kwargs.get(name), symbolic.kwargs.get(name))
 
 
+def varying(one: torch.fx.Node, other: torch.fx.Node) -> Iterator[tuple[float, float]]:
+    """Sizes and numbers of an operation that are not the same in two traces."""
+    for a, b, _ in _numbers(one, other, one):
+        if isinstance(a, int | float) and isinstance(b, int | float) and a != b and a == a:
+            yield a, b
+
+
 def _shapes(value: Any) -> list[Any]:
     if isinstance(value, torch.Tensor):
         return list(value.shape)

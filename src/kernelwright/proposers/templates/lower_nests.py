@@ -74,9 +74,7 @@ def _literal(sizes: list[int]) -> Shape:
     return tuple(Extent(size, size) for size in sizes)
 
 
-def _slid(
-    call: Call, source: NodeRef, form: Shape, window: tuple[list[int], ...], fill: float, ceil: bool
-) -> NodeRef:
+def _slid(call: Call, source: NodeRef, form: Shape, window: tuple[list[int], ...], fill: float, ceil: bool) -> NodeRef:
     """The space of results × places in the window."""
     kernel, stride, padding, dilation = window
     rank, shape = len(kernel), call.builder.shape(source)

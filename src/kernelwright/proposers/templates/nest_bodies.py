@@ -73,9 +73,7 @@ def _rank(code: NestCode, step: NestStep, root: Ranked, at: tuple[str, ...], sto
     with code.block(f"for ({index} r = 0; r < {code.target.size(shape[root.dim])}; ++r)"):
         other = code.value(root.inputs[0], (*at[: root.dim], "r", *at[root.dim + 1 :]))
         one, two = (own, other) if root.descending else (other, own)
-        code.lines.append(
-            f"rank += nest_below({one}, {two}) || (!nest_below({two}, {one}) && r < {here});"
-        )
+        code.lines.append(f"rank += nest_below({one}, {two}) || (!nest_below({two}, {one}) && r < {here});")
     with code.block(f"if (rank < {code.target.size(root.shape[root.dim])})"):
         number = code.simple(code.linear(root.shape, (*at[: root.dim], "rank", *at[root.dim + 1 :])))
         code.lines.append(store(number, f"static_cast<long long>({here})" if root.places else own))

@@ -316,13 +316,12 @@ class Fold:
 
     def take(self, code: NestCode, names: tuple[str, ...], value: str, place: str) -> None:
         if self.places:
-            code.lines.append(f"if ({names[1]} < 0 || {self.better(value, names[0])}) "
-                              f"{names[0]} = {value}, {names[1]} = {place};")
+            code.lines.append(
+                f"if ({names[1]} < 0 || {self.better(value, names[0])}) {names[0]} = {value}, {names[1]} = {place};"
+            )
         elif self._stretched:
             code.lines.append(f"{names[1]} += {value};")
-            code.lines.append(
-                f"if (++{names[2]} == {CHUNK}) {names[0]} += {names[1]}, {names[1]} = 0, {names[2]} = 0;"
-            )
+            code.lines.append(f"if (++{names[2]} == {CHUNK}) {names[0]} += {names[1]}, {names[1]} = 0, {names[2]} = 0;")
         else:
             code.lines.append(f"{names[0]} = {self.join(names[0], value)};")
 

@@ -24,7 +24,6 @@ from kernelwright.proposers.templates.graph import (
     total,
 )
 
-
 MANY = 16  # sizes of which products are searched
 _SIZE = re.compile(r"\{(\d+),(\d+)\}")  # in a closed form
 

@@ -15,7 +15,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms, tensor_operations
+from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms, tensor_operations, varying
 from kernelwright.proposers.templates.graph import (
     ArgumentNode,
     CannotExpressError,
@@ -29,6 +29,7 @@ from kernelwright.proposers.templates.graph import (
     Number,
     Result,
     Shape,
+    total,
 )
 from kernelwright.proposers.templates.lower import lower, operations
 from kernelwright.tasks.drawing import without_data
@@ -99,22 +100,21 @@ def read_graph(task: Task) -> Graph:
 def _closed_forms(task: Task, workload: Workload, first: _Traced, second: _Traced) -> ClosedForms:
     if not _differing(first, second):
         return ClosedForms()
-    return closed_forms(
-        lambda: _trace(task, workload, SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes
-    )
+    return closed_forms(lambda: _trace(task, workload, SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes)
 
 
 def _differing(first: _Traced, second: _Traced) -> bool:
-    """Whether anything beside the arguments has a size that varies."""
-    return any(
-        _shape_of(one) != _shape_of(other)
-        for one, other in zip(tensor_operations(first.nodes), tensor_operations(second.nodes), strict=False)
-    )
-
-
-def _shape_of(node: torch.fx.Node) -> object:
-    value = node.meta.get("val")
-    return tuple(value.shape) if isinstance(value, torch.Tensor) else None
+    """Whether a size or a number varies that is not simply the size of an argument, or a product of such sizes."""
+    known: set[Extent] = set()
+    for name, (shape, _) in first.tensors.items():
+        given = _shape(shape, second.tensors[name][0])
+        known |= {total(given[low:high]) for low in range(len(given)) for high in range(low + 1, len(given) + 1)}
+    for one, other in zip(tensor_operations(first.nodes), tensor_operations(second.nodes), strict=False):
+        for a, b in varying(one, other):
+            whole = float(a).is_integer() and float(b).is_integer()
+            if (whole and Extent(int(a), int(b)) not in known) or (not whole and first.ledger.term(a) is None):
+                return True
+    return False
 
 
 def _workloads(task: Task) -> list[tuple[Workload, Workload]]:

@@ -13,13 +13,13 @@ from kernelwright.proposers.templates.sizes import Sizes
 
 FUNCTIONS = functions("__device__ inline", "INF", "::")
 HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
-TEAM = '''\
+TEAM = """\
 def team(results, terms):
     # Threads for one result of a generic reduction: one where results alone fill the device.
     if results >= 65536 or terms <= 64:
         return 1
     return 256 if terms >= 8192 and results < 4096 else 32
-'''
+"""
 
 
 def gene_pool(step: NestStep) -> GenePool:
@@ -154,7 +154,10 @@ class _NestWriter:
         text = {"float": f"literal(float({python}))", "double": f"literal(float({python}))[:-1]"}
         made = text.get(kind, f'f"{{int({python})}}LL"')
         if kind == "double":
-            made = f'f"static_cast<double>({{float({python})!r}})" if abs(float({python})) < math.inf else ' + text["float"]
+            made = (
+                f'f"static_cast<double>({{float({python})!r}})" if abs(float({python})) < math.inf else '
+                + text["float"]
+            )
         return self._defined((value, type(value), kind), f"K{len(self.names)}", made)
 
     def _defined(self, key: object, name: str, python: str) -> str:
