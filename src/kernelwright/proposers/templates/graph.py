@@ -222,6 +222,7 @@ class GraphBuilder:
     """Collects nodes; equal ones are one node, so that nothing is computed twice."""
 
     task: str
+    line: str = ""  # of the user's file, for what is lowered now
     nodes: list[Node] = field(default_factory=list)
     _known: dict[Node, int] = field(default_factory=dict)
 
@@ -275,7 +276,10 @@ class Call:
 
     def refuse(self, why: str = "") -> CannotExpressError:
         about = f" ({why})" if why else ""
-        return CannotExpressError(f"{self.builder.task}: no template covers the operation {self.name}{about}")
+        return CannotExpressError(
+            f"{self.builder.task}: no template covers the operation {self.name}{about}{self.builder.line}: use another "
+            "--proposer (llm, files)"
+        )
 
 
 Lowering = Callable[[Call], Lowered]

@@ -46,8 +46,9 @@ def stacked(call: Call) -> NodeRef:
     left, right = call.args[:2]
     depth = call.builder.shape(left)[-1]
     shape = (*call.shape, depth)
-    stack, row, column, deep = (place(n) for n in range(4)) if len(call.shape) == 3 else (None, *map(place, range(3)))
-    outer = [] if stack is None else [stack]
+    kept = len(call.shape)
+    outer: list[IndexTerm] = [place(0)] if kept == 3 else []
+    row, column, deep = place(kept - 2), place(kept - 1), place(kept)
     one = mapped(call, left, _single(call, left, [*outer, row, deep]), shape)
     other = mapped(call, right, _single(call, right, [*outer, deep, column]), shape)
     return _product_of(call, one, other, len(call.shape))
@@ -220,7 +221,7 @@ def _place(shape: Shape, dim: int) -> IndexTerm:
 
 def _scanned(operation: str) -> Lowering:
     def lowering(call: Call) -> NodeRef:
-        source = call.args[0]
+        source: NodeRef = call.args[0]
         if not call.shape:
             return source
         if call.builder.dtype(source) != call.dtype:

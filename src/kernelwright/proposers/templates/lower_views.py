@@ -65,7 +65,7 @@ def _start(value: Any, size: Extent) -> IndexTerm:
 
 
 def _slice(call: Call) -> NodeRef:
-    source = call.args[0]
+    source: NodeRef = call.args[0]
     dim = axis(call, source, 1)
     size = call.builder.shape(source)[dim]
     start, step = call.get(2, "start"), call.get(4, "step", 1)
@@ -124,7 +124,7 @@ def _unbound(call: Call) -> tuple[NodeRef, ...]:
 
 
 def _cat(call: Call) -> NodeRef:
-    parts = [part for part in call.args[0] if call.builder.shape(part) != (Extent(0, 0),)]
+    parts: list[NodeRef] = [part for part in call.args[0] if call.builder.shape(part) != (Extent(0, 0),)]
     if len(parts) == 1:
         return parts[0]
     parts = [_as(call, part) for part in parts]
@@ -139,7 +139,8 @@ def _as(call: Call, part: NodeRef) -> NodeRef:
 
 
 def _padded(call: Call) -> NodeRef:
-    source, amounts = call.args[:2]
+    source: NodeRef = call.args[0]
+    amounts = call.args[1]
     fill = call.get(2, "value", 0)
     shape = call.builder.shape(source)
     at, guards = places(call.shape), []
@@ -213,11 +214,11 @@ def _strided(call: Call) -> NodeRef:
     linear: IndexTerm = term(call.get(3, "storage_offset", 0) or 0)
     for at, stride in zip(places(call.shape), strides, strict=True):
         linear = plus(linear, times(at, term(stride)))
-    at: list[IndexTerm] = []
+    found: list[IndexTerm] = []
     for extent in reversed(call.builder.shape(source)):
-        at.insert(0, rest(linear, size_of(extent)))
+        found.insert(0, rest(linear, size_of(extent)))
         linear = over(linear, size_of(extent))
-    return mapped(call, source, at, call.shape)
+    return mapped(call, source, found, call.shape)
 
 
 def looked_up(index: int, at: list[IndexTerm], size: Extent) -> Index:

@@ -190,12 +190,12 @@ class NestCode:
     def term(self, node: Node, term: Any, at: tuple[str, ...]) -> str:
         match term:
             case bool() | int():
-                return str(term) if term >= 0 else f"({term})"
+                return str(int(term)) if term >= 0 else f"({term})"
             case Extent():
                 return self.target.size(term)
         assert isinstance(term, Index)
         if term.operator == "i":
-            return at[term.operands[0]]
+            return str(at[term.operands[0]])
         if term.operator == "value":
             which, where, size = term.operands
             index = self.value(node.inputs[which], tuple(self.simple(self.term(node, one, at)) for one in where))

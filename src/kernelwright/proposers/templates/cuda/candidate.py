@@ -159,7 +159,8 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     used = {name for one in kernels for name in one.reads | one.writes}
     for buffer in plan.buffers:
         if buffer.name in used:
-            text += f'{buffer.name} = kw.scratch("{buffer.name}", {BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)}))\n'
+            size = f"{BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)})"
+            text += f'{buffer.name} = kw.scratch("{buffer.name}", {size})\n'
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None

@@ -13,12 +13,16 @@ from kernelwright.proposers.templates.sizes import Sizes
 
 FUNCTIONS = functions("__device__ inline", "INF", "::")
 HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
-TEAM = """\
+PLAN = """\
 def team(results, terms):
     # Threads for one result of a generic reduction: one where results alone fill the device.
     if results >= 65536 or terms <= 64:
         return 1
     return 256 if terms >= 8192 and results < 4096 else 32
+
+
+def double_literal(value):
+    return repr(value) if abs(value) < math.inf else f"static_cast<double>({literal(value)})"
 """
 
 
@@ -69,7 +73,7 @@ class _NestWriter:
             f"ceil(results_{tag} * team_{tag}, {threads})",
             str(threads),
             needs=(*headers, FUNCTIONS),
-            helpers=(TEAM,),
+            helpers=(PLAN,),
         )
 
     def _product(self, shape: tuple[Extent, ...]) -> str:
@@ -151,13 +155,9 @@ class _NestWriter:
         if kind == "bool":
             return "true" if value else "false"
         python = python_number(value, self.writer.sizes)
-        text = {"float": f"literal(float({python}))", "double": f"literal(float({python}))[:-1]"}
-        made = text.get(kind, f'f"{{int({python})}}LL"')
-        if kind == "double":
-            made = (
-                f'f"static_cast<double>({{float({python})!r}})" if abs(float({python})) < math.inf else '
-                + text["float"]
-            )
+        made = {"float": f"literal(float({python}))", "double": f"double_literal(float({python}))"}.get(
+            kind, f'f"{{int({python})}}LL"'
+        )
         return self._defined((value, type(value), kind), f"K{len(self.names)}", made)
 
     def _defined(self, key: object, name: str, python: str) -> str:

@@ -255,9 +255,9 @@ class _Reading:
         operands = tuple(self.at[place] for place in node.inputs)
         if node.operation not in OPERATIONS:
             raise _MisfitError(f"{node.operation} among the steps of a row")
-        if node.operation != "convert" and any(self.graph.nodes[p].dtype == "bool" for p in node.inputs):
-            if node.dtype != "bool" and node.operation != "where":
-                raise _MisfitError(f"{node.operation} of truth values")
+        truth = any(self.graph.nodes[p].dtype == "bool" for p in node.inputs)
+        if truth and node.dtype != "bool" and node.operation not in ("convert", "where"):
+            raise _MisfitError(f"{node.operation} of truth values")
         span = Span.one
         for place in operands:
             span |= self.instructions[place].span
