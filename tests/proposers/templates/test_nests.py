@@ -75,7 +75,7 @@ def reduced(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def scanned(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     values, places = x.cummax(1)
     top, at = x.topk(3, 2)
-    ordered, order = x.sort(2, descending=True, stable=True)
+    ordered, order = x.sort(dim=2, descending=True, stable=True)
     return (
         x.cumsum(2),
         x.cumprod(1),
@@ -190,7 +190,7 @@ def test_special_values_are_those_of_torch() -> None:
     def reference(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return (
             x.amax(1), x.argmax(1), x.amin(1), F.max_pool1d(x, 3, 1, 1), x.flip(1).relu(), x.cummax(1).values,
-            x.flip(2).maximum(x), x.flip(2).clamp(-1, 1), x.sort(2, stable=True).values, x.isinf(),
+            x.flip(2).maximum(x), x.flip(2).clamp(-1, 1), x.sort(dim=2, stable=True).values, x.isinf(),
         )  # fmt: skip
 
     task = cube(reference, 10, "special")
@@ -220,7 +220,7 @@ def test_other_dtypes_are_stored_as_they_are(dtype: str) -> None:
     call(compiled(source, form), form, {"x": x, "out": out})
     exact = F.silu(x.double()) * x.double().softmax(-1)
     unit = torch.finfo(x.dtype).eps
-    assert bool(((out.double() - exact).abs() <= 2 * unit * exact.abs() + 1e-6 * (unit > 1e-9)).all())
+    assert bool(((out.double() - exact).abs() <= 8 * unit * exact.abs() + 1e-6 * (unit > 1e-9)).all())
 
 
 def test_a_refusal_names_the_operation() -> None:

@@ -204,6 +204,7 @@ class Graph:
     tensors: tuple[GraphTensor, ...]
     scalars: tuple[str, ...]
     closed: tuple[tuple[Extent, str], ...] = ()  # sizes that follow from others: closed_forms.py
+    unclear: frozenset[Extent] = frozenset()  # different sizes that were the same in both traces
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,11 @@ def operations() -> frozenset[str]:
     return frozenset((*_SAME, *LOWERINGS, *VIEWS, *NESTS))
 
 
+def whole_nests() -> frozenset[str]:
+    """What torch would take apart further than a loop nest needs."""
+    return frozenset(name for name in (*VIEWS, *NESTS) if name not in LOWERINGS)
+
+
 def _same_value(call: Call) -> NodeRef:
     place = call.args[0]
     assert isinstance(place, NodeRef)
@@ -120,7 +125,7 @@ def _converted(call: Call) -> NodeRef:
 
 def _filled(call: Call) -> NodeRef:
     values = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "scalar_tensor": call.args[0]}
-    value = values.get(call.name, call.args[1] if len(call.args) > 1 else 0)
+    value = values.get(call.name, call.args[1] if len(call.args) > 1 and call.name.startswith("full") else 0)
     place = call.builder.constant(value, call.dtype)
     return place if not call.shape else call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
 
@@ -134,8 +139,11 @@ def _view(call: Call) -> NodeRef:
 
 
 def _broadcast(call: Call) -> NodeRef:
-    place = call.args[0]
+    """expand, and copy, which puts its second argument where the first was."""
+    place = call.args[1] if call.name == "copy" else call.args[0]
     assert isinstance(place, NodeRef)
+    if call.builder.dtype(place) != call.dtype:
+        place = call.builder.pointwise("convert", (place,), call.builder.shape(place), call.dtype)
     if call.builder.shape(place) == call.shape:
         return place
     return call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
@@ -311,12 +319,13 @@ LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze"), _view),
     **dict.fromkeys(("permute", "transpose", "t"), _permute),
     **dict.fromkeys(("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor"), _filled),
+    **dict.fromkeys(("empty", "empty_like", "new_empty", "new_zeros", "empty_permuted"), _filled),
     **dict.fromkeys(("mm", "bmm"), _matmul),
     **dict.fromkeys(("max", "min"), _extreme),
     "pow": _power,
     "clamp": _clamp,
     "_to_copy": _converted,
-    "expand": _broadcast,
+    **dict.fromkeys(("expand", "copy"), _broadcast),
     "sum": _reduction("sum"),
     "prod": _reduction("prod"),
     "any": _reduction("any"),

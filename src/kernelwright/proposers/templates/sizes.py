@@ -58,6 +58,8 @@ class Sizes:
         return self._found[extent]
 
     def _search(self, extent: Extent) -> str:
+        if extent in self.graph.unclear:
+            raise CannotExpressError(f"{self.graph.task}: templates cannot tell sizes of {extent.first} apart")
         for known, text in self._known():
             if known == extent:
                 return text
@@ -65,6 +67,9 @@ class Sizes:
             return _SIZE.sub(lambda s: self.expression(Extent(int(s[1]), int(s[2]))), self._closed[extent])
         if extent in self._runs:
             return " * ".join(self.expression(one) for one in self._runs[extent])
+        for known, text in self._known():
+            if known == Extent(extent.first + 1, extent.second + 1):  # the last place of a dimension
+                return f"({text} - 1)"
         raise CannotExpressError(f"{self.graph.task}: templates cannot compute the size {extent.first} from arguments")
 
     def _known(self) -> Iterator[tuple[Extent, str]]:

@@ -31,7 +31,7 @@ from kernelwright.proposers.templates.graph import (
     Shape,
     total,
 )
-from kernelwright.proposers.templates.lower import lower, operations
+from kernelwright.proposers.templates.lower import lower, operations, whole_nests
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
@@ -42,12 +42,13 @@ PRIMES = (
         (101, 109, 127, 137, 149, 157, 173, 191, 197, 223, 229, 241, 263, 271),
         (103, 113, 131, 139, 151, 163, 179, 193, 199, 227, 233, 251, 269, 277),
     ),
-    (  # sizes that agree by chance at the first ones do not at these
+    (  # an odd and an even size each: what a window rounds up or down differs at one of them
         (113, 137, 101, 151, 179, 193, 211, 227, 241, 257, 271, 283, 307, 317),
-        (127, 103, 167, 197, 139, 223, 157, 263, 281, 293, 311, 331, 347, 359),
+        (128, 104, 166, 196, 140, 222, 158, 262, 280, 292, 310, 332, 346, 358),
     ),
 )
 LITERAL = 16  # a size that never varies is a constant of the reference, if small enough for a window
+POWERS = (0.5, -0.5, -1.0, 0.25, -0.25)  # of a size: what scales are, where torch computes them by itself
 SHIFTS = (0.9871931, 0.9932547)  # what scalar arguments are multiplied with: near enough to stay in their domain
 
 
@@ -65,7 +66,8 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
     ]
     known = {op: f for op, f in decomposition_table.items() if op.__name__.partition(".")[0] not in operations()}
-    table = known | dict(core_aten_decompositions()) | dict(get_decompositions(further))
+    core = {op: f for op, f in core_aten_decompositions().items() if op.__name__.partition(".")[0] not in whole_nests()}
+    table = known | core | dict(get_decompositions(further))
     return table | {aten.lerp.Scalar: _lerp}
 
 
@@ -82,17 +84,19 @@ class _Traced:
 def read_graph(task: Task) -> Graph:
     """The graph of the task's reference; CannotExpressError where it has none of one form for all sizes."""
     fault: Exception | None = None
-    choices = _workloads(task)
-    for number, workloads in enumerate(choices):
+    waiting: tuple[Workload, _Traced, _Traced] | None = None
+    for number, workloads in enumerate(_workloads(task)):
         try:
             first, second = (_trace(task, *pair) for pair in zip(workloads, SHIFTS, strict=True))
         except (TaskError, RuntimeError, TypeError, ValueError) as error:
             fault = error
             continue
-        forms = _closed_forms(task, workloads[0], first, second)
-        if forms.ambiguous and number + 1 < len(PRIMES):
+        if number == 0 and _differing(first, second):  # such sizes are told apart better by the next choice
+            waiting = (workloads[0], first, second)
             continue
-        return _merged(task, first, second, forms)
+        return _merged(task, first, second, _closed_forms(task, workloads[0], first, second))
+    if waiting is not None:
+        return _merged(task, waiting[1], waiting[2], _closed_forms(task, *waiting))
     reason = str(fault).splitlines()[0] if fault else "it has too few workloads"
     raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}")
 
@@ -176,8 +180,9 @@ def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> 
         raise CannotExpressError(f"{task.name}: templates need one form for all sizes; the reference's steps differ")
     builder = GraphBuilder(task.name)
     places: dict[torch.fx.Node, NodeRef | tuple[NodeRef, ...]] = {}
-    merge = _Merge(task.name, places, first.ledger, second.ledger, forms)
     tensors = _tensors(task, first, second)
+    sizes = tuple(dict.fromkeys(e for tensor in tensors for e in tensor.shape if e.literal is None))
+    merge = _Merge(task.name, places, first.ledger, second.ledger, forms, sizes)
     arguments = iter(tensor for tensor in tensors if tensor.role != "output")
     for one, other in zip(first.nodes, second.nodes, strict=True):
         if one.op == "placeholder":
@@ -197,7 +202,8 @@ def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> 
         results.append(Result(name, place.node))
     scalars = tuple(name for name, value in task.inputs.items() if isinstance(value, bool | int | float))
     closed = tuple((extent, text) for extent, text in forms.sizes.items() if extent not in forms.ambiguous)
-    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars, closed)
+    unclear = frozenset(forms.ambiguous)
+    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars, closed, unclear)
 
 
 def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[GraphTensor, ...]:
@@ -233,6 +239,7 @@ class _Merge:
     first: FormulaTable
     second: FormulaTable
     forms: ClosedForms
+    sizes: tuple[Extent, ...] = ()
 
     def __call__(self, one: Any, other: Any) -> Merged:
         if isinstance(one, torch.fx.Node):
@@ -253,6 +260,10 @@ class _Merge:
             return Extent(int(one), int(other))
         if (one, other) in self.forms.numbers:
             return self.forms.numbers[one, other]
+        for size in self.sizes:
+            for power in POWERS:
+                if all(abs(n**power / v - 1) < 1e-14 for n, v in ((size.first, one), (size.second, other))):
+                    return Formula("pow", (size, power))
         raise CannotExpressError(f"{self.task}: templates cannot tell how {one!r} follows from sizes and scalars")
 
 
