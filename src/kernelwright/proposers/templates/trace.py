@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.fx
@@ -59,14 +59,20 @@ def _lerp(start: torch.Tensor, end: torch.Tensor, weight: float) -> torch.Tensor
     return end - (end - start) * (1 - weight)
 
 
+def _name(operation: Any) -> str:
+    return str(operation.__name__).partition(".")[0]
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     further = [
         *(aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.addmm, aten._fused_rms_norm),
         *(aten.native_batch_norm, aten._native_batch_norm_legit, aten.native_batch_norm_backward),
         *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
     ]
-    known = {op: f for op, f in decomposition_table.items() if op.__name__.partition(".")[0] not in operations()}
-    core = {op: f for op, f in core_aten_decompositions().items() if op.__name__.partition(".")[0] not in whole_nests()}
+    core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())  # type: ignore[no-untyped-call]
+    registered: dict[Any, Callable[..., Any]] = dict(decomposition_table)
+    known = {op: made for op, made in registered.items() if _name(op) not in operations()}
+    core = {op: made for op, made in core.items() if _name(op) not in whole_nests()}
     table = known | core | dict(get_decompositions(further))
     return table | {aten.lerp.Scalar: _lerp}
 
@@ -158,7 +164,7 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
             arguments[name] = named[name].clone()
         return list(call_reference(task, arguments).values())
 
-    mode = "symbolic" if symbolic else "real"
+    mode: Literal["symbolic", "real"] = "symbolic" if symbolic else "real"
     recorded = make_fx(reference, tracing_mode=mode)(*tensors.values())
     table = decompositions()
     whole = torch.func.functionalize(recorded)
