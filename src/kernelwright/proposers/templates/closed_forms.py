@@ -26,7 +26,7 @@ class ClosedForms:
 
     sizes: dict[Extent, str] = field(default_factory=dict)
     numbers: dict[tuple[float, float], Formula] = field(default_factory=dict)
-    ambiguous: set[Extent] = field(default_factory=set)  # two sizes that are the same in both traces by chance
+    ambiguous: set[Extent] = field(default_factory=set)  # two sizes that are the same in both traces
     expressions: dict[Extent, Any] = field(default_factory=dict)
 
 

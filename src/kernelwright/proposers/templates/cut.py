@@ -18,7 +18,7 @@ from kernelwright.proposers.templates.graph import (
     Reduce,
     total,
 )
-from kernelwright.proposers.templates.index_maps import Contraction, IndexMap, Join, Ranked, Scan
+from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Scan
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import recognise

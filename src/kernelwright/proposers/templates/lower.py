@@ -28,8 +28,8 @@ from kernelwright.proposers.templates.graph import (
     reduced,
     total,
 )
-from kernelwright.proposers.templates.lower_nests import NESTS
-from kernelwright.proposers.templates.lower_views import VIEWS
+from kernelwright.proposers.templates.nests.lower_nests import NESTS
+from kernelwright.proposers.templates.nests.lower_views import VIEWS
 
 _SAME = frozenset(
     (

@@ -8,8 +8,8 @@ from textwrap import indent
 from kernelwright.contracts.cpp import TYPES
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Extent, Number, total
-from kernelwright.proposers.templates.nest_bodies import element_body, functions
-from kernelwright.proposers.templates.nest_code import NestCode, Target, computed
+from kernelwright.proposers.templates.nests.nest_bodies import element_body, functions
+from kernelwright.proposers.templates.nests.nest_code import NestCode, NestTarget, computed
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.sizes import Sizes
 
@@ -45,7 +45,7 @@ def render(step: NestStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, st
     def load(place: int, at: str) -> str:
         return f"static_cast<{computed(step.graph.nodes[place].dtype)}>({pointers[step.reads[place]]}[{at}])"
 
-    code = NestCode(step.graph, step.reads, Target(load, size, number, "int64_t"))
+    code = NestCode(step.graph, step.reads, NestTarget(load, size, number, "int64_t"))
     kind = TYPES[step.root.dtype]
 
     def store(at: str, value: str) -> str:

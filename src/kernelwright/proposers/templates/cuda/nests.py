@@ -6,8 +6,8 @@ from kernelwright.contracts.cuda import TYPES
 from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter, python_number
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Extent, Graph, Number, Reduce, total
-from kernelwright.proposers.templates.nest_bodies import element_body, fold_of, functions
-from kernelwright.proposers.templates.nest_code import NestCode, Target, computed
+from kernelwright.proposers.templates.nests.nest_bodies import element_body, fold_of, functions
+from kernelwright.proposers.templates.nests.nest_code import NestCode, NestTarget, computed
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.sizes import Sizes
 
@@ -134,7 +134,7 @@ class _NestWriter:
         return [f"if ({better}) {own} = {other}, {mine} = {theirs};"]
 
     def _code(self) -> NestCode:
-        return NestCode(self.step.graph, self.step.reads, Target(self._load, self._size, self._number, self.index))
+        return NestCode(self.step.graph, self.step.reads, NestTarget(self._load, self._size, self._number, self.index))
 
     def _load(self, place: int, at: str) -> str:
         dtype = self.step.graph.nodes[place].dtype

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from kernelwright.proposers.templates.graph import Extent, Graph, Node, Reduce, Shape, total
-from kernelwright.proposers.templates.index_maps import Ranked, Scan
+from kernelwright.proposers.templates.nests.index_maps import Ranked, Scan
 
 
 @dataclass(frozen=True)

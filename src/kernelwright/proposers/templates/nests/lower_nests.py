@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Shape, ViewNode
-from kernelwright.proposers.templates.index_maps import (
+from kernelwright.proposers.templates.nests.index_maps import (
     Contraction,
     IndexTerm,
     Ranked,
@@ -24,7 +24,7 @@ from kernelwright.proposers.templates.index_maps import (
     times,
     within,
 )
-from kernelwright.proposers.templates.lower_views import axis, mapped, places, value_of
+from kernelwright.proposers.templates.nests.lower_views import axis, mapped, places, value_of
 
 
 def _contracted(call: Call, operation: str, value: NodeRef, kept: int) -> NodeRef:

@@ -28,7 +28,7 @@ from kernelwright.proposers.templates.graph import (
     Shape,
     ViewNode,
 )
-from kernelwright.proposers.templates.index_maps import Index, IndexMap, IndexValue, Join
+from kernelwright.proposers.templates.nests.index_maps import Index, IndexMap, IndexValue, Join
 
 CHUNK = 128  # terms of a sum that share an accumulator before it is added to the whole
 COMPUTED = {"float32": "float", "float16": "float", "bfloat16": "float", "float64": "double", "bool": "bool"}
@@ -61,7 +61,7 @@ def computed(dtype: str) -> str:
 
 
 @dataclass(frozen=True)
-class Target:
+class NestTarget:
     """What differs between C++ and CUDA."""
 
     load: Callable[[int, str], str]  # a held node and the number of an element
@@ -74,7 +74,7 @@ class Target:
 class NestCode:
     graph: Graph
     held: Mapping[int, str]
-    target: Target
+    target: NestTarget
     lines: list[str] = field(default_factory=list)
     known: dict[Any, str] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Shape
-from kernelwright.proposers.templates.index_maps import (
+from kernelwright.proposers.templates.nests.index_maps import (
     Index,
     IndexMap,
     IndexTerm,

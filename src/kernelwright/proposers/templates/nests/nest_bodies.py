@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kernelwright.proposers.templates.graph import Reduce
-from kernelwright.proposers.templates.index_maps import Ranked, Scan
-from kernelwright.proposers.templates.nest_code import Fold, NestCode, computed
+from kernelwright.proposers.templates.nests.index_maps import Ranked, Scan
+from kernelwright.proposers.templates.nests.nest_code import Fold, NestCode, computed
 from kernelwright.proposers.templates.patterns.nests import NestStep
 
 StoreText = Callable[[str, str], str]  # the number of an element and its value
