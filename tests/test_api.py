@@ -159,10 +159,10 @@ def test_a_captured_task_imports_what_it_uses(tmp_path: Path) -> None:
     plain = write_task(rms, EXAMPLE, tmp_path).read_text()
     assert re.findall("^(?:import|from) .*", plain, re.M) == [
         "import torch",
-        "from kernelwright.tasks import Task, tensor",
+        "from kernelwright.tasks import CallArgument, Task, tensor",
     ]
     other = write_task(masked, (torch.randn(4, 4), torch.arange(4)), tmp_path).read_text()
-    assert "from math import inf\nfrom kernelwright.tasks import Task, integers, tensor\n\n\ndef" in other
+    assert "from math import inf\nfrom kernelwright.tasks import CallArgument, Task, integers, tensor\n\n\ndef" in other
     assert "NoneType" not in plain + other
 
 

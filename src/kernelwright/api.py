@@ -1,4 +1,4 @@
-"""`kernelwright.optimize`: what the command does, from Python and without a task file."""
+"""`kernelwright.optimize` and `kernelwright.load`: what the commands do, from Python and without a task file."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from kernelwright.tasks.loading import shown_path
 if TYPE_CHECKING:
     import torch
 
+    from kernelwright.export.standalone.kernel import LoadedKernel
+
 DEFAULTS = SearchConfig(task="")
 
 
@@ -52,6 +54,7 @@ class Optimized:
     certificates: tuple[str, ...] = ()
     missing: str = ""
     beats_baseline: bool = False  # whether the best is shown to be faster than the best baseline
+    function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)  # what was optimized
 
     @property
     def source(self) -> str:
@@ -59,6 +62,24 @@ class Optimized:
         if self.score is None:
             raise KernelwrightError(f"{self.run} has no best: {self.missing}")
         return next(iter(self.sources.values()))  # a plan comes after its kernel
+
+    def load(self, *others: str | Path, allow: Sequence[str] = ()) -> LoadedKernel:
+        """The best as a function that is called like the one that was optimized: see `kernelwright.load`. `others` are
+        further runs of the task, such as its backward's."""
+        from torch import nn  # here, as in all of this package: it takes seconds
+
+        function = None if isinstance(self.function, nn.Module) else self.function
+        return load(self.run, *others, allow=allow, reference=function)
+
+    def export(self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package") -> Path:
+        """Writes a package and its wheel, as `kernelwright export` does, and says where the wheel (or folder) is."""
+        from kernelwright.export.package import export
+        from kernelwright.export.proof import proved_in
+
+        made = export(
+            [proved_in(find(str(run), self.run.parent)) for run in (self.run, *others)], Path(output), name, layout
+        )
+        return made.wheel or made.folder
 
     def __str__(self) -> str:
         if self.score is None:
@@ -85,7 +106,7 @@ class _View:
 
 
 def optimize(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Any] | Path | None = None,
     example_inputs: Sequence[Any] | torch.Tensor = (),
     *,
     name: str = "",
@@ -112,12 +133,14 @@ def optimize(
     runs: str | Path = DEFAULTS.runs,
     no_server: bool = DEFAULTS.no_server,
     isolation: str | None = DEFAULTS.isolation,
+    trust_task: bool = DEFAULTS.trust_task,
     on_progress: Callable[[SearchProgress], object] | None = None,
 ) -> Optimized:
     """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
 
     The example is the arguments of a call, or the tensor that is the only one. It is the public workload; hidden ones
-    have sizes around it. The task that was captured lies beside the runs and can be used with every command. With
+    have sizes around it. The task that was captured lies beside the runs and can be used with every command. A `Path`
+    in place of the function is a task file, or a problem file in KernelBench's form, and needs no example. With
     `resume` a run goes on, and no function is given.
 
     Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
@@ -138,6 +161,9 @@ def optimize(
         session = resumed(find(str(resume), root), began)
     elif function is None:
         raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
+    elif isinstance(function, Path):
+        suffix = ":backward" if direction == "backward" else ""
+        session = begin(config_from(f"{function.absolute()}{suffix}", given), began)
     else:
         config = config_from("", given)
         with written_task(function, example_inputs, root, name) as captured:
@@ -148,7 +174,25 @@ def optimize(
     state = carry_on(session, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
         raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(session.folder)!r})")
-    return _optimized(state, session.folder)
+    own = function if callable(function) and direction == "forward" else None
+    return replace(_optimized(state, session.folder), function=own)
+
+
+def load(
+    *given: str | Path,
+    allow: Sequence[str] = (),
+    reference: Callable[..., Any] | None = None,
+    runs: str | Path = DEFAULTS.runs,
+) -> LoadedKernel:
+    """A proved kernel as a function, called like the reference: `kernelwright.load(RUN)`, or an exported FOLDER.
+
+    The kernel answers where it is proved right and faster, the reference elsewhere; `counts` says how often and why.
+    Several runs of one task are used by shape, and the run of its backward for gradients. `reference` takes the place
+    of the task's own. `allow` ("device", "threads", "sizes") uses the kernel beyond what is proved.
+    """
+    from kernelwright.export.loading import load as load_kernel
+
+    return load_kernel(*given, allow=allow, reference=reference, runs=runs)
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,7 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (
             ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--answer-timeout", "5"],
             "--resume uses the options that the run began with: leave out --seed, --start and --answer-timeout; "
-            "--budget, --record, --replay, --runs, --no-server, --isolation and --json may be given",
+            "--budget, --record, --replay, --runs, --no-server, --isolation, --trust-task and --json may be given",
         ),
         (["optimize", "rmsnorm", "--answer-timeout", "inf"], "answer_timeout is inf, and has to be a number"),
         (["optimize", "rmsnorm", "--policy", "islands:lakes=2"], "has no parameter 'lakes'"),

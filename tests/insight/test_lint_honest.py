@@ -72,7 +72,7 @@ def flagged(findings: tuple[LintFinding, ...]) -> list[str]:
 def _no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eager times are left out: they depend on the machine, and on what else it does."""
     monkeypatch.setattr(run, "cpu_peaks", lambda: None)
-    monkeypatch.setattr(run, "slowness_findings", lambda task, peaks: ())
+    monkeypatch.setattr(run, "slowness_findings", lambda task, peaks, workloads: ())
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from tests.search import toy
 
 from kernelwright.errors import CannotDecide, DeadlineExceeded
 from kernelwright.isolation.channel import Channel, ChannelClosed, pair
+from kernelwright.judge import oracle_client
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
@@ -182,3 +184,20 @@ def test_no_process_is_ended_for_having_the_number_of_a_server_that_is_gone() ->
         other.communicate(b"\n")
     where.lock.write_text("")
     assert address.started(where) is None
+
+
+def test_an_oracle_that_does_not_answer_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reference that never ends must not keep those waiting who ask for other tasks."""
+    path = tmp_path / "endless.py"
+    path.write_text(
+        "import time\nfrom kernelwright.tasks import Task, tensor\n"
+        "def reference(x):\n    time.sleep(3600)\n    return x\n"
+        "task = Task(reference, inputs={'x': tensor('n')}, public=[{'n': 8}], hidden={'n': (4, 64)})\n"
+    )
+    monkeypatch.setattr(oracle_client, "ANSWER_SECONDS", 3.0)
+    oracle = oracle_client.OracleClient(b"k" * 32, 1)
+    try:
+        with pytest.raises(oracle_client.OracleLost, match="did not open within 3 s, and was ended"):
+            oracle.open(str(path))
+    finally:
+        oracle.close()

@@ -69,7 +69,7 @@ def test_the_journal_keeps_every_option_that_a_resumed_run_needs() -> None:
     assert kept == set(Started.model_fields) - NOT_FROM_OPTIONS
     forgotten = {name for name, option in OPTIONS.items() if not option.journal and not option.resumable}
     assert forgotten == {"start"}  # its candidates are in the journal
-    assert RESUMABLE == ("budget", "record", "replay", "runs", "no_server", "isolation")
+    assert RESUMABLE == ("budget", "record", "replay", "runs", "no_server", "isolation", "trust_task")
 
 
 def test_the_options_page_names_every_option() -> None:

@@ -22,6 +22,7 @@ from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
+from kernelwright.tasks.resolve import TRUST_TASK, prepare
 
 
 class VerdictView(StrEnum):
@@ -76,6 +77,7 @@ def judge(
             help="Judge in a process that ends with this command, not in the server that stays.",
         ),
     ] = False,
+    trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Judge candidates for a task: is each right, is it safe, how fast is it."""
@@ -83,6 +85,7 @@ def judge(
     where = _device(candidates, device)
     _require(where, at_a_glance=not no_server)
     levels.demand(isolation)
+    prepare(task, isolation, trust_task=trust_task)
     settings = Settings(
         baselines=baseline_names.chosen(baseline or (), where.kind),
         threads=threads,

@@ -16,14 +16,15 @@ from typer.core import TyperGroup
 
 from kernelwright import stopping
 from kernelwright.cli.views.output import complain
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import NO_SPACE, CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
-# In the order of help. Each is in a module of its name: a function, or an app with commands of its own.
+# In the order of help. Each is in a module of its name, here or in `results`: a function, or an app with commands.
 COMMANDS = (
-    *("optimize", "runs", "judge", "check", "replay", "trust", "tasks"),
+    *("optimize", "runs", "best", "report", "export", "judge", "check", "replay", "trust", "tasks"),
     *("contract", "prompt", "calibrate", "server", "doctor"),
 )
+IN_RESULTS = ("best", "export", "report")
 INTERRUPTED = "interrupted; nothing of this command is left running, and finished builds stay cached"
 
 
@@ -51,7 +52,8 @@ def assembled(names: Iterable[str]) -> typer.Typer:
         callback=common,
     )
     for name in names:
-        command = getattr(importlib.import_module(f"kernelwright.cli.{name}"), name)
+        module = f"results.{name}" if name in IN_RESULTS else name
+        command = getattr(importlib.import_module(f"kernelwright.cli.{module}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
@@ -93,12 +95,20 @@ def main() -> None:
     except KernelwrightError as error:
         complain(str(error))
         raise SystemExit(error.exit_code) from None
-    except KeyboardInterrupt:  # while the command was imported
-        complain(INTERRUPTED)
-        raise SystemExit(CannotDecide.exit_code) from None
     except BrokenPipeError:  # the reader of a pipe went away
         sys.stderr.close()
         raise SystemExit(3) from None
+    except MemoryError:
+        complain("this machine has no memory left for the command; end others, or choose smaller sizes")
+        raise SystemExit(CannotDecide.exit_code) from None
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        complain(f"{error.filename or 'a file'}: {error.strerror}; make room, and try again")
+        raise SystemExit(CannotDecide.exit_code) from None
+    except KeyboardInterrupt:  # while the command was imported
+        complain(INTERRUPTED)
+        raise SystemExit(CannotDecide.exit_code) from None
 
 
 if __name__ == "__main__":

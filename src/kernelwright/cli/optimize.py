@@ -35,7 +35,7 @@ from kernelwright.search.journal import NAME as JOURNAL
 from kernelwright.search.models import Recorded
 from kernelwright.search.origin import begun_here
 from kernelwright.search.session import begin, carry_on, estimated, find, limit_of, resumed
-from kernelwright.search.summary import beats_baseline
+from kernelwright.search.summary import beats_baseline, is_proved
 
 _RUNS = OPTIONS["runs"]
 Root = Annotated[Path, typer.Option("--runs", envvar=_RUNS.variable, help=_RUNS.help)]
@@ -87,7 +87,8 @@ def optimize(
 ) -> None:
     """Search for a faster kernel.
 
-    Exit code 0: the best beats the best baseline; 1: it does not, or there is no best; 3: interrupted.
+    Exit code 0: the best is proved to beat the best baseline; 1: it is not, or there is no best; 3: interrupted, or
+    this machine could not go on.
     """
     began = context.obj if isinstance(context.obj, float) else time.monotonic()
     if given["budget"] is not None:
@@ -151,4 +152,4 @@ def _end(state: State, folder: Path, *, json: bool) -> None:
     if interrupted:
         complain(f"interrupted; go on with: {how_to_resume(state, folder)}")
         raise typer.Exit(3)
-    raise typer.Exit(0 if beats_baseline(state) else 1)
+    raise typer.Exit(0 if beats_baseline(state) and is_proved(state) else 1)

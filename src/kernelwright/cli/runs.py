@@ -11,6 +11,7 @@ from rich.table import Table
 
 from kernelwright.archives import cached_folder, split_name
 from kernelwright.cli.optimize import Root
+from kernelwright.cli.results.compare import compare_runs
 from kernelwright.cli.views.output import console, plain, print_json
 from kernelwright.cli.views.search_report import report, show
 from kernelwright.errors import KernelwrightError
@@ -23,6 +24,7 @@ from kernelwright.search.run import look
 from kernelwright.search.session import find, runs_in
 
 runs = typer.Typer(help="Show the runs of `optimize`.", no_args_is_help=True)
+runs.command("compare")(compare_runs)
 SCHEMA_VERSION = 1
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +15,9 @@ from rich.table import Table
 
 from kernelwright.cli.views.output import complain, console, harmless, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
-from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, of_suite
+from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, folder_suite, of_suite
 from kernelwright.tasks.model import TaskError
+from kernelwright.tasks.resolve import TRUST_TASK
 
 tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
 SCHEMA_VERSION = 1
@@ -30,17 +32,33 @@ class TaskReport(BaseModel):
 
 @tasks.command("list")
 def list_tasks(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A folder or level of problem files in KernelBench's form: list those.")
+    ] = None,
     suite: Annotated[
         str | None, typer.Option(help="Only the tasks of a suite, with their public workloads on each kind of device.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """The built-in tasks."""
+    """The built-in tasks, or the problems of a folder, by the names that every command takes."""
+    if folder is not None:
+        _list_problems(folder, json=json)
+        return
     found = catalogue() if suite is None else of_suite(suite)
     if json:
         print_json(TaskReport(command="tasks list", tasks=[asdict(info) for info in found]))
         return
     console().print(_overview(found) if suite is None else _workloads(found))
+
+
+def _list_problems(folder: Path, *, json: bool) -> None:
+    """By their files alone: nothing is traced."""
+    found = folder_suite(folder)
+    if json:
+        print_json(TaskReport(command="tasks list", tasks=[{"name": ref} for ref in found]))
+        return
+    for ref in found:
+        console().print(escape(ref), soft_wrap=True, highlight=False)
 
 
 def _overview(found: Sequence[TaskInfo]) -> Table:
@@ -65,12 +83,13 @@ def _workloads(found: Sequence[TaskInfo]) -> Table:
 @tasks.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
+    trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """One task: its arguments, how they are drawn, and where it has to hold."""
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
-    info = describe(resolve(task))
+    info = describe(resolve(task, trust_task=trust_task))
     if json:
         print_json(TaskReport(command="tasks show", tasks=[asdict(info)]))
         return
@@ -122,10 +141,13 @@ def lint_tasks(
         typer.Argument(help="Built-in tasks, NAME:backward, or task files; all built-ins by default."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the values that are drawn.")] = 0,
+    trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Find what makes a task easy to cheat or its speedups meaningless. Exit code 1: there are errors."""
-    results = [_linted(name, seed, quiet=json) for name in task or [info.name for info in catalogue()]]
+    results = [
+        _linted(name, seed, quiet=json, trust_task=trust_task) for name in task or [info.name for info in catalogue()]
+    ]
     errors = sum(finding["severity"] == Severity.error for result in results for finding in result.findings)
     faults = sum(result.fault is not None for result in results)
     if json:
@@ -133,12 +155,12 @@ def lint_tasks(
     raise typer.Exit(2 if faults else 1 if errors else 0)
 
 
-def _linted(name: str, seed: int, *, quiet: bool) -> LintedTask:
+def _linted(name: str, seed: int, *, quiet: bool, trust_task: bool) -> LintedTask:
     from kernelwright.insight.lint.run import lint  # imports torch, which takes seconds
     from kernelwright.tasks.resolve import resolve
 
     try:
-        task = resolve(name)
+        task = resolve(name, trust_task=trust_task)
         findings = lint(task, seed)
     except TaskError as error:
         complain(str(error))

@@ -78,13 +78,13 @@ def build_both(
 
 
 def _digest(plan: BuildPlan) -> str:
-    digest = hashlib.sha256(f"{compiler()}\0{compiler_version()}\0{_machine()}".encode())
+    digest = hashlib.sha256(f"{compiler()}\0{compiler_version()}\0{machine()}".encode())
     for part in (*plan.arguments, *(text for pair in plan.files for text in pair)):
         digest.update(len(part).to_bytes(8, "little") + part.encode())
     return digest.hexdigest()
 
 
-def _machine() -> str:
+def machine() -> str:
     """-march=native makes a library fit one kind of processor only."""
     from kernelwright.devices.cpu import probe
 

@@ -14,7 +14,9 @@ from typing import Protocol
 
 from kernelwright.contracts.candidate import Candidate, CandidateError, read_candidate
 from kernelwright.contracts.craft import Craft
+from kernelwright.contracts.portable import Library, PortableKernel, digest_of
 from kernelwright.contracts.program import Program
+from kernelwright.contracts.symbolic import SymbolicSignature
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import TunableSyntax
 from kernelwright.devices.names import Kind
@@ -120,6 +122,28 @@ class Part:
     needed: bool = True  # without it no candidate can be built
 
 
+@dataclass(frozen=True)
+class PortableRequest:
+    """What is to leave: a task's signature over sizes, the sizes that must be covered, and for which kind of GPU.
+
+    Every listed pair is a choice of sizes and the signature there. A host contract takes no notice of the target.
+    """
+
+    task: str
+    symbolic: SymbolicSignature
+    listed: tuple[tuple[Mapping[str, int], Signature], ...]
+    target: Target
+
+
+@dataclass(frozen=True)
+class PortableBuild:
+    """A portable kernel and its binaries by digest. `note` says in one line why it holds at listed sizes only."""
+
+    kernel: PortableKernel
+    binaries: Mapping[str, bytes]
+    note: str = ""
+
+
 class Contract(ABC):
     """The form of a candidate. What has no default below, a contract must give."""
 
@@ -131,6 +155,7 @@ class Contract(ABC):
     source_name: str  # the file that holds the kernels, among those that `split` gives; reports name it, too
     fence: str = ""  # the language of a source in Markdown
     emulated: bool = False  # whether `emulation` gives something
+    sizes_at_run_time: bool  # whether what is built for one signature holds for other sizes, whatever the candidate
     tunable_syntax: tuple[TunableSyntax, ...] = ()  # none: a source declares no tunables
 
     @property
@@ -203,6 +228,12 @@ class Contract(ABC):
         """Builds a candidate, as far as this machine can, to find out whether it would build. A host contract takes
         no notice of the target."""
 
+    @abstractmethod
+    def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
+        """The candidate as data and binaries that another process can use without its source. Where the contract
+        fixes sizes when it builds, it covers the listed sizes at least, and others as far as the candidate allows;
+        `PortableKernel.all_sizes` says which."""
+
     def emulation(self, candidate: Candidate) -> Emulation | None:
         """The candidate for the emulator. Raises CandidateError, and NotEmulatedError where it can be said already."""
         return None
@@ -212,6 +243,7 @@ class HostContract(Contract):
     """A contract whose candidates a host compiler builds, for one signature at a time."""
 
     device: Kind = "cpu"
+    sizes_at_run_time = True
 
     @abstractmethod
     def build_plan(self, candidate: Candidate, signature: Signature, *, sanitized: bool) -> BuildPlan:
@@ -233,11 +265,31 @@ class HostContract(Contract):
                 return built
         return None
 
+    def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
+        """One library: a signature's sizes reach it at run time, so any of the listed ones gives the same."""
+        from kernelwright.contracts.host_build import build_as, machine
+
+        plans = dict.fromkeys(self.build_plan(candidate, form, sanitized=False) for _, form in request.listed)
+        if len(plans) != 1:
+            return BuildFailure(("the listed sizes have more than one choice of dtypes: ask for each on its own",))
+        built = build_as(next(iter(plans)))
+        if isinstance(built, BuildFailure):
+            return built
+        content = built.library.read_bytes()
+        constants = any(tensor.role == "constant" for tensor in request.listed[0][1].tensors)
+        library = Library(digest_of(content), machine(), prepare="kw_prepare" if constants else "")
+        shapes, arguments = request.symbolic.portable()
+        kernel = PortableKernel(
+            request.task, self.name, request.symbolic.sizes, shapes, arguments, libraries=(library,)
+        )
+        return PortableBuild(kernel, {library.digest: content})
+
 
 class GpuContract(Contract):
     """A contract whose candidates become programs for an NVIDIA GPU."""
 
     device: Kind = "cuda"
+    sizes_at_run_time = False
 
     @abstractmethod
     def toolchain(self, target: Target, spare: int = 0) -> GpuToolchain:

@@ -11,6 +11,7 @@ class Role(StrEnum):
     builder = "builder"
     plan_evaluator = "plan evaluator"
     recorder = "recorder"
+    tracer = "tracer"
     runner = "runner"
     sanitized_runner = "sanitized runner"
     launcher = "launcher"
@@ -36,6 +37,7 @@ class VisibleFiles(StrEnum):
     all = "all"
     toolchain = "system, toolchain, /source"
     python = "system, Python, /source"
+    packages = "system, Python, its packages, our package, /source"
     run_time = "the language's run time, its library"
     cuda = "system, Python, our package, CUDA"
     cuda_tools = "as the launcher's, and the tools"
@@ -44,6 +46,7 @@ class VisibleFiles(StrEnum):
 class Devices(StrEnum):
     all = "all"
     null = "/dev/null"
+    random = "/dev/null, /dev/urandom"
     none = "none"
     own_gpu = "/dev/null, its own GPU"
 
@@ -121,6 +124,17 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
             processes=64,
             file_bytes=0,
             cpu_seconds=120,
+            scratch=True,
+        ),
+        # It imports torch, for which it sees the installed packages.
+        Role.tracer: Rules(
+            Filter.one_process,
+            VisibleFiles.packages,
+            Devices.random,  # torch does not start without it
+            Proc.none,
+            processes=64,
+            file_bytes=0,
+            cpu_seconds=300,
             scratch=True,
         ),
         Role.runner: _KERNEL,

@@ -31,6 +31,7 @@ LOADER_CACHE = "/etc/ld.so.cache"
 VECTOR_MATHS = "libmvec.so.1"  # beside libm, and needed only by a candidate whose loops call it
 UNUSED_USERS = (1 << 30, 1 << 30)  # the first of the users that no system gives out, and how many there are
 FEWER_USERS = (20_000, 40_000)  # inside a container that knows few users
+RANDOM = "/dev/urandom"
 SOURCE, SCRATCH = "/source", "/tmp"
 SCRATCH_BYTES = 1 << 30  # of a tool: ncu keeps a report there
 MODEST = 1 << 30  # a process with no more memory than this beside its tensors is not to blame when the machine's ends
@@ -249,6 +250,8 @@ def _visible(rules: Rules, grant: Grant) -> list[str | Path]:
     if grant.folder is not None:
         found.append(f"{grant.folder}\t{SOURCE}")
     nodes = grant.gpu.nodes if grant.gpu and rules.devices is Devices.own_gpu else ()
+    if rules.devices is Devices.random:
+        nodes = (RANDOM,)
     return [*found, *grant.visible, *nodes]
 
 

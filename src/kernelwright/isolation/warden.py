@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
 
-from kernelwright.errors import CannotDecide
+from kernelwright.errors import CannotDecide, MemoryEnded
 from kernelwright.isolation.log import DrainedLog, Log
 from kernelwright.isolation.native import program
 
@@ -58,7 +58,7 @@ def _parse(line: str) -> Reply:
     if word == "failed":
         raise CannotDecide(f"the warden could not start or time a process: {line.strip()}")
     if word == "taken":
-        raise CannotDecide(
+        raise MemoryEnded(
             "the machine's memory ended, or another process killed a confined one "
             f"(which had {int(numbers[0]) / 2**20:.0f} MiB at most)"
         )

@@ -47,6 +47,9 @@ class Baseline(Protocol):
     def empty(self) -> float:
         """The seconds of a call that does nothing, where that is taken off the others; else zero."""
 
+    def release(self) -> None:
+        """Gives back what it holds of a workload."""
+
     def close(self) -> None: ...
 
 
@@ -107,6 +110,10 @@ class CpuBaselineProcess:
         self._expect_ok(reply, "do nothing")
         return reply.seconds
 
+    def release(self) -> None:
+        if self._ready:
+            self._expect_ok(self._process.trial("f", RUN_SECONDS), "give memory back")
+
     def _expect_ok(self, reply: Reply, what: str) -> None:
         if reply.ending is not Ending.ok:
             raise CannotDecide(f"the {self.name} baseline could not {what} ({reply.describe()}) {self._last_words()}")
@@ -129,6 +136,18 @@ class Baselines:
         self._make = make
         self._processes: dict[str, Baseline] = {}
         self._seconds: dict[tuple[str, str, bool], dict[str, float]] = {}
+        self._task = ""
+
+    def enter(self, task: OpenTask) -> None:
+        """A judging of a task begins: what the processes hold of another one is given back."""
+        if self._task not in ("", task.reference):
+            for name, process in list(self._processes.items()):
+                if process.alive:
+                    try:
+                        process.release()
+                    except CannotDecide:  # it died of something, and another is started when it is needed
+                        self._processes.pop(name).close()
+        self._task = task.reference
 
     def prepare(self, names: tuple[str, ...]) -> None:
         """Starts what is not running yet; importing torch takes seconds, which pass while other things are done."""

@@ -10,7 +10,7 @@ from types import TracebackType
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named, fingerprint
 from kernelwright.devices.names import Device
-from kernelwright.errors import CannotDecide
+from kernelwright.errors import CannotDecide, JudgeOutOfMemory, MemoryEnded
 from kernelwright.isolation import levels
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge import certificate as certificates
@@ -104,10 +104,15 @@ class Judge:
             progress("the oracle ended unexpectedly; starting another")
             self.restart()
             judging, verdict = self._judge(task, candidate, progress, chosen, last=True)
+        except JudgeOutOfMemory:
+            self.restart()  # whatever held the memory is gone: the next judging begins with all of it
+            raise
         judging.report_use(verdict)
         if chosen.certify and chosen.replaying is None and not chosen.hidden_of:
             issued = certificates.issue(self._key, judging, verdict)
             verdict = verdict.model_copy(update={"certificate": certificates.store(issued)})
+        if judging.memory_ended:  # what the judge holds itself would make it end again, and again
+            self.restart()
         return verdict
 
     def _judge(
@@ -131,4 +136,5 @@ class Judge:
                 if not last:
                     raise
                 self.restart()  # whatever this candidate does to oracles, the next one gets a sound one
+            judging.memory_ended = isinstance(error, MemoryEnded)
             return judging, judging.undecided(str(error))

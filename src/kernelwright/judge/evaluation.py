@@ -86,11 +86,14 @@ class Evaluation:
     domain: DomainCheck | None = None
     errors: tuple[ErrorReport, ...] = ()
     public_errors: tuple[ErrorReport, ...] = ()
+    memory_ended: bool = False  # the machine's, whatever used it up
 
     def run(self, progress: ProgressCallback) -> Verdict:
         self.workshop.oracle.judging(errors=self.settings.checks_domain)
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
+        self.workshop.baselines.enter(self.task)
+        self.workshop.oracle.reserve(self.task, (*self.task.public, *self.hidden), len(self.settings.baselines))
         if self.settings.safety and self.workshop.safety is not None:
             self.inspection_plan = self._inspection_plan()
         job = self.workshop.job(self.candidate, self.task)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kernelwright.devices.names import CPU, Device
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import CannotDecide, JudgeOutOfMemory, KernelwrightError
 from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.roles import Role
@@ -20,6 +21,8 @@ from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.loading import Sources
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
+
+ANSWER_SECONDS = 600.0  # for one request, the oracle's start not counted
 
 
 class OracleLost(CannotDecide):
@@ -92,10 +95,18 @@ class OracleClient:
     def _ask(self, request: str, **arguments: Any) -> tuple[Message, list[int]]:
         try:
             self._send(request, arguments)
+            self._await(request)
             answer, descriptors = self._channel.receive()
         except ChannelClosed:
             raise OracleLost(f"the oracle ended while asked to {request} ({self._ending()})") from None
         return _checked(answer), descriptors
+
+    def _await(self, request: str) -> None:
+        """A reference may never end; those who wait for other tasks must not wait with it."""
+        readable, _, _ = select.select([self._channel.fd], [], [], ANSWER_SECONDS)
+        if not readable:
+            self._process.kill()
+            raise OracleLost(f"the oracle did not {request} within {ANSWER_SECONDS:.0f} s, and was ended")
 
     def _send(self, request: str, arguments: Message) -> None:
         if not self._started:
@@ -104,6 +115,7 @@ class OracleClient:
             self._started = True
         while self._posted:
             self._posted -= 1
+            self._await(request)
             _checked(self._channel.receive()[0])
         self._channel.send({"request": request, "arguments": arguments})
 
@@ -238,6 +250,15 @@ class OracleClient:
         """What the oracle's GPU reaches. Measured the first time, under the device's lock, which must be free."""
         return self._ask("peaks")[0]
 
+    def reserve(self, task: OpenTask, specs: tuple[WorkloadSpec, ...], baselines: int) -> int:
+        """Makes room for a judging on these workloads, and says how many bytes the largest needs; or refuses."""
+        workloads = [_json(spec.workload) for spec in specs]
+        return int(self._ask("reserve", task=task.reference, workloads=workloads, baselines=baselines)[0]["bytes"])
+
+    def memory(self) -> Message:
+        """What is held now, and what a judging may have: `used` and `limit`, in bytes."""
+        return self._ask("memory")[0]
+
     def judging(self, *, errors: bool) -> None:
         """A judging begins; with `errors`, those of its checked calls are gathered."""
         self._ask("judging", errors=errors)
@@ -259,7 +280,7 @@ class OracleClient:
 
 def _checked(answer: Message) -> Message:
     if "error" in answer:
-        error = KernelwrightError(answer["error"])
+        error = (JudgeOutOfMemory if answer.get("memory") else KernelwrightError)(answer["error"])
         error.exit_code = answer["exit_code"]
         raise error
     found: Message = answer["ok"]

@@ -27,6 +27,7 @@ from kernelwright.search.core.events import Started
 from kernelwright.search.core.policies import POLICIES, policy_named
 from kernelwright.search.proposing import PROPOSERS, kind_named
 from kernelwright.search.task import ResolvedTask
+from kernelwright.tasks.resolve import TRUST_TASK
 
 DEFAULT_BUDGET = "200evals,30m"
 DEFAULT_ROOT = Path("kernelwright-runs")
@@ -117,6 +118,11 @@ class SearchConfig:
         help=f"The lowest isolation level that is accepted: {', '.join(levels.Level)}; by default full.",
         resumable=True,
         variable=levels.ACCEPTED_VARIABLE,
+    )
+    trust_task: bool = _option(
+        False,
+        help=TRUST_TASK,
+        resumable=True,
     )
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.registry import contract_named
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import NO_SPACE, DiskFull, KernelwrightError
 from kernelwright.search.core.events import Abandoned, Answered, Evaluated, Event, FinalHeld, Planned, Proposed, Stopped
 from kernelwright.search.core.state import Entry, State
 from kernelwright.search.summary import summary
@@ -132,10 +132,14 @@ class Directory:
     def _write_best(self, entry: Entry) -> None:
         """The old best gives way in one step, so that there is never half of one."""
         new = Path(tempfile.mkdtemp(dir=self.folder, prefix=".best-"))
-        new.chmod(0o755)
-        for path in self.of(entry).iterdir():
-            if path.is_file():  # whatever else lies there is not ours
-                shutil.copyfile(path, new / path.name)
+        try:
+            new.chmod(0o755)
+            for path in self.of(entry).iterdir():
+                if path.is_file():  # whatever else lies there is not ours
+                    shutil.copyfile(path, new / path.name)
+        except OSError:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
         old = self.folder / BEST
         if old.exists():
             shutil.rmtree(old)
@@ -155,7 +159,8 @@ def _one_line(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise KernelwrightError(
+        kind = DiskFull if error.errno in NO_SPACE else KernelwrightError
+        raise kind(
             f"{error.filename or folder}: {error.strerror}; put that right, and go on with --resume {folder}"
         ) from error
 
@@ -177,5 +182,9 @@ def files(candidate: Candidate) -> Iterable[tuple[str, str]]:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all for a reader. Not brought to the disk: the journal is, and this can be made again."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise

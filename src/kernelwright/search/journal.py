@@ -44,6 +44,19 @@ class JournalError(KernelwrightError):
     """A journal that is not there, is written by another process, or cannot be understood."""
 
 
+class JournalFullError(JournalError):
+    """There is no space for another event. Those before it can be read, and the run can be gone on with."""
+
+    exit_code = 3
+
+
+def _not_written(folder: Path, error: sqlite3.Error) -> JournalError:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says where
+    kind = JournalFullError if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else JournalError
+    fix = f"; make room, and go on with --resume {folder}" if kind is JournalFullError else ""
+    return kind(f"{folder / NAME}: cannot be written ({error}){fix}")
+
+
 class Journal:
     """The one writer of a run. Its lock is held until `close`, or until the process ends."""
 
@@ -62,8 +75,9 @@ class Journal:
             self._database.executescript(_SCHEMA)
         except sqlite3.Error as error:
             os.close(self._lock)
-            what = "cannot be written" if isinstance(error, sqlite3.OperationalError) else "is not a journal"
-            raise JournalError(f"{folder / NAME}: {what} ({error})") from None
+            if isinstance(error, sqlite3.OperationalError):
+                raise _not_written(folder, error) from None
+            raise JournalError(f"{folder / NAME}: is not a journal ({error})") from None
         except JournalError:
             os.close(self._lock)
             raise
@@ -77,10 +91,11 @@ class Journal:
             self._database.executemany("INSERT INTO events (version, kind, body) VALUES (?, ?, ?)", rows)
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
-            raise JournalError(f"{self.folder / NAME}: cannot be written ({error})") from error
+            raise _not_written(self.folder, error) from error
         finally:  # an interrupt, too, must leave a journal that can be written to
             if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):  # where the disk is full, SQLite has rolled back by itself
+                    self._database.execute("ROLLBACK")
         self._syncing.wanted.set()
 
     def events(self) -> Iterator[Event]:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import NO_SPACE, DiskFull, KernelwrightError
 from kernelwright.proposers.model import Proposal
 from kernelwright.search import journal as journals
 from kernelwright.search.core.events import Continued, Event, Started
@@ -104,15 +104,15 @@ def take_up(folder: Path, budget: str, at: float, began: float | None = None) ->
     return run
 
 
-def look(folder: Path) -> State:
-    """The state of a run, also while a process is at work on it."""
-    state = _folded(journals.read_numbered(folder), folder)
+def look(folder: Path, watcher: Watcher | None = None) -> State:
+    """The state of a run, also while a process is at work on it. `watcher` is told of every event on the way there."""
+    state = _folded(journals.read_numbered(folder), folder, watcher)
     if state.started is None:
         raise JournalError(f"{folder}: this run never began")
     return state
 
 
-def _folded(numbered: Iterable[tuple[int, Event]], folder: Path) -> State:
+def _folded(numbered: Iterable[tuple[int, Event]], folder: Path, watcher: Watcher | None = None) -> State:
     """Damage to a journal shows where an event does not follow from those before it."""
     state = State()
     for number, event in numbered:
@@ -122,6 +122,8 @@ def _folded(numbered: Iterable[tuple[int, Event]], folder: Path) -> State:
             where = f"{folder / journals.NAME}: is damaged: event {number} ({event.kind})"
             why = f"{type(error).__name__} {error}".strip()
             raise JournalError(f"{where} does not follow from those before it ({why})") from error
+        if watcher is not None:
+            watcher(event, state)
     return state
 
 
@@ -137,5 +139,6 @@ def _numbered(root: Path, task_name: str) -> Path:
                 continue
             return root / f"{stem}-{number}"
     except OSError as error:
-        raise KernelwrightError(f"{root}: {error.strerror}; choose another place with --runs") from None
+        kind = DiskFull if error.errno in NO_SPACE else KernelwrightError
+        raise kind(f"{root}: {error.strerror}; choose another place with --runs") from None
     raise AssertionError("unreachable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Protocol
 from kernelwright import stopping
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.devices.names import device_named, require
-from kernelwright.errors import DeadlineExceeded, KernelwrightError
+from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import ServerJudge
@@ -37,7 +37,7 @@ from kernelwright.search.proposing import Given, Made, kind_named
 from kernelwright.search.run import Run, create, look, take_up
 from kernelwright.search.task import ResolvedTask, TaskGuard, resolve_task, task_of
 from kernelwright.tasks.model import Task
-from kernelwright.tasks.resolve import absolute_reference
+from kernelwright.tasks.resolve import absolute_reference, prepare
 
 NOT_RECORDED = Recorded()
 SETTLED_SECONDS = 3.0  # for calls under way when a run ends
@@ -80,6 +80,7 @@ def begin(config: SearchConfig, began: float | None = None, about: ResolvedTask 
     recorded.check(asks_models=kind_named(config.proposer).asks_models)
     given = [Proposal(read_source(path, contract), "start", note="what the search began with") for path in config.start]
     config = replace(config, task=absolute_reference(config.task))
+    prepare(config.task, config.accepted, trust_task=config.trust_task)
     about = about or resolve_task(config.task, str(devices[0]))
     run = started(config, about, _bounds(about.task) if kind == "cpu" else {})
     with _models(run, budgets.parse(config.limit), 0.0, recorded) as models:
@@ -196,8 +197,18 @@ def carry_on(
                 Stopped(at=time.time(), reason=StopReason.interrupted, detail=str(interrupt) or stopping.BY_HAND)
             )
         return run.state
+    except KernelwrightError as error:
+        _close_journal(run, error)
+        raise
     finally:
         run.close()
+
+
+def _close_journal(run: Run, error: KernelwrightError) -> None:
+    """The journal says why the run ended, unless that is what could not be written. It can be gone on with."""
+    if run.state.stopped is None and error.exit_code == CannotDecide.exit_code:
+        with suppress(KernelwrightError):
+            run.append(Stopped(at=time.time(), reason=StopReason.failed, detail=str(error)))
 
 
 def _driven(

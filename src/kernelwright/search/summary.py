@@ -25,6 +25,7 @@ STOPPED = {
     StopReason.exhausted: "nothing is left to propose",
     StopReason.unanswered: "no answer came",
     StopReason.interrupted: "it was interrupted",
+    StopReason.failed: "this machine could not go on",
 }
 SHOWN = 10
 SAME_SCORE = 1e-9
@@ -203,6 +204,11 @@ def beats_baseline(state: State) -> bool:
     """Whether there is a best, and it is shown to be faster than the best baseline."""
     best = None if state.best is None else state.entries[state.best]
     return best is not None and best.score is not None and best.score >= 1
+
+
+def is_proved(state: State) -> bool:
+    """Whether certificates that are kept here prove what the journal says of the best."""
+    return state.best is not None and proof_of(state.run, state.entries[state.best]).proof is not None
 
 
 def money(state: State) -> str:

@@ -1,6 +1,7 @@
 """What must be computed. These names are all that a task file needs; importing them does not import torch."""
 
 from kernelwright.tasks.declarations import (
+    CallArgument,
     Chosen,
     Close,
     Exact,
@@ -15,6 +16,7 @@ from kernelwright.tasks.declarations import (
 from kernelwright.tasks.model import Precision, Task, TaskError, Workloads, tensor
 
 __all__ = [
+    "CallArgument",
     "Chosen",
     "Close",
     "Exact",

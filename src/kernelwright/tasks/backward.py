@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 
-from kernelwright.tasks.declarations import Family, Input, Saved, TensorInput, Upstream
-from kernelwright.tasks.drawing import draw_inputs, without_data
+from kernelwright.tasks.declarations import Input, Saved, TensorInput, Upstream
+from kernelwright.tasks.drawing import on_any_arguments
 from kernelwright.tasks.model import Task, TaskError
 from kernelwright.tasks.reference import Argument, call_reference, fault, guarded
 
@@ -127,12 +128,7 @@ def _pull_back(
 
 def _differentiable(task: Task) -> Differentiable:
     """Found by differentiating once, on the first public workload and without data where that is possible."""
-    workload = task.public_workloads()[0]
-    try:
-        return _probe(task, without_data(task, workload))
-    except TaskError:
-        generator = torch.Generator().manual_seed(0)
-        return _probe(task, draw_inputs(task, workload, Family.NORMAL, generator))
+    return on_any_arguments(task, task.public_workloads()[0], partial(_probe, task))
 
 
 def _probe(task: Task, arguments: dict[str, Argument]) -> Differentiable:

@@ -7,21 +7,22 @@ what it computes, parameters become inputs, and every size that may vary becomes
 from __future__ import annotations
 
 import inspect
-import io
-import logging
 import re
-import sys
-import traceback
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.tasks.declarations import DTYPES, FLOATS
+from kernelwright.tasks.declarations import DTYPES, FLOATS, CallArgument
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.loading import shown_path, summary
+from kernelwright.tasks.exporting import (
+    SizeNames,
+    drop_type_assertions,
+    export_call,
+    function_name,
+    meant_equal,
+    quietly,
+    widen_types,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -47,10 +48,12 @@ task = Task(
     hidden={hidden},
     outputs={outputs},
     dtypes=({dtype!r},),
+    call=(
+{call}
+    ),
 )
 '''
 NONE_TYPE = "\n\nNoneType = type(None)"
-UNFOUND = "Unable to find user code"  # what torch logs where it looks for a line to advise on
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,16 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     if not tensors:
         raise TaskError("no example input is a tensor: give at least one")
     _refuse_misfit(function, example)
-    exported = _export(function, example, tensors)
-    plain = _quietly(exported.run_decompositions, {})
+    exported = export_call(function, example)
+    plain = quietly(exported.run_decompositions, {})
     if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
         raise TaskError("the module drops values by chance, as in training: call eval() on it first")
     changes = plain.graph_signature  # the first form still has changes in place
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
-    _widen_types(exported)
-    return _text(exported, tensors, doc or f"{_name(function)}, captured by torch.export.")
+    _widen(exported)
+    doc = doc or f"{function_name(function)}, captured by torch.export."
+    return _text(exported, tensors, doc, _Called(function, tuple(example)))
 
 
 def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
@@ -104,96 +108,16 @@ def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None
     try:
         signature.bind(*example)
     except TypeError as error:
-        call = f"{_name(function)}({', '.join(signature.parameters)})"
+        call = f"{function_name(function)}({', '.join(signature.parameters)})"
         raise TaskError(f"the example inputs are not the arguments of {call}: {error}") from error
 
 
-def _export(function: Callable[..., Any], example: Sequence[Any], tensors: tuple[torch.Tensor, ...]) -> Any:
-    import torch
-
-    class Wrapped(torch.nn.Module):
-        """Numbers are part of what is computed; tensors are its inputs."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = function
-
-        def forward(self, *given: torch.Tensor) -> Any:
-            waiting = iter(given)
-            return self.inner(*(next(waiting) if isinstance(v, torch.Tensor) else v for v in example))
-
-    varying = tuple([torch.export.Dim.AUTO] * tensor.dim() for tensor in tensors)
-    printed = io.StringIO()
-    try:
-        with redirect_stderr(printed), _without_advice():  # it prints the graph of what it could not finish
-            exported = _quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(varying,))
-    except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
-        if printed.getvalue():
-            error.add_note(printed.getvalue())
-        raise TaskError(
-            f"torch.export cannot write {_name(function)} down: {_cause(error)}: write a task file"
-        ) from error
-    sys.stderr.write(printed.getvalue())
-    return exported
-
-
-@contextmanager
-def _without_advice() -> Iterator[None]:
-    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-    log.addFilter(_is_wanted)
-    try:
-        yield
-    finally:
-        log.removeFilter(_is_wanted)
-
-
-def _is_wanted(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(UNFOUND)
-
-
-def _quietly(call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Without what torch warns of in its own use of itself."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning)
-        return call(*arguments, **options)
-
-
-def _widen_types(exported: Any) -> None:
-    """Lets the floating-point types that the code names follow the inputs, since the judge also runs a reference in
-    float64, which a cast inside of it would undo."""
-    import torch
-
-    from kernelwright.tasks.casting import working_dtype
-
+def _widen(exported: Any) -> None:
     graph = exported.graph_module.graph
-    for node in list(graph.nodes):  # they hold for one type and one device
-        if getattr(node.target, "overloadpacket", None) is torch.ops.aten._assert_tensor_metadata:
-            graph.erase_node(node)
+    drop_type_assertions(graph)
     holders = [node for node in graph.nodes if node.op == "placeholder" and node.users and _is_float(node.meta["val"])]
-    if not holders:
-        return
-    given = holders[0]
-    declared = given.meta["val"].dtype
-    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
-    known: dict[torch.dtype, Any] = {}
-
-    def widened(value: Any) -> Any:
-        if not (isinstance(value, torch.dtype) and value.is_floating_point):
-            return value
-        if declared is torch.float64 and value is not torch.float64:
-            name = str(value).removeprefix("torch.")
-            raise TaskError(f"it casts float64 inputs to {name}: leave the cast out, or give inputs of that type")
-        if value not in known:
-            with graph.inserting_after(last):
-                name = str(value).removeprefix("torch.")
-                arguments = (value, given, declared)
-                known[value] = graph.create_node("call_function", working_dtype, arguments, name=name)
-        return known[value]
-
-    for node in list(graph.nodes):
-        if node.op == "call_function" and node.target is not working_dtype:
-            node.args, node.kwargs = (torch.fx.node.map_aggregate(part, widened) for part in (node.args, node.kwargs))
-    graph.lint()
+    if holders:
+        widen_types(graph, holders[0], holders[0].meta["val"].dtype)
 
 
 def _is_float(value: Any) -> bool:
@@ -202,26 +126,56 @@ def _is_float(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
-def _cause(error: Exception) -> str:
-    """In a few words and with the user's own line; the error itself has the rest."""
-    import torch
-    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+@dataclass(frozen=True)
+class _Called:
+    """How the function was called, so that a kernel can be called in the same way."""
 
-    reason = summary(error)
-    if isinstance(error, GuardOnDataDependentSymNode):
-        reason = "a branch, a loop or a size in it depends on the values of a tensor"
-    others = (str(Path(torch.__file__).parent), __file__)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
-    return f"{reason} ({shown_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else reason
+    function: Callable[..., Any]
+    example: tuple[Any, ...]
+
+    def arguments(self, exported: Any, inputs: Sequence[str]) -> list[CallArgument]:
+        """The function's own parameters in order, then the tensors that a module has of its own."""
+        import torch
+        from torch.export.graph_signature import InputKind
+
+        specs = exported.graph_signature.input_specs
+        given = iter([spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT])
+        found = []
+        for name, default, value in self._parameters():
+            if isinstance(value, torch.Tensor):
+                taken = next(given)
+                found.append(CallArgument(name, taken) if taken in inputs else CallArgument(name, unused=True))
+            else:
+                found.append(CallArgument(name, number=value, default=default))
+        others = (spec.arg.name for spec in specs if spec.kind is not InputKind.USER_INPUT)
+        return [*found, *(CallArgument(name, name) for name in others if name in inputs)]
+
+    def _parameters(self) -> Iterator[tuple[str, Any, Any]]:
+        """Names, defaults and values. What was not given and is not a number keeps its default, and is not offered."""
+        import torch
+
+        function = self.function
+        try:
+            signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+            named = [one for one in signature.parameters.values() if one.kind in (one.POSITIONAL_OR_KEYWORD,)]
+        except (TypeError, ValueError):  # it is not written in Python
+            named = []
+        for place, value in enumerate(self.example):
+            name = named[place].name if place < len(named) else f"given_{place}"
+            default = named[place].default if place < len(named) else None
+            yield name, default if isinstance(default, bool | int | float) else None, value
+        for one in named[len(self.example) :]:
+            if isinstance(one.default, bool | int | float):
+                yield one.name, one.default, one.default
 
 
-def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
+def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _Called) -> str:
     code = exported.graph_module.graph.python_code("self")
     source = code.src.replace(WIDENING, "working_dtype")
     unknown = set(code.globals) - KNOWN_NAMES - {WIDENING}
     if unknown or "self." in source:
         raise TaskError("it has control flow or calls that only its own process knows: write a task file")
-    sizes = _Sizes(_meant_equal(exported))
+    sizes = SizeNames(meant_equal(exported))
     arguments = _arguments(exported, tensors, sizes)
     if not sizes.values:
         raise TaskError("all sizes are fixed by its code, so that nothing can be hidden: write a task file")
@@ -232,6 +186,7 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
     main = floats[0] if floats else "float32"
     computed = "\n".join([*body, last])
     declared = "\n".join(f"        {_declared(argument, main)}," for argument in arguments)
+    call = called.arguments(exported, [argument.name for argument in arguments])
     return HEAD.format(
         doc=doc.replace("\\", " ").replace('"', "'"),
         imports=_imports(computed, declared),
@@ -239,10 +194,21 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str) -> str:
         body=computed,
         inputs=declared,
         public=repr(sizes.values),
-        hidden=repr(sizes.ranges(exported.range_constraints, _reach(tensors))),
+        hidden=repr(_ranges(sizes, exported.range_constraints, _reach(tensors))),
         outputs=repr(results),
         dtype=main,
+        call="\n".join(f"        {_written(one)}," for one in call),
     )
+
+
+def _written(one: CallArgument) -> str:
+    """As a task file has it, without what goes without saying."""
+    if one.input is not None:
+        return f"CallArgument({one.name!r}, {one.input!r})"
+    if one.unused:
+        return f"CallArgument({one.name!r}, unused=True)"
+    default = "" if one.default is None else f", default={one.default!r}"
+    return f"CallArgument({one.name!r}, number={one.number!r}{default})"
 
 
 def _imports(body: str, inputs: str) -> str:
@@ -250,7 +216,7 @@ def _imports(body: str, inputs: str) -> str:
     words = set(re.findall(r"\w+", body))
     declared = set(re.findall(r"\w+", inputs))
     numbers = sorted((words | declared) & {"inf", "nan"})
-    ours = ["Task", *sorted(declared & {"integers", "tensor", "uniform"})]
+    ours = ["CallArgument", "Task", *sorted(declared & {"integers", "tensor", "uniform"})]
     lines = ["import torch"] if "torch" in words else []
     lines += [f"from math import {', '.join(numbers)}"] if numbers else []
     lines += ["from torch import device"] if "device" in words else []
@@ -259,69 +225,39 @@ def _imports(body: str, inputs: str) -> str:
     return "\n".join(lines) + (NONE_TYPE if "NoneType" in words else "")
 
 
-def _meant_equal(exported: Any) -> dict[str, str]:
-    """torch takes keys and values of different lengths, and reads beyond the shorter ones."""
-    found: dict[str, str] = {}
-    for node in exported.graph.nodes:
-        if "scaled_dot_product_attention" in str(node.target) and len(node.args) > 2:
-            keys, values = (str(given.meta["val"].shape[-2]) for given in node.args[1:3])
-            found |= {values: keys} if keys != values else {}
+def _ranges(sizes: SizeNames, constraints: Any, reach: int) -> dict[str, tuple[int, int]]:
+    """Within what torch.export allows. A whole number below `reach` may be an index into any size that has it."""
+    allowed = {str(symbol): (found.lower, found.upper) for symbol, found in constraints.items()}
+    found = {}
+    for symbol, name in sizes.symbols.items():
+        value = sizes.values[name]
+        low, high = max(1, value // SPREAD), value * SPREAD
+        if value >= reach:
+            low = max(low, reach)
+        least, most = allowed.get(symbol, (low, high))
+        found[name] = (max(low, int(least)), min(high, int(most)) if most < high else high)
     return found
 
 
-class _Sizes:
-    """Names for the sizes that may vary, with the example's values; `equal` gives symbols that others stand for."""
-
-    def __init__(self, equal: dict[str, str]) -> None:
-        self.values: dict[str, int] = {}
-        self._equal = equal
-        self._names: dict[str, str] = {}
-
-    def dim(self, size: Any, value: int) -> int | str:
-        if isinstance(size, int):
-            return size
-        symbol = self._equal.get(str(size), str(size))
-        if symbol.isdigit():
-            return int(symbol)
-        if not symbol.isidentifier():
-            raise TaskError(f"a size depends on another ({symbol}): write a task file")
-        if symbol not in self._names:
-            self._names[symbol] = f"n{len(self._names)}"
-            self.values[self._names[symbol]] = value
-        return self._names[symbol]
-
-    def ranges(self, constraints: Any, reach: int) -> dict[str, tuple[int, int]]:
-        """Within what torch.export allows. A whole number below `reach` may be an index into any size that has it."""
-        allowed = {str(symbol): (found.lower, found.upper) for symbol, found in constraints.items()}
-        found = {}
-        for symbol, name in self._names.items():
-            value = self.values[name]
-            low, high = max(1, value // SPREAD), value * SPREAD
-            if value >= reach:
-                low = max(low, reach)
-            least, most = allowed.get(symbol, (low, high))
-            found[name] = (max(low, int(least)), min(high, int(most)) if most < high else high)
-        return found
-
-
-def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: _Sizes) -> list[_Argument]:
+def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: SizeNames) -> list[_Argument]:
     from torch.export.graph_signature import InputKind
 
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     state = {**exported.state_dict, **exported.constants}
     waiting = iter(tensors)
-    found = []
+    used = []
     for spec in exported.graph_signature.input_specs:
         given = spec.kind is InputKind.USER_INPUT
-        value = next(waiting) if given else state[spec.target]
-        node = nodes[spec.arg.name]
-        if not node.users:
-            continue
+        value, node = next(waiting) if given else state[spec.target], nodes[spec.arg.name]
+        if node.users:
+            used.append((spec.arg.name, value, node.meta["val"].shape, given))
+            sizes.learn(spec.arg.name, node.meta["val"].shape, value.shape)
+    found = []
+    for name, value, shape, given in used:
         dtype = str(value.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
-            raise TaskError(f"{spec.arg.name} is {dtype}: a task takes {', '.join(DTYPES)}")
-        dims = tuple(sizes.dim(s, v) for s, v in zip(node.meta["val"].shape, value.shape, strict=True))
-        found.append(_Argument(spec.arg.name, dims, dtype, _draw(value, dtype, given=given)))
+            raise TaskError(f"{name} is {dtype}: a task takes {', '.join(DTYPES)}")
+        found.append(_Argument(name, sizes.dims(shape), dtype, _draw(value, dtype, given=given)))
     return found
 
 
@@ -365,7 +301,3 @@ def _results(exported: Any) -> tuple[tuple[str, ...], str]:
         return ("out",), f"    return {values[0].name}"
     returned = ", ".join(value.name for value in values)
     return tuple(f"out{index}" for index in range(len(values))), f"    return ({returned})"
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__name__", type(function).__name__)

@@ -169,6 +169,21 @@ def tensor(*dims: Dim, draw: Draw | None = None, dtype: str | None = None, gradi
 
 
 @dataclass(frozen=True)
+class CallArgument:
+    """A parameter of the function that a task was captured from, in that function's order.
+
+    `input` names the task's input that it becomes. Without one it is a number (or None) that is built into the
+    reference, or, if `unused`, a tensor that the function does not look at.
+    """
+
+    name: str
+    input: str | None = None
+    number: Scalar | None = None
+    unused: bool = False
+    default: Scalar | None = None
+
+
+@dataclass(frozen=True)
 class Saved:
     """An extra tensor that the forward pass keeps for its backward: computed from the forward's arguments."""
 

@@ -6,7 +6,9 @@ Millions of values are drawn for every trial, so each input family is one pass o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 import torch
 
@@ -34,6 +36,7 @@ from kernelwright.tasks.reference import (
     run_reference,
     torch_dtype,
 )
+from kernelwright.tasks.without_values import fake_tensors, has_values, needs_values
 
 Shape = tuple[int, ...]
 Drawer = Callable[[torch.Generator, Shape], torch.Tensor]
@@ -46,6 +49,7 @@ SMALL = 1e-3
 FOREIGN_ROWS, ONE_ROW_IN = 4, 64  # at most so many rows of each other family, and one in so many
 FOREIGN_ELEMENTS = 16
 SHUFFLED = 1 << 14
+PART = 1 << 26  # elements that are changed at a time, so that no second tensor is as large as the first
 
 
 def _normal(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -66,13 +70,17 @@ def _heavy_tail(generator: torch.Generator, shape: Shape) -> torch.Tensor:
     It needs one normal where Student's t needs four, and cannot divide by zero.
     """
     z = _normal(generator, shape)
-    return z.mul_(z.square().mul_(TAIL / 2).exp_())
+    for part in torch.split(z.view(-1), PART):
+        part.mul_(part.square().mul_(TAIL / 2).exp_())
+    return z
 
 
 def _spikes(generator: torch.Generator, shape: Shape) -> torch.Tensor:
     """About one value in eighty is large (beyond +-20), the rest is noise; every value still differs."""
     z = _normal(generator, shape)
-    return z.mul_(torch.where(z.abs() > SPIKE_AT, SPIKE, NOISE))
+    for part in torch.split(z.view(-1), PART):
+        part.mul_(torch.where(part.abs() > SPIKE_AT, SPIKE, NOISE))
+    return z
 
 
 def _wide(generator: torch.Generator, shape: Shape) -> torch.Tensor:
@@ -223,24 +231,44 @@ def signature(task: Task, workload: Workload) -> Signature:
 
 
 def _traced(task: Task, workload: Workload) -> tuple[dict[str, Argument], dict[str, torch.Tensor]]:
-    """Runs the reference without data, or, if it looks at its data, on inputs drawn for the purpose."""
-    try:
-        arguments = without_data(task, workload)
-        return arguments, call_reference(task, arguments)
-    except TaskError:
+    return on_any_arguments(task, workload, lambda arguments: (arguments, call_reference(task, arguments)))
+
+
+Found = TypeVar("Found")
+
+
+def on_any_arguments(task: Task, workload: Workload, look: Callable[[dict[str, Argument]], Found]) -> Found:
+    """What is seen of a reference without data, or, if it looks at its data, on inputs drawn for the purpose.
+
+    Nothing is drawn, or made by the reference itself, where that would be large.
+    """
+    with suppress(TaskError):
+        return look(without_data(task, workload))
+    if has_values(task, workload):
         generator = torch.Generator().manual_seed(0)
-        arguments = draw_inputs(task, workload, Family.NORMAL, generator)
-        return arguments, run_reference(task, arguments)
+        return look(prepared(task, draw_inputs(task, workload, Family.NORMAL, generator)))
+    try:
+        with fake_tensors():
+            arguments = without_data(task, workload, "cpu")
+        return look(arguments)
+    except TaskError as error:
+        if not needs_values(error):
+            raise
+        raise fault(
+            task,
+            f"the reference looks at its values, and {workload.shown} is too large to find its shapes by trying it "
+            f"out: write it without .item() and shapes that follow from values",
+        ) from error
 
 
-def without_data(task: Task, workload: Workload) -> dict[str, Argument]:
-    """Arguments whose tensors have a shape and a dtype but no values (meta tensors)."""
+def without_data(task: Task, workload: Workload, device: str = "meta") -> dict[str, Argument]:
+    """Arguments whose tensors have a shape and a dtype but no values: meta tensors, or fake ones under their mode."""
     arguments: dict[str, Argument] = {}
     for name, declared in task.inputs.items():
         match declared:
             case TensorInput() | Upstream():
                 shape, dtype = _form(declared, workload)
-                arguments[name] = _without_values(task, workload, shape, dtype)
+                arguments[name] = _without_values(task, workload, shape, dtype, device)
             case Saved():
                 arguments[name] = _saved(name, declared, arguments)
             case _:
@@ -248,9 +276,11 @@ def without_data(task: Task, workload: Workload) -> dict[str, Argument]:
     return arguments
 
 
-def _without_values(task: Task, workload: Workload, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _without_values(
+    task: Task, workload: Workload, shape: tuple[int, ...], dtype: torch.dtype, device: str
+) -> torch.Tensor:
     try:
-        return torch.empty(shape, dtype=dtype, device="meta")
+        return torch.empty(shape, dtype=dtype, device=device)
     except RuntimeError as error:
         raise TaskError(f"{task.name}: no tensor is as large as {workload.shown} asks for") from error
 

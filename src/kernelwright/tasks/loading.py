@@ -62,7 +62,7 @@ def load_task(path: Path) -> Task:
     """The `task` that a file defines, named after the file, with the module's docstring."""
     origin = str(path.absolute())
     refuse_unprintable(origin)
-    module = _execute(origin, _read(path, origin))
+    module = execute(origin, _read(path, origin))
     if not hasattr(module, "task"):
         raise located(origin, None, "the file defines no task: end it with `task = Task(...)`")
     task = module.task
@@ -86,7 +86,7 @@ def _read(path: Path, origin: str) -> bytes:
         raise located(origin, None, f"cannot read the file: {error.strerror}") from error
 
 
-def _execute(origin: str, source: bytes) -> ModuleType:
+def execute(origin: str, source: bytes) -> ModuleType:
     """Runs the file as a module of its own, registered because torch.compile looks modules up by name."""
     module = ModuleType(module_name(origin))
     module.__file__ = origin

@@ -14,6 +14,7 @@ from kernelwright.tasks.declarations import (
     DTYPES,
     FAMILIES,
     FLOATS,
+    CallArgument,
     Close,
     Comparator,
     Exact,
@@ -171,6 +172,9 @@ class Task:
     direction: str = "forward"
     origin: str = ""
     pullback: Pullback | None = None  # of a derived backward
+    traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
+    notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
+    call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
 
     def __post_init__(self) -> None:
         check_structure(self)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from kernelwright.errors import JudgeOutOfMemory
 from kernelwright.tasks.declarations import DTYPES, Scalar
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import blame, located
 from kernelwright.tasks.model import Task
+from kernelwright.tasks.without_values import followed
 
 Argument = torch.Tensor | Scalar
 
@@ -50,12 +53,29 @@ def guarded(task: Task, what: str, function: Callable[..., Any], *arguments: Any
     try:
         return function(*arguments)
     except Exception as error:
+        if is_out_of_memory(error):  # which says nothing of the task, and must not pass for a value that it refuses
+            raise JudgeOutOfMemory(f"{home(task)}: {what} for want of memory: {first_line_of(error)}") from error
         raise blame(error, home(task), what) from error
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """The host's memory, torch's on either device, or an arena's."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    words = str(error).lower()
+    return any(known in words for known in ("out_of_memory", "out of memory", "can't allocate memory"))
+
+
+def first_line_of(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0][:160] or type(error).__name__
 
 
 def call_reference(task: Task, arguments: Mapping[str, Argument]) -> dict[str, torch.Tensor]:
     """Results by name, from arguments that the call may change: first inout tensors, then outputs."""
-    returned = guarded(task, "the reference raised", task.reference, *arguments.values())
+    with followed(arguments):
+        returned = guarded(task, "the reference raised", task.reference, *arguments.values())
     if returned is None:
         returned = ()
     outputs = tuple(returned) if isinstance(returned, tuple | list) else (returned,)

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kernelwright.isolation.levels import Level, accepted
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import load_task, refuse_unprintable
 from kernelwright.tasks.model import Task
 
 BACKWARD = "backward"
+TRUST_TASK = "Run an imported problem file that cannot be traced in the sandbox as your own code."
 _SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]{1,18})")  # Python refuses to read very long numbers, in words of its own
 
 
@@ -105,22 +107,36 @@ BUILTIN = Path(__file__).parent / "builtin"
 Resolver = Callable[[TaskName], Task | None]
 
 
-def resolve(ref: str, device: str = "cpu") -> Task:
+def prepare(ref: str, level: Level, *, trust_task: bool = False) -> None:
+    """For an entrance, before other processes open the task: traces a stranger's file under the isolation level that
+    the entrance accepts. With `trust_task` a file that cannot be traced is run as the user's own, from now on and by
+    every process, until it is edited."""
+    named = parse(ref)
+    if named.is_file:
+        from kernelwright.tasks.imported.opening import prepare as prepare_problem
+
+        prepare_problem(Path(named.name), level, trust=trust_task)
+
+
+def resolve(ref: str, device: str = "cpu", *, trust_task: bool = False) -> Task:
     """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`, and any of
     these at chosen sizes, `rmsnorm@rows=64,cols=128`.
 
     It has the workloads for `device`: "cpu", "cuda" or "cuda:1". It is tried out on those of a CPU in any case: where
-    others are declared they are too large for that, and only their shapes are followed.
+    others are declared they are too large for that, and only their shapes are followed. `trust_task`: as in `prepare`.
     """
     named = parse(ref)
+    if trust_task:
+        prepare(ref, accepted(), trust_task=True)
     task = _find(named)
 
     from kernelwright.tasks.validate import validate, validate_sizes
 
-    validate(task)
+    check = validate_sizes if task.traced else validate
+    check(task)
     if named.backward:
         task = _gradient(task)
-        validate(task)
+        check(task)
     placed = narrowed(task.on(device), named.sizes)
     if placed is not task:
         validate_sizes(placed)
@@ -159,8 +175,17 @@ def _builtin(named: TaskName) -> Task | None:
     return load_task(BUILTIN / f"{named.name}.py") if named.name in builtin_names() else None
 
 
+def _problem(named: TaskName) -> Task | None:
+    """A stranger's file in KernelBench's form, which no process of ours imports."""
+    if not named.is_file:
+        return None
+    from kernelwright.tasks.imported.opening import open_problem
+
+    return open_problem(Path(named.name))
+
+
 def _file(named: TaskName) -> Task | None:
     return load_task(Path(named.name)) if named.is_file else None
 
 
-RESOLVERS: tuple[Resolver, ...] = (_builtin, _file)
+RESOLVERS: tuple[Resolver, ...] = (_builtin, _problem, _file)

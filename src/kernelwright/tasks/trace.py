@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,8 +17,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from kernelwright.tasks.drawing import draw_inputs, without_data
-from kernelwright.tasks.model import Task, TaskError, Workload
+from kernelwright.tasks.drawing import on_any_arguments
+from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, call_reference, prepared, storage_of
 
 _FILLS = "zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full lift_fresh lift_fresh_copy"
@@ -96,11 +97,7 @@ def record(task: Task, inputs: Mapping[str, Argument]) -> Trace:
 
 def record_sizes(task: Task, workload: Workload) -> Trace:
     """Without data where the reference runs so, which costs no memory, and on drawn inputs otherwise."""
-    try:
-        return record(task, without_data(task, workload))
-    except TaskError:
-        generator = torch.Generator().manual_seed(0)
-        return record(task, draw_inputs(task, workload, task.families[0], generator))
+    return on_any_arguments(task, workload, partial(record, task))
 
 
 def _changed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from kernelwright.judge.oracle.right.compare import check
-from kernelwright.judge.oracle.right.sums import lost_in_sum
+from kernelwright.judge.oracle.right.sums import lost_in_running_sums, lost_in_sum
 from kernelwright.judge.oracle.right.tolerance import expectations
 from kernelwright.tasks import Task, tensor
 from kernelwright.tasks.backward import derive_backward
@@ -81,6 +81,21 @@ def test_the_loss_is_near_what_a_sequential_sum_loses(name: str, shape: tuple[in
     worst = torch.maximum(*errors)
     assert bool((worst <= 3 * loss).all())
     assert float((worst.square().mean() / loss.square().mean()).sqrt()) > 0.1
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in TERMS if name != "tiny before one"]
+)  # nothing to lose until the last
+@pytest.mark.parametrize("shape", [(64, 300), (16, 4096), (4, 65536), (700, 3000)])
+def test_the_loss_of_running_sums_is_near_what_sequential_ones_lose(name: str, shape: tuple[int, int]) -> None:
+    torch.manual_seed(1)
+    terms = TERMS[name](shape)
+    loss = lost_in_running_sums(terms, UNIT).double()
+    got = torch.from_numpy(np.cumsum(terms.numpy(), -1, dtype=np.float32)).double()
+    errors = (got - terms.double().cumsum(-1)).abs()
+    assert loss.shape == terms.shape
+    assert bool((errors <= 3 * loss).all())
+    assert float((errors.square().mean() / loss.square().mean()).sqrt()) > 0.1
 
 
 def test_the_loss_of_a_long_row_grows_no_further_than_several_accumulators_lose() -> None:
@@ -177,6 +192,22 @@ def test_other_reductions_need_all_terms(reference: Callable[..., Tensor], dims:
 
     assert any(rejected(task, sampled))
     assert not any(rejected(task, lambda inputs: run_reference(task, inputs)))
+
+
+@pytest.mark.parametrize("value", [0.1, 0.1234567, -0.23661232, 1.0, 3.7e4])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_running_sums_of_constant_rows_may_be_sequential_and_may_leave_nothing_out(value: float, dim: int) -> None:
+    """One accumulator rounds all terms of such a row in the same direction, and torch's own adds in double."""
+    shape = (2000, 18) if dim == 0 else (18, 2000)
+    task = make(lambda x: x.cumsum(dim), shape)
+    (workload,) = task.public_workloads()
+    x = torch.full(shape, value)
+    expected = expectations(task, {"x": x}, workload)["out"]
+    sequential_sums = torch.from_numpy(np.cumsum(x.numpy(), dim, dtype=np.float32).copy())
+    assert check(expected, sequential_sums, SENTINEL) is None
+    kept = (torch.arange(2000) % 64 != 63).view((-1, 1) if dim == 0 else (1, -1))
+    shortened = torch.where(kept, x.double(), 0.0).cumsum(dim)
+    assert check(expected, shortened.float().contiguous(), SENTINEL) is not None
 
 
 @pytest.mark.parametrize("part", [4, 64])

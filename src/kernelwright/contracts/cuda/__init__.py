@@ -30,6 +30,8 @@ from kernelwright.contracts.model import (
     GpuContract,
     GpuToolchain,
     Part,
+    PortableBuild,
+    PortableRequest,
     varying_dtypes,
 )
 from kernelwright.contracts.normalise import normalised_c_like, normalised_python
@@ -215,6 +217,11 @@ class CudaContract(GpuContract):
             return super().build_failure(candidate, signatures, target)
         plans = evaluate_plans(split(candidate.source).plan, signatures, target)
         return plans if isinstance(plans, BuildFailure) else None
+
+    def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
+        from kernelwright.contracts.cuda.toolchain.portable import build_portable
+
+        return build_portable(candidate, request)
 
     def emulation(self, candidate: Candidate) -> Emulation:
         from kernelwright.contracts.cuda.emulate.emulation import CudaEmulation

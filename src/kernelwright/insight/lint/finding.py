@@ -31,6 +31,7 @@ class Rule(StrEnum):
     slow_eager = "slow-eager"
     too_short = "too-short"
     unchecked_values = "unchecked-values"
+    imported = "imported"
 
 
 @dataclass(frozen=True)

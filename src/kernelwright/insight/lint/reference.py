@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -72,10 +72,12 @@ def dead_findings(task: Task, trial: Trial) -> Iterator[LintFinding]:
         yield LintFinding(Rule.dead_operations, Severity.error, REFERENCE, message, float(len(dead)))
 
 
-def slowness_findings(task: Task, peaks: CpuPeaks) -> Iterator[LintFinding]:
-    """Of the public workload with the largest ratio."""
+def slowness_findings(task: Task, peaks: CpuPeaks, workloads: Sequence[Workload]) -> Iterator[LintFinding]:
+    """Of the workload with the largest ratio, among the public ones that are small enough to be computed here."""
     ratios: list[tuple[float, Workload, float, float]] = []
-    for workload in task.public_workloads():
+    if not workloads:
+        return
+    for workload in workloads:
         least = bound(task, workload, peaks).seconds
         if least >= SHORTEST:
             eager = eager_seconds(task, workload)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from kernelwright.devices.cpu import CpuPeaks, cpu_peaks
 from kernelwright.devices.lock import working
@@ -11,9 +12,10 @@ from kernelwright.insight.lint.arguments import argument_findings
 from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.reference import dead_findings, determinism_findings, slowness_findings
 from kernelwright.insight.lint.results import ResultObservation, observe, result_findings
-from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial
+from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial, tried_workloads
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.small_sizes import is_light
 
 TRIVIAL = (Rule.zeros_accepted, Rule.constant_accepted)
 VARYING = (Rule.nearly_constant, Rule.repeated, Rule.mostly_constant)
@@ -22,17 +24,18 @@ HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[LintFinding, ...]:
     """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
-    found = [*range_findings(task), *opt_out_findings(task)]
+    own, task = task, at_lintable_size(task)
+    found = [*range_findings(task), *opt_out_findings(task), *imported_findings(task, own)]
     with working():
-        first = draw(task, task.public_workloads()[0], task.families[0], seed)
+        first = draw(task, (*tried_workloads(task), *probing_workloads(task))[0], task.families[0], seed)
         found += determinism_findings(task, first.inputs)
     if any(finding.rule is Rule.not_deterministic and finding.severity is Severity.error for finding in found):
         return _worst(found)  # whatever else would be seen might be its chance
     found += _small_findings(task, seed)
     unseen = hidden_workloads(task, seed_for(seed, "hidden").to_bytes(8), count=HIDDEN)
-    for workload in (*task.public_workloads(), *unseen):
+    for workload in (*tried_workloads(task), *(one for one in unseen if is_light(task, one))):
         found += _workload_findings(task, workload, seed)
-    found += slowness_findings(task, peaks or cpu_peaks())
+    found += slowness_findings(task, peaks or cpu_peaks(), tried_workloads(task))
     return _worst(found)
 
 
@@ -105,3 +108,28 @@ def opt_out_findings(task: Task) -> Iterator[LintFinding]:
         message = f"{', '.join(task.unchecked)} are not checked (the task opts out of them)"
         count = float(len(task.unchecked))
         yield LintFinding(Rule.unchecked_values, Severity.note, "special values", message, count)
+
+
+def imported_findings(task: Task, own: Task) -> Iterator[LintFinding]:
+    """What an imported task takes otherwise than its file, and at which sizes it is looked at here."""
+    for note in own.notes:
+        yield LintFinding(Rule.imported, Severity.note, "the problem", note[0].lower() + note[1:].rstrip("."), 0.0)
+    if task is not own:
+        label = task.public_workloads()[0].label
+        yield LintFinding(Rule.imported, Severity.note, "sizes", f"looked at {label}, since its own are large", 0.0)
+
+
+def at_lintable_size(task: Task) -> Task:
+    """Where no public workload can be looked at on a CPU, at sizes between the least and the first public ones."""
+    if tried_workloads(task):
+        return task
+    own = dict(task.public[0])
+    sizes, divisor = own, 1
+    while not _is_small(task, sizes) and any(sizes[name] > low for name, (low, _) in task.hidden.items()):
+        divisor *= 2
+        sizes = {name: max(task.hidden[name][0], value // divisor) for name, value in own.items()}
+    return task if sizes == own else replace(task, public=[sizes])
+
+
+def _is_small(task: Task, sizes: Mapping[str, int]) -> bool:
+    return is_light(task, Workload(tuple(sizes.items()), task.dtypes[0]))

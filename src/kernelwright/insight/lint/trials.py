@@ -14,6 +14,7 @@ from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, run_reference
+from kernelwright.tasks.small_sizes import is_light, trial_workload
 
 OTHERS = 3
 LARGE = 4096  # elements of a result, from which on one other draw shows what three would
@@ -59,10 +60,18 @@ def trial(task: Task, workload: Workload, family: Family, seed: int, others: int
 def probing_workloads(task: Task) -> tuple[Workload, ...]:
     """Small workloads, one for each dtype, on which many changed inputs can be tried.
 
-    Sizes lie inside the hidden ranges; they are a little larger than the smallest, so that each axis has halves.
+    Sizes lie inside the hidden ranges, unless even the smallest are large; they are a little larger than the smallest,
+    so that each axis has halves.
     """
     sizes = tuple((name, max(low, min(high, PROBED_SIZE))) for name, (low, high) in task.hidden.items())
-    return tuple(Workload(sizes, dtype) for dtype in task.dtypes)
+    if is_light(task, Workload(sizes, task.dtypes[0])):
+        return tuple(Workload(sizes, dtype) for dtype in task.dtypes)
+    return tuple(one for dtype in task.dtypes if (one := trial_workload(task, dtype)) is not None)
+
+
+def tried_workloads(task: Task) -> tuple[Workload, ...]:
+    """The public workloads that are small enough to be computed here."""
+    return tuple(workload for workload in task.public_workloads() if is_light(task, workload))
 
 
 def accepted(expectation: Expectation, answer: torch.Tensor) -> bool:

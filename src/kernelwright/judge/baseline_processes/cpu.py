@@ -2,11 +2,12 @@
 
 Commands come on its channel when the warden sends `o` (open a workload); `r` runs the reference once on what the
 arena holds; `w` writes the results of one run into the arena, so that the oracle can check a baseline too; `n` does
-nothing, so that it is known what a trial costs beside the reference in this very process.
+nothing, so that it is known what a trial costs beside the reference in this very process; `f` gives memory back.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import mmap
 import os
@@ -23,7 +24,7 @@ from kernelwright.contracts.layout import WRITABLE_ROLES
 from kernelwright.isolation.channel import Channel, Message
 from kernelwright.judge.arena import region_of
 from kernelwright.tasks.model import Task, TensorSpec
-from kernelwright.tasks.resolve import resolve
+from kernelwright.tasks.resolve import declared
 
 
 class CpuBaselineWorker:
@@ -40,7 +41,7 @@ class CpuBaselineWorker:
         message, descriptors = self._channel.receive()
         reference = message["task"]
         if reference not in self._tasks:
-            self._tasks[reference] = resolve(reference)
+            self._tasks[reference] = declared(reference)  # the oracle has tried it out
         self._map(message["signature"], descriptors)
         label = f"{reference} {message['signature']}"
         if label not in self._opened:
@@ -68,6 +69,13 @@ class CpuBaselineWorker:
     def run(self) -> Any:
         with torch.no_grad():
             return self._function(*self._arguments)
+
+    def release(self) -> None:
+        """Forgets the workload, and gives the system back what results left behind."""
+        self._arguments, self._outputs = [], []
+        self._function = lambda: None
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
 
     def nothing(self) -> None:
         """An empty trial."""
@@ -119,6 +127,7 @@ def main() -> None:
         b"r": baseline.run,
         b"w": baseline.write,
         b"n": baseline.nothing,
+        b"f": baseline.release,
     }
     gc.collect()
     gc.freeze()

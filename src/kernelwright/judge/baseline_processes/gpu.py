@@ -28,7 +28,7 @@ from kernelwright.judge.oracle.gpu_arena import DeviceBytes
 from kernelwright.paths import cache_dir
 from kernelwright.runtime.memory import Memory
 from kernelwright.tasks.model import Pullback, Signature, Task, TensorSpec
-from kernelwright.tasks.resolve import resolve
+from kernelwright.tasks.resolve import declared
 
 WARM_UP = 3
 HOLD_CYCLES = 2_000_000  # about a millisecond
@@ -62,13 +62,14 @@ class GpuBaselineWorker:
             "open": self.open,
             "trial": self.trial,
             "write": self.write,
+            "release": self.release,
         }
 
     def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
         """Maps a workload's arena, which holds values already, and warms up, which may mean to compile."""
         reference = message["task"]
         if reference not in self._tasks:
-            self._tasks[reference] = resolve(reference, "cuda")
+            self._tasks[reference] = declared(reference)  # the oracle has tried it out
         self._map(message["signature"], descriptors)
         label = f"{reference} {message['signature']}"
         if label not in self._made:
@@ -76,6 +77,15 @@ class GpuBaselineWorker:
             self._made[label] = self._best(self._tasks[reference], compiles)
         self._call = self._made[label]
         self._warm_up()
+        return {}
+
+    def release(self, _: Message, __: list[int], ___: Channel) -> Message:
+        """Forgets the workload: its mapping, and what torch keeps of results."""
+        self._map([], [])
+        self._call = not_opened
+        gc.collect()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
         return {}
 
     def _warm_up(self) -> None:

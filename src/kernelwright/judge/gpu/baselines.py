@@ -29,6 +29,7 @@ class GpuBaselineProcess(GatedProcess):
     def __init__(self, name: str, helpers: bytes, index: int = 0) -> None:
         self.name = name
         self.timings: list[Timing] = []  # of the workload that is open
+        self._opened = False
         command = [sys.executable, "-m", "kernelwright.judge.baseline_processes.gpu", start.CHANNEL, str(index), name]
         path = ":".join(entry for entry in sys.path if entry)
         super().__init__(Role.baseline, command, start.Grant(variables={"PYTHONPATH": path}), helpers)
@@ -40,6 +41,7 @@ class GpuBaselineProcess(GatedProcess):
     def open(self, task: OpenTask, spec: WorkloadSpec, descriptors: Sequence[int]) -> None:
         """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
         self.timings = []
+        self._opened = True
         arguments = [asdict(argument) for argument in spec.signature.arguments]
         told = {"task": task.reference, "signature": arguments, "hidden": spec.workload.hidden}
         self._do("open", told, descriptors, OPEN_SECONDS)
@@ -47,6 +49,11 @@ class GpuBaselineProcess(GatedProcess):
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
         self._do("write", {}, (), RUN_SECONDS)
+
+    def release(self) -> None:
+        """Gives back what it holds of a workload, once it holds any."""
+        if self._opened:
+            self._do("release", {}, (), RUN_SECONDS)
 
     def time(self) -> float:
         """The device's time of one call; the other clock's is kept beside it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -13,19 +14,38 @@ from kernelwright.devices.names import Device, Kind
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.channel import Message
 from kernelwright.judge.oracle.cpu_arena import CpuArena
+from kernelwright.judge.oracle.ledger import shown
 from kernelwright.judge.oracle.pool import ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
 from kernelwright.tasks.model import Signature, Task, Workload
 
 POOL_SHARE = 0.3  # of the device's memory, for all pools together
 MOST_POOLS = 4 << 30  # of the host's, where others want to work too
-GPU_SHARE = 0.6  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
+HOST_SHARE = 0.6  # of the host's memory, for a judging and all that is held beside it
+GPU_SHARE = 0.8  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
+CONTEXTS = 4 << 30  # of a GPU: contexts of oracle, baselines, runner and inspectors, with buffers that flush caches
+KEPT_SHARE = 0.05  # of the limit: what torch may keep for itself between trials
+LIMIT_VARIABLE = "KERNELWRIGHT_JUDGE_MEMORY"
+UNITS = {"K": 10, "M": 20, "G": 30}
+
+
+def chosen_limit(usual: int) -> int:
+    """What a judging may have: the usual share, or less where the environment says so ("512M")."""
+    given = os.environ.get(LIMIT_VARIABLE, "").strip().upper()
+    if not given:
+        return usual
+    number, unit = (given[:-1], UNITS[given[-1]]) if given[-1] in UNITS else (given, 0)
+    if not number.isdecimal() or not int(number):
+        raise CannotDecide(f"{LIMIT_VARIABLE}={given}: write a number of bytes, such as 512M or 24G")
+    return min(usual, int(number) << unit)
 
 
 class OracleDevice(Protocol):
     kind: Kind
     torch_device: torch.device
+    name: str
     pool_bytes: int
+    limit_bytes: int  # what a judging and all that is held beside it may have
 
     def arena(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> WorkloadArena: ...
 
@@ -44,7 +64,10 @@ class CpuOracleDevice:
 
     def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
-        self.pool_bytes = min(int(probe().memory_bytes * POOL_SHARE), MOST_POOLS)
+        total = probe().memory_bytes
+        self.limit_bytes = chosen_limit(int(total * HOST_SHARE))
+        self.pool_bytes = min(int(self.limit_bytes * POOL_SHARE / HOST_SHARE), MOST_POOLS)
+        self.name = f"this machine ({shown(total)})"
 
     def arena(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> WorkloadArena:
         return CpuArena(task, workload, signature, pool)
@@ -68,12 +91,15 @@ class GpuOracleDevice:
         self._index = index
         self._gpu = nvidia.probe(index)
         self.torch_device = torch.device("cuda", index)
-        self.pool_bytes = int(self._gpu.memory_bytes * POOL_SHARE)
+        self.name = f"cuda:{index} {self._gpu.name} ({shown(self._gpu.memory_bytes)})"
         cuda: Any = torch.cuda
         if not cuda.is_available():
             raise CannotDecide(f"torch {torch.__version__} cannot use the GPU: install a build of it with CUDA")
         cuda.set_device(index)
         cuda.set_per_process_memory_fraction(GPU_SHARE, index)
+        free, _ = cuda.mem_get_info(index)
+        self.limit_bytes = chosen_limit(max(0, int(free) - CONTEXTS))
+        self.pool_bytes = int(self.limit_bytes * POOL_SHARE)
 
     def arena(self, task: Task, workload: Workload, signature: Signature, pool: ValuePool) -> WorkloadArena:
         from kernelwright.judge.oracle.gpu_arena import GpuArena
@@ -88,4 +114,7 @@ class GpuOracleDevice:
         return found
 
     def tidy(self) -> None:
-        """torch keeps what it frees, and gives it back where others need it (GPU_SHARE)."""
+        """torch keeps what it frees. A little of it is used again at once; the rest is others' to have."""
+        cuda: Any = torch.cuda
+        if cuda.memory_reserved(self._index) - cuda.memory_allocated(self._index) > KEPT_SHARE * self.limit_bytes:
+            cuda.empty_cache()

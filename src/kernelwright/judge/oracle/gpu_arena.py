@@ -129,7 +129,7 @@ class GpuArena(WorkloadArena):
         """Puts a trial's values into the arena. The launcher runs nothing while this happens."""
         self._item, self._word = item, word
         for name, place in self._places.items():
-            if place.access is Access.read:
+            if place.access is Access.read and item.tensor(name) is not self._views[name]:
                 self._fill(name)
                 self._views[name].copy_(item.tensor(name))
         self.restore()

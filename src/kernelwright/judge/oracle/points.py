@@ -15,6 +15,8 @@ from statistics import median
 from kernelwright.contracts.layout import extent_bytes
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice
+from kernelwright.judge.oracle.ledger import Ledger
+from kernelwright.judge.oracle.needs import FIXED, MemoryPlan, plan_memory
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.workload_arena import WorkloadArena
 from kernelwright.tasks.domain import Coverage, check_points
@@ -23,6 +25,8 @@ from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Signature, Task, TaskError, Workload
 
 LARGE = 64 << 20  # bytes of a point's tensors; what it leaves behind is given back at once
+SAFELY = 64  # times the bytes of its tensors: what fits then need not be looked at
+NO_ROOM = 1 << 62
 AHEAD_SHARE = 0.25  # of the memory for pools, for values that are drawn ahead
 
 
@@ -68,7 +72,8 @@ class PointArenas:
                 signatures[workload] = signature(task, workload)
             except TaskError:
                 return None
-            return sum(extent_bytes(tensor) for tensor in signatures[workload].tensors)
+            size = sum(extent_bytes(tensor) for tensor in signatures[workload].tensors)
+            return size if self._has_room(task, workload, signatures[workload], size) else NO_ROOM
 
         chosen = check_points(task, derive(check_key, "points"), footprint=footprint)
         usual = max(1.0, median(work(task, sizes) for sizes in task.public))
@@ -108,7 +113,25 @@ class PointArenas:
         return self._arena
 
     def _pool(self, known: _Known) -> ValuePool:
-        return ValuePool(known.task, known.point.workload, known.key, self._device.torch_device)
+        slicing = self._plan(known.task, known.point.workload, known.point.signature).slicing
+        return ValuePool(known.task, known.point.workload, known.key, self._device.torch_device, slicing=slicing)
+
+    def _plan(self, task: Task, workload: Workload, made: Signature) -> MemoryPlan:
+        """A point is judged without baselines."""
+        return plan_memory(task, workload, made, Ledger(self._device.limit_bytes), 0)
+
+    def _has_room(self, task: Task, workload: Workload, made: Signature, size: int) -> bool:
+        """A point that this device has no room for is not covered, and the coverage says so."""
+        limit = self._device.limit_bytes
+        if size * SAFELY + FIXED <= limit:
+            return True
+        return Ledger(limit).fits(self._plan(task, workload, made).need)
+
+    @property
+    def bytes(self) -> int:
+        """What is held of points."""
+        ahead = sum(entry.bytes for entries in self._ahead.values() for entry in entries)
+        return ahead + (self._arena.bytes if self._arena is not None else 0)
 
     @property
     def current(self) -> WorkloadArena:

@@ -7,20 +7,25 @@ a value may answer from memory. Old pairs are replaced from time to time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.errors.samples import ErrorSamples, choose_samples
+from kernelwright.judge.oracle.needs import Slicing
 from kernelwright.judge.oracle.right.tolerance import Expectation, held_against, study_trial
+from kernelwright.judge.oracle.sliced import Expect, SlicedExpectation, checksum
 from kernelwright.judge.oracle.special_values import SpecialValues, draw_special, special_expectations, special_values
 from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.model import Scalar, Task, Workload
+from kernelwright.tasks.reference import Argument
 
+Results = dict[str, torch.Tensor]
 CPU = torch.device("cpu")
 RUNNERS_PER_REPLACEMENT = 8
 LEAST_ANSWER = 4096  # elements; a smaller answer could be carried from one candidate to the next by a verdict
@@ -42,6 +47,20 @@ class PoolEntry:
     inputs: dict[str, torch.Tensor | Scalar]
     expectations: dict[str, Expectation]
     samples: ErrorSamples | None = None  # where its errors are measured in a full judging
+    sliced: SlicedExpectation | None = None  # in place of expectations, where the trial is large
+    sums: dict[str, int] = field(default_factory=dict)  # checksums of inputs that lie in the arena alone
+
+    def leave_in(self, views: Mapping[str, torch.Tensor], kept: tuple[str, ...], secret: int) -> None:
+        """Drops the inputs of a large trial, but for those that are changed: from now on they are read from views."""
+        for name in [name for name in views if name not in kept and name in self.inputs]:
+            if self.inputs[name] is not views[name]:
+                self.sums[name] = checksum(self.tensor(name), secret)
+                self.inputs[name] = views[name]
+
+    def changed_input(self, secret: int) -> str | None:
+        """An input that lies in the arena and is not what it was, if there is one."""
+        found = (name for name, known in self.sums.items() if checksum(self.tensor(name), secret) != known)
+        return next(found, None)
 
     def tensor(self, name: str) -> torch.Tensor:
         value = self.inputs[name]
@@ -69,6 +88,12 @@ class ValuePool:
     drawn: int = 0
     runners: int = 0
     given: set[int] = field(default_factory=set)
+    slicing: Slicing | None = None
+
+    @property
+    def secret(self) -> int:
+        """Of the checksums of inputs."""
+        return seed(self.key, "checksum", self.workload.label)
 
     @property
     def bytes(self) -> int:
@@ -93,6 +118,8 @@ class ValuePool:
     def _drawn(self, draw: SeededDraw) -> PoolEntry:
         number, family = self._next(), self._named(draw.family)
         generator = self._generator(draw.seed)
+        if self.slicing is not None:
+            return self._large(number, draw, family, generator, self.slicing)
         if draw.special:
             return PoolEntry(number, draw, *self._specials(draw.special, family, generator))
         inputs = draw_inputs(self.task, self.workload, family, generator) | self._constants()
@@ -107,6 +134,38 @@ class ValuePool:
         special = special_named(self.task, name)
         inputs = draw_special(self.task, self.workload, special, family, generator, self._constants())
         return inputs, special_expectations(self.task, inputs, self.workload, special)
+
+    def _large(
+        self, number: int, draw: SeededDraw, family: Family, generator: torch.Generator, slicing: Slicing
+    ) -> PoolEntry:
+        """Inputs alone: what follows from them is computed after the call, in slices."""
+        expect: Expect = self._expected
+        if draw.special:
+            special = special_named(self.task, draw.special)
+            inputs = draw_special(self.task, self.workload, special, family, generator, self._constants())
+            expect = partial(self._expected_pattern, special)
+        else:
+            inputs = draw_inputs(self.task, self.workload, family, generator) | self._constants()
+        return PoolEntry(number, draw, inputs, {}, None, SlicedExpectation(slicing, expect))
+
+    def _expected(self, inputs: dict[str, Argument]) -> dict[str, Expectation]:
+        return held_against(self.task, inputs, study_trial(self.task, inputs, self.workload))
+
+    def _expected_pattern(self, special: SpecialValues, inputs: dict[str, Argument]) -> dict[str, Expectation]:
+        return special_expectations(self.task, inputs, self.workload, special)
+
+    def sampled(self, item: PoolEntry, results: Mapping[str, torch.Tensor]) -> tuple[PoolEntry, Results]:
+        """A trial in which errors are measured: the whole one, or of a large one a slice that only the key tells."""
+        if item.sliced is None or item.draw.special:
+            return item, dict(results)
+        secret = seed(self.key, "sample", self.workload.label, item.number)
+        part = item.sliced.slice_numbered(item.inputs, secret)
+        seen = study_trial(self.task, part.inputs, self.workload)
+        samples = choose_samples(self.task, seen, secret)
+        expected = held_against(self.task, part.inputs, seen)
+        axes = item.sliced.slicing.axes.results
+        cut = {name: one.narrow(axes[name], part.start, part.count).contiguous() for name, one in results.items()}
+        return PoolEntry(item.number, item.draw, part.inputs, expected, samples), cut
 
     def checked(self, draws: Sequence[SeededDraw]) -> Iterator[PoolEntry]:
         """Exactly these, none of which is kept."""
@@ -160,7 +219,7 @@ class ValuePool:
 
     def _grow(self, capacity: int, family: Family) -> PoolEntry:
         item = self.draw(family)
-        if sum(expected.size for expected in item.expectations.values()) < LEAST_ANSWER:
+        if item.sliced is not None or sum(expected.size for expected in item.expectations.values()) < LEAST_ANSWER:
             return item
         while self.items and self.bytes + item.bytes > capacity:
             self.items.pop(0)

@@ -16,13 +16,15 @@ import torch
 
 from kernelwright.devices.driver import CudaFailure
 from kernelwright.devices.names import CPU, Device
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import JudgeOutOfMemory, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.isolation.start import protect_this_process
 from kernelwright.judge.keys import derive, seed
 from kernelwright.judge.oracle.device import OracleDevice, oracle_device
 from kernelwright.judge.oracle.errors.gathering import JudgingErrors
 from kernelwright.judge.oracle.hidden_pool import HiddenPool
+from kernelwright.judge.oracle.ledger import Ledger, Need
+from kernelwright.judge.oracle.needs import MemoryPlan, plan_memory
 from kernelwright.judge.oracle.points import PointArenas
 from kernelwright.judge.oracle.pool import PoolEntry, SeededDraw, ValuePool
 from kernelwright.judge.oracle.special_values import special_values
@@ -33,9 +35,10 @@ from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import lighter_workload, require_within, small_workloads
 from kernelwright.tasks.loading import sources_of
 from kernelwright.tasks.model import Signature, Task, Workload
+from kernelwright.tasks.reference import first_line_of, is_out_of_memory
 from kernelwright.tasks.resolve import resolve
 
-OPEN_ARENAS = 8
+SMALL_SHARE = 64  # what one part in so many of the limit holds may stay when another task is opened
 
 
 class Oracle:
@@ -53,6 +56,9 @@ class Oracle:
         self._trials: Iterator[PoolEntry] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
         self._capacity = self._device.pool_bytes
+        self._ledger = Ledger(self._device.limit_bytes)
+        self._plans: dict[tuple[str, Workload, int], MemoryPlan] = {}
+        self._baselines = 0
         self._points = PointArenas(key, self._device)
         self._errors: JudgingErrors | None = None
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
@@ -77,6 +83,9 @@ class Oracle:
             "repeat": self.repeat,
             "repeated": self.repeated,
             "judging": self.judging,
+            "reserve": self.reserve,
+            "release": self.release,
+            "memory": self.memory,
             "errors": self.errors,
             "cost": self.cost,
             "peaks": self._device.peaks,
@@ -86,6 +95,7 @@ class Oracle:
         """Reads a task and says what the controller has to know of it."""
         found = resolve(task, self._device.kind)
         self._tasks[task] = found
+        self._give_back(task)
         public = found.public_workloads()
         return {
             "name": found.name,
@@ -94,6 +104,53 @@ class Oracle:
             "sources": sources_of(found.origin),
             "workloads": [self._describe(task, workload) for workload in public],
         }
+
+    def _give_back(self, task: str) -> None:
+        """What other tasks hold, where it is not little; memory outside of torch goes with it."""
+        self._ledger.enter(task, self._ledger.limit // SMALL_SHARE)
+        self._device.tidy()
+
+    def reserve(self, task: str, workloads: list[Message], baselines: int) -> Message:
+        """A judging is about to begin: refuses it if one of its workloads does not fit, and makes room for the largest.
+
+        Says what that needs.
+        """
+        self._baselines = baselines
+        largest: Need | None = None
+        for workload in map(workload_from_json, workloads):
+            need = self._plan(task, workload).need
+            what = f"{self._tasks[task].name} at {workload.shown}"
+            self._ledger.require(what, self._device.name, need, secret=workload.hidden)
+            largest = need if largest is None or need.total > largest.total else largest
+        if largest is not None:
+            self._give_back(task)
+            own = {name for name in (*self._arenas, *self._pools) if name[0] == task}
+            self._ledger.make_room(largest.total, kept=self._kept(own))
+        return {"bytes": largest.total if largest is not None else 0}
+
+    def _kept(self, keys: set[tuple[str, Workload]]) -> set[tuple[str, tuple[str, Workload]]]:
+        """Entries of the ledger that are used in this judging, unless they alone are more than there is room for."""
+        names = {(kind, key) for kind in ("arena", "pool") for key in keys}
+        return names if self._ledger.used * 2 <= self._ledger.limit else set()
+
+    def _plan(self, task: str, workload: Workload) -> MemoryPlan:
+        key = (task, workload, self._baselines)
+        if key not in self._plans:
+            self._describe(task, workload)
+            made = self._signatures[task, workload]
+            self._plans[key] = plan_memory(self._tasks[task], workload, made, self._ledger, self._baselines)
+        return self._plans[key]
+
+    def release(self) -> Message:
+        """Gives back all that can be drawn again: memory is needed elsewhere."""
+        self._arena, self._trials = None, iter(())
+        self._points.close()
+        self._ledger.clear()
+        self._device.tidy()
+        return {}
+
+    def memory(self) -> Message:
+        return {"used": self._ledger.used, "limit": self._ledger.limit}
 
     def hidden(self, task: str, candidate: str, count: int) -> Message:
         """The hidden workloads on which this candidate, named by its fingerprint, is judged."""
@@ -143,6 +200,7 @@ class Oracle:
 
     def expect(self, task: str, runner: str, planned: list[tuple[Message, list[str]]]) -> Message:
         """Which calls will be made at the points."""
+        self._ledger.keep("points", task, lambda: self._points.bytes, self._points.close)
         self._points.expect(task, runner, [(workload_from_json(one), specials) for one, specials in planned])
         return {}
 
@@ -170,17 +228,40 @@ class Oracle:
         return {"workload": asdict(workload), "signature": signature_to_json(self._signatures[key])}
 
     def arena(self, task: str, workload: Message) -> tuple[Message, list[int]]:
-        """The memory of a workload: opened on first use, the least recently used one closed when there are many."""
+        """The memory of a workload: opened on first use, those that were used longest ago closed to make room."""
         key = (task, workload_from_json(workload))
-        arena = self._arenas.pop(key, None)
-        if arena is None:
-            while len(self._arenas) >= OPEN_ARENAS:
-                self._arenas.pop(next(iter(self._arenas))).close()
+        plan = self._plan(*key)
+        what = f"{self._tasks[task].name} at {key[1].shown}"
+        self._ledger.require(what, self._device.name, plan.need, secret=key[1].hidden)
+        if key not in self._arenas:
+            self._ledger.make_room(plan.need.total, kept={("pool", key)})
             secret = derive(self._key, "pool", task, self._session)
-            pool = self._pools.setdefault(key, ValuePool(self._tasks[task], key[1], secret, self._device.torch_device))
+            drawn = ValuePool(self._tasks[task], key[1], secret, self._device.torch_device, slicing=plan.slicing)
+            pool = self._pools.setdefault(key, drawn)
             arena = self._device.arena(self._tasks[task], key[1], self._signatures[key], pool)
-        self._arenas[key] = arena
-        return {"level": arena.level}, arena.descriptors
+            self._arenas[key] = arena
+            self._ledger.keep(("pool", key), task, lambda: pool.bytes, lambda: self._drop_pool(key))
+            self._ledger.keep(("arena", key), task, lambda: arena.bytes, lambda: self._close_arena(key))
+        for kind in ("pool", "arena"):
+            self._ledger.use((kind, key))
+        return {"level": self._arenas[key].level}, self._arenas[key].descriptors
+
+    def _drop_pool(self, key: tuple[str, Workload]) -> None:
+        """The pairs alone: an open arena goes on drawing from its pool."""
+        pool = self._pools.get(key)
+        if pool is None:
+            return
+        pool.items.clear()
+        if key in self._arenas:
+            self._ledger.keep(("pool", key), key[0], lambda: pool.bytes, lambda: self._drop_pool(key))
+        else:
+            del self._pools[key]
+
+    def _close_arena(self, key: tuple[str, Workload]) -> None:
+        arena = self._arenas.pop(key)
+        if arena is self._arena:
+            self._arena, self._trials = None, iter(())
+        arena.close()
 
     def begin(
         self,
@@ -204,23 +285,14 @@ class Oracle:
             return {}
         key = (task, workload_from_json(workload))
         self._arena = self._arenas[key]
-        self._pools[key] = self._pools.pop(key)
-        others = self._make_room(key)
+        need = self._plan(*key).need
+        self._ledger.make_room(need.held + need.working + need.baselines, kept={("pool", key), ("arena", key)})
         self._device.tidy()
         self._arena.blank()
-        capacity = max(self._capacity - others, self._capacity // 4)
+        free = self._ledger.limit - self._ledger.used - need.working - need.baselines
+        capacity = max(0, min(self._capacity, free + self._pools[key].bytes))
         self._trials = self._arena.pool.trials(runner, capacity, [SeededDraw(**draw) for draw in first])
         return {}
-
-    def _make_room(self, key: tuple[str, Workload]) -> int:
-        """Drops the pools that were used longest ago until there is room to grow; says what the others hold."""
-        others = {other: pool.bytes for other, pool in self._pools.items() if other != key}
-        for other in list(others):
-            if sum(others.values()) <= 0.8 * self._capacity:
-                break
-            if other not in self._arenas:
-                del self._pools[other], others[other]
-        return sum(others.values())
 
     def forget(self) -> Message:
         """Never again what the last runner saw. Says what it saw last, which may be told because it is not reused."""
@@ -230,12 +302,13 @@ class Oracle:
     def load(self) -> Message:
         """The next trial's values into the arena."""
         arena = self._current
-        with_sentinel = sentinel_word(self._sentinels)
+        with_sentinel = sentinel_word(self._sentinels, halves_alike=arena.pool.slicing is not None)
         drawn = arena.pool.drawn
         item = next(self._trials)
         if arena.pool.drawn > drawn:  # a reference leaves as much memory behind as the values that are kept
             self._device.tidy()
         arena.load(item, with_sentinel)
+        arena.settle()
         return {"family": item.family}
 
     def restore(self) -> Message:
@@ -252,14 +325,16 @@ class Oracle:
             return {"result": result, "mismatch": mismatch.to_json()}
         if self._errors is not None:
             point = self._points.is_current(arena)
-            self._errors.add(arena.task, arena.workload, arena.item, arena.results(), point=point)
+            item, results = arena.pool.sampled(arena.item, arena.results())
+            self._errors.add(arena.task, arena.workload, item, results, point=point)
         if remember:
             arena.remember()
         return {}
 
     def repeat(self) -> Message:
         """The values of the trial that was remembered, once more, under another sentinel."""
-        self._current.load(self._current.item, sentinel_word(self._sentinels))
+        alike = self._current.pool.slicing is not None
+        self._current.load(self._current.item, sentinel_word(self._sentinels, halves_alike=alike))
         return {}
 
     def repeated(self) -> Message:
@@ -277,6 +352,14 @@ class Oracle:
 
     def cost(self, task: str, workload: Message) -> Message:
         return asdict(cost(self._tasks[task], workload_from_json(workload)))
+
+    def out_of_memory(self, request: Message, error: BaseException) -> str:
+        """One line; what was held is given back, so that whatever comes next finds room."""
+        with suppress(RuntimeError, OSError, CudaFailure):
+            self.release()
+        task = request["arguments"].get("task")
+        name = self._tasks[task].name if task in self._tasks else "a judging"
+        return f"{name}: the judge ran out of memory on {self._device.name} ({first_line_of(error)})"
 
     @property
     def _current(self) -> WorkloadArena:
@@ -309,9 +392,13 @@ def serve(channel: Channel) -> None:
 def _answer(oracle: Oracle, request: Message) -> tuple[Message, list[int]]:
     try:
         result: Any = oracle.requests[request["request"]](**request["arguments"])
+    except JudgeOutOfMemory as error:
+        return {"error": oracle.out_of_memory(request, error), "exit_code": 3, "memory": True}, []
     except KernelwrightError as error:
         return {"error": str(error), "exit_code": error.exit_code}, []
     except (MemoryError, RuntimeError, OSError, CudaFailure) as error:
+        if is_out_of_memory(error):
+            return {"error": oracle.out_of_memory(request, error), "exit_code": 3, "memory": True}, []
         trace = traceback.format_exc(limit=-3)
         return {
             "error": f"the oracle failed on {request['request']}: {error}",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelwright.contracts.layout import extent_bytes
 from kernelwright.judge.oracle.pool import PoolEntry, ValuePool
 from kernelwright.judge.oracle.right.compare import Mismatch, check
 from kernelwright.tasks.model import Signature, Task, Workload
@@ -67,11 +68,20 @@ class WorkloadArena(ABC):
         item = self.item
         if (outside := self.outside_write()) is not None:
             return outside
+        if item.sliced is not None:
+            if (name := item.changed_input(self.pool.secret)) is not None:
+                return OutsideWrite(name, "into an input")
+            return item.sliced.check(item.inputs, self.results(), self._word)
         for name in self.task.result_names:
             mismatch = check(item.expectations[name], self._views[name], self._word)
             if mismatch is not None:
                 return name, mismatch
         return None
+
+    def settle(self) -> None:
+        """A large trial was loaded: its inputs are in the arena, and need not be anywhere else."""
+        if self.pool.slicing is not None:
+            self.item.leave_in(self._views, self.task.inout, self.pool.secret)
 
     def remember(self) -> None:
         self._remembered = {name: self._views[name].clone() for name in self.task.result_names}
@@ -84,6 +94,10 @@ class WorkloadArena(ABC):
         return {name: self._views[name] for name in self.task.result_names}
 
     @property
+    def bytes(self) -> int:
+        return sum(extent_bytes(tensor) for tensor in self.signature.tensors)
+
+    @property
     def loaded(self) -> bool:
         return self._item is not None
 
@@ -93,13 +107,15 @@ class WorkloadArena(ABC):
         return self._item
 
 
-def sentinel_word(source: random.Random) -> int:
+def sentinel_word(source: random.Random, *, halves_alike: bool = False) -> int:
     """A bit pattern that is a NaN in every floating-point format, whichever half or word of it is looked at.
 
     Never the NaN of all ones that a GPU computes: a kernel that wrote one would seem to have written nothing.
     """
     halves = (source.choice((0x7FF0, 0xFFF0)) | source.randrange(1, 15) for _ in range(2))
     high, low = halves
+    if halves_alike:  # a slice of 16-bit values may begin at either
+        low = high
     return high << 16 | low
 
 

@@ -18,7 +18,7 @@ from kernelwright.paths import state_dir
 # What a process inherits and what changes its verdicts or times. Callers that differ in it do not share a server.
 VARIABLES = (
     *("CXX", "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "CUDA_HOME"),
-    *("CUDA_PATH", "CUTLASS_PATH"),
+    *("CUDA_PATH", "CUTLASS_PATH", "KERNELWRIGHT_JUDGE_MEMORY"),
     *("OMP_NUM_THREADS", "OMP_PROC_BIND", "TORCHINDUCTOR_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"),
 )
 

@@ -15,6 +15,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from kernelwright.devices.names import device_named
-from kernelwright.errors import CannotDecide, KernelwrightError
+from kernelwright.errors import NO_SPACE, CannotDecide, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
 from kernelwright.judge.keys import code_hash
@@ -219,13 +220,16 @@ class Server:
             queued.announce(0)
             caller.send(self._answer(request, progress))
         except ChannelClosed:
-            print("a caller left before its verdict", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                print("a caller left before its verdict", file=sys.stderr, flush=True)
         except KernelwrightError as error:
             _send_error(caller, str(error), error.exit_code)
         except Exception as error:  # one caller's bad luck must not cost the others their server
-            import traceback
-
-            traceback.print_exc()
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                _send_error(caller, f"{error.filename or 'the judge'}: {error.strerror}; make room and judge again", 3)
+                return
+            with contextlib.suppress(OSError):  # the log's own disk may be full
+                traceback.print_exc()
             _send_error(caller, f"the judge failed: {type(error).__name__}: {error} (see {self._where.log})", 3)
 
     def _answer(self, request: OpenRequest | JudgeRequest, progress: Callable[[str], None]) -> ServerReply:

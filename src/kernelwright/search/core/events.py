@@ -27,7 +27,8 @@ ParameterValue = int | float
 
 
 class StopReason(StrEnum):
-    """Why a run ended. `exhausted`: its proposer had nothing left to try. `unanswered`: no answer came."""
+    """Why a run ended. `exhausted`: its proposer had nothing left to try. `unanswered`: no answer came. `failed`: this
+    machine could not go on, and the detail says why."""
 
     budget = "budget"
     at_the_bound = "at_the_bound"
@@ -35,6 +36,7 @@ class StopReason(StrEnum):
     exhausted = "exhausted"
     unanswered = "unanswered"
     interrupted = "interrupted"
+    failed = "failed"
 
 
 class Ask(VerdictPart):

@@ -269,7 +269,7 @@ def plan(
 ) -> Plan:
     """Launches in order, and how this workload's kernels are compiled. `definitions` become `#define`s."""
     options = {"fast_math": fast_math, "max_registers": max_registers, "std": std}
-    return Plan(tuple(launches), dict(definitions or {}), options)
+    return Plan(tuple(launches), {name: _definition(value) for name, value in (definitions or {}).items()}, options)
 
 
 def _definition(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
@@ -30,6 +31,7 @@ from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.model import Signature
 
 PARALLEL = 4
+PlanEvaluator = Callable[[str, tuple[Signature, ...], Target], tuple[Plan, ...] | BuildFailure]
 
 
 class CudaToolchain:
@@ -54,23 +56,28 @@ class CudaToolchain:
 
 
 def build_cuda(
-    candidate: Candidate, signatures: tuple[Signature, ...], target: Target, pool: BuilderPool
+    candidate: Candidate,
+    signatures: tuple[Signature, ...],
+    target: Target,
+    pool: BuilderPool,
+    evaluate: PlanEvaluator = evaluate_plans,
 ) -> GpuBuild | BuildFailure:
     """Evaluates the plan for every signature and compiles what they need, several modules at a time.
 
-    A failure may quote sizes of any of the signatures: build public and hidden workloads in calls of their own.
+    With another `evaluate` the plans come from elsewhere: from a formula (toolchain/portable.py). A failure may
+    quote sizes of any of the signatures: build public and hidden workloads in calls of their own.
     """
     begin = time.perf_counter()
     try:
         sources = split(candidate.source)
     except CandidateError as error:
         return BuildFailure((str(error),))
-    plans = evaluate_plans(sources.plan, signatures, target)
+    plans = evaluate(sources.plan, signatures, target)
     if isinstance(plans, BuildFailure):
         return plans
-    requests = _requests(sources.kernel, plans)
+    requests = compile_requests(sources.kernel, plans)
     distinct = list(dict.fromkeys(requests))
-    compiled = dict(zip(distinct, _compile_all(distinct, target, pool), strict=True))
+    compiled = dict(zip(distinct, compile_all(distinct, target, pool), strict=True))
     built = []
     for plan, request, signature in zip(plans, requests, signatures, strict=True):
         made = compiled[request]
@@ -79,7 +86,7 @@ def build_cuda(
         program = resolve(plan, signature, made.result.names)
         if isinstance(program, BuildFailure):
             return program
-        fault = _misfits(program, made.result)
+        fault = misfits(program, made.result)
         if fault is not None:
             return fault
         built.append(GpuBuilt(program, (made.result.cubin,), made.digest, _kernels(plan, made.result), made.cached))
@@ -87,7 +94,7 @@ def build_cuda(
 
 
 @dataclass(frozen=True)
-class _Made:
+class CompiledModule:
     result: CompileResult
     digest: str
     cached: bool
@@ -106,7 +113,7 @@ def _kernels(plan: Plan, result: CompileResult) -> tuple[LaunchedKernel, ...]:
 _CompileSettings = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
 
 
-def _requests(source: str, plans: tuple[Plan, ...]) -> list[CompileRequest]:
+def compile_requests(source: str, plans: tuple[Plan, ...]) -> list[CompileRequest]:
     """What to compile for each plan. Plans that differ in kernels alone share a module: reading the source once is
     faster than several times."""
     kernels: dict[_CompileSettings, dict[str, None]] = {}
@@ -124,9 +131,11 @@ def _compile_settings(plan: Plan) -> _CompileSettings:
     return plan.definitions, tuple(options)
 
 
-def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | BuildFailure]:
+def compile_all(
+    requests: list[CompileRequest], target: Target, pool: BuilderPool
+) -> list[CompiledModule | BuildFailure]:
     """From the cache, or by as many compilers as are worth it; all of them for this candidate alone."""
-    found: dict[CompileRequest, _Made | BuildFailure] = {}
+    found: dict[CompileRequest, CompiledModule | BuildFailure] = {}
     for request in requests:
         kept = _cached(request, target)
         if kept is not None:
@@ -143,7 +152,9 @@ def _compile_all(requests: list[CompileRequest], target: Target, pool: BuilderPo
     return [found[request] for request in requests]
 
 
-def _compile_group(requests: list[CompileRequest], target: Target, pool: BuilderPool) -> list[_Made | BuildFailure]:
+def _compile_group(
+    requests: list[CompileRequest], target: Target, pool: BuilderPool
+) -> list[CompiledModule | BuildFailure]:
     builder = pool.take()
     try:
         return [_compile(builder, request, target) for request in requests]
@@ -151,7 +162,7 @@ def _compile_group(requests: list[CompileRequest], target: Target, pool: Builder
         pool.retire(builder)
 
 
-def _compile(builder: Builder, request: CompileRequest, target: Target) -> _Made | BuildFailure:
+def _compile(builder: Builder, request: CompileRequest, target: Target) -> CompiledModule | BuildFailure:
     result = builder.compile(request)
     if isinstance(result, BuildFailure):
         return result
@@ -162,10 +173,10 @@ def _compile(builder: Builder, request: CompileRequest, target: Target) -> _Made
         write_whole(folder / f"{digest}.kernel", len(head).to_bytes(8, "little") + head + result.cubin)
     except OSError as error:
         raise CannotDecide(f"cannot write the build cache: {error.strerror}: {error.filename}") from error
-    return _Made(result, digest, cached=False)
+    return CompiledModule(result, digest, cached=False)
 
 
-def _cached(request: CompileRequest, target: Target) -> _Made | None:
+def _cached(request: CompileRequest, target: Target) -> CompiledModule | None:
     """One file has everything, so that a crash leaves all of it or nothing."""
     digest = _digest(request, target)
     path = cache_dir("cuda", digest[:2]) / f"{digest}.kernel"
@@ -174,7 +185,7 @@ def _cached(request: CompileRequest, target: Target) -> _Made | None:
     content = path.read_bytes()
     size = int.from_bytes(content[:8], "little")
     head = json.loads(content[8 : 8 + size])
-    return _Made(CompileResult(content[8 + size :], head["names"], head["log"]), digest, cached=True)
+    return CompiledModule(CompileResult(content[8 + size :], head["names"], head["log"]), digest, cached=True)
 
 
 def _digest(request: CompileRequest, target: Target) -> str:
@@ -182,7 +193,7 @@ def _digest(request: CompileRequest, target: Target) -> str:
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
-def _misfits(program: Program, result: CompileResult) -> BuildFailure | None:
+def misfits(program: Program, result: CompileResult) -> BuildFailure | None:
     """Holds the plan's arguments against the kernels' own, where the cubin can be read; the launcher does so again."""
     expressions = {mangled: name for name, mangled in result.names.items()}
     sizes = parameter_sizes(result.cubin)

@@ -25,20 +25,29 @@ SECONDS = 10.0
 MOST_BYTES = 4 << 20
 ADDRESS_SPACE = 1 << 30
 LINES = 20
+_BESIDE = ("kw.py", "evaluate.py", "formulate.py", "symbols.py", "ranges.py")
 _PLANS = TypeAdapter(tuple[Plan, ...])
 
 
 def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target) -> tuple[Plan, ...] | BuildFailure:
     """One plan for each signature, from one confined process."""
+    workloads = [[asdict(argument) for argument in signature.arguments] for signature in signatures]
+    content = run_beside(plan, "evaluate.py", {"device": asdict(target), "workloads": workloads})
+    return content if isinstance(content, BuildFailure) else _checked(content, len(signatures))
+
+
+def run_beside(plan: str, script: str, request: dict[str, object], seconds: float = SECONDS) -> bytes | BuildFailure:
+    """What one of our scripts writes that runs a candidate's plan.py, in a confined process."""
     log = Log()
     product = os.memfd_create("plans", os.MFD_CLOEXEC)
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-plan-") as name:
             folder = Path(name)
-            _lay_out(folder, plan, signatures, target)
-            reply = _run(folder, log, product)
+            texts = {name: (CONFINED / name).read_text(encoding="utf-8") for name in _BESIDE}
+            start.make_folder(folder, {"plan.py": plan, "request.json": json.dumps(request), **texts})
+            reply = _run(folder, script, seconds, log, product)
         if reply.ending is warden.Ending.timeout:
-            return BuildFailure((f"plan.py did not finish within {SECONDS:g} s",), timed_out=True)
+            return BuildFailure((f"plan.py did not finish within {seconds:g} s",), timed_out=True)
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
             said = tuple(line for line in log.text().splitlines() if line.strip())[-LINES:]
             return BuildFailure(said or (f"plan.py {reply.describe()} without a message",))
@@ -48,12 +57,12 @@ def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target)
     finally:
         os.close(product)
         log.close()
-    return _checked(content, len(signatures))
+    if len(content) > MOST_BYTES:
+        return BuildFailure((f"the plan has more than {MOST_BYTES:,} bytes",))
+    return content
 
 
 def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | BuildFailure:
-    if len(content) > MOST_BYTES:
-        return BuildFailure((f"the plan has more than {MOST_BYTES:,} bytes",))
     try:
         plans = _PLANS.validate_json(content)
     except ValidationError as error:
@@ -69,25 +78,15 @@ def _line(where: tuple[int | str, ...], message: str) -> str:
     return f"plan.py: {path or 'plan'}: {message.removeprefix('Value error, ')}"
 
 
-def _lay_out(folder: Path, plan: str, signatures: tuple[Signature, ...], target: Target) -> None:
-    workloads = [[asdict(argument) for argument in signature.arguments] for signature in signatures]
-    files = {
-        "plan.py": plan,
-        "request.json": json.dumps({"device": asdict(target), "workloads": workloads}),
-        **{name: (CONFINED / name).read_text(encoding="utf-8") for name in ("kw.py", "evaluate.py")},
-    }
-    start.make_folder(folder, files)
-
-
-def _run(folder: Path, log: Log, product: int) -> warden.Reply:
+def _run(folder: Path, script: str, seconds: float, log: Log, product: int) -> warden.Reply:
     source, scratch = start.source_directory(folder), start.scratch_directory(folder)
     output = f"{scratch}/plans.json"
     python = str(Path(sys.executable).resolve())
     return start.run(
         Role.plan_evaluator,
-        [python, "-I", "-S", "-B", f"{source}/evaluate.py", f"{source}/request.json", output],
+        [python, "-I", "-S", "-B", f"{source}/{script}", f"{source}/request.json", output],
         start.Grant(visible=_interpreter(), folder=folder, scratch_bytes=MOST_BYTES, address_space=ADDRESS_SPACE),
-        SECONDS,
+        seconds,
         log,
         (product, output),
     )

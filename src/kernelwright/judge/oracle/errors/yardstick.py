@@ -75,6 +75,10 @@ class SequentialSums(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name == "cumsum":
             if flat.numel() <= STATISTICS.sequential_terms and not flat.is_cuda:
                 result.copy_(running(flat).view(terms.shape).movedim(-1, axes[0]))
+            else:
+                parts = _parts(flat, STATISTICS.sequential_terms)
+                squares = torch.cat([part.cumsum(1).square_().cumsum_(1) for part in parts])
+                self._disturb(result, squares.sqrt_().view(terms.shape).movedim(-1, axes[0]))
             return
         count = flat.shape[1]
         if flat.numel() <= STATISTICS.sequential_terms and not flat.is_cuda:

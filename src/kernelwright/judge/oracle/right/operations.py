@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 
-from kernelwright.judge.oracle.right.constants import CONSTANTS
-from kernelwright.judge.oracle.right.sums import lost_in_sum
+from kernelwright.judge.oracle.right.sums import lost_in_running_sums, lost_in_sum
 
 _MOVES = """
     _local_scalar_dense _to_copy _unsafe_view abs adaptive_max_pool2d amax amin arange argmax argmin
@@ -49,9 +47,8 @@ def lost(name: str, args: tuple[Any, ...], result: torch.Tensor, unit: float) ->
     """How much of a sum an honest kernel may lose (see `sums`); None for other operations."""
     if name == "convolution_backward" and result.dim() == 1:  # of the bias: the upstream gradient, added up
         return lost("sum", (args[0], (0, *range(2, args[0].dim()))), result, unit)
-    if name == "cumsum" and result.dim():
-        largest = result.abs().cummax(args[1]).values
-        return largest.mul_(unit * CONSTANTS.sum_floor * math.sqrt(result.shape[args[1]]))
+    if name == "cumsum" and result.dim() and args[0].is_floating_point():
+        return lost_in_running_sums(args[0].movedim(args[1], -1), unit).movedim(-1, args[1])
     if name not in ("sum", "mean") or args[0].numel() == result.numel() or not args[0].is_floating_point():
         return None
     axes = tuple(args[1]) if len(args) > 1 and args[1] else tuple(range(args[0].dim()))

@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.proposers.templates.cuda import nests, prelude
-from kernelwright.proposers.templates.cuda.kernels import Kernel, python_size, scheduled
+from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
 from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
 from kernelwright.proposers.templates.cuda.rows import flat, rows, scatter
@@ -34,6 +34,7 @@ from kernelwright.tasks.model import Signature
 SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need each other in one launch
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
+SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arguments of one build for many sizes
 INDENT = "    "
 MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
@@ -63,6 +64,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
+DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
 
 
@@ -99,7 +101,8 @@ def gene_pool(plan: StepPlan) -> GenePool:
         pool = renderer(step).gene_pool(step)
         kind = type(step).__name__
         genes += [Gene(_name(g.name, number), g.values, g.good, f"{kind} {g.name}") for g in pool.genes]
-    return GenePool((*genes, *((FOLD,) if _folded(plan) else ()), SHARE, OVERLAP))
+    sizes = (SIZES,) if all(isinstance(step, DYNAMIC_STEPS) for step in steps_of(plan)) else ()
+    return GenePool((*genes, *((FOLD,) if _folded(plan) else ()), SHARE, OVERLAP, *sizes))
 
 
 def _name(name: str, number: int) -> str:
@@ -107,12 +110,14 @@ def _name(name: str, number: int) -> str:
 
 
 def _own(step: Step | PooledConvolution, number: int, genes: Genes) -> Genes:
-    return {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
+    own = {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
+    return own | {"sizes": DYNAMIC} if genes.get("sizes") == DYNAMIC else own
 
 
 def describe(plan: StepPlan, genes: Genes) -> str:
     steps = enumerate(steps_of(plan))
-    return "; then ".join(renderer(step).describe(step, _own(step, number, genes)) for number, step in steps)
+    text = "; then ".join(renderer(step).describe(step, _own(step, number, genes)) for number, step in steps)
+    return f"{text}; sizes are arguments" if genes.get("sizes") == DYNAMIC else text
 
 
 def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str:
@@ -120,7 +125,7 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     steps = dict(enumerate(steps_of(plan)))
     products = {number: step for number, step in steps.items() if isinstance(step, MatmulStep)}
     conditions = [matmul.is_small(step, _own(step, n, genes), Sizes(plan.graph)) for n, step in products.items()]
-    if len(steps) > 1 and products and "False" not in conditions:
+    if len(steps) > 1 and products and "False" not in conditions and genes.get("sizes") != DYNAMIC:
         small = genes | {_name("method", number): "dots" for number in products}
         changed = _folded(plan) if genes.get("fold") else {}
         conditions += [_short(step, Sizes(plan.graph)) for step in changed.values() if isinstance(step, ColumnSum)]
@@ -130,10 +135,11 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     else:
         written = _written(plan, steps, genes)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
+    helpers = prelude.DYNAMIC_PLAN if genes.get("sizes") == DYNAMIC else prelude.PLAN
     body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
         f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(written.needs)}{written.kernel}",
-        f"{prelude.PLAN}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
+        f"{helpers}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, expression
+from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, Parameter, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
 from kernelwright.proposers.templates.cuda.rows.writer import Writer
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
@@ -101,7 +101,7 @@ class Epilogue:
         if i.span == Span.col:
             return f"{pointer}[c]"
         if i.period:
-            self.code.define(f"PERIOD_{self.code.step}_{place}", self.code.size(i.period))
+            self.code.give(f"PERIOD_{self.code.step}_{place}", self.code.size(i.period))
             return f"{pointer}[row % static_cast<long long>(PERIOD_{self.code.step}_{place})]"
         return f"{pointer}[row]"
 
@@ -118,18 +118,20 @@ def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
     singles = steps.singles()
     members = list(inner.parameters.values())
     for one in members:
-        code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
+        if one.value:
+            code.parameters[one.name] = one
+        else:
+            code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
     n = code.step
+    first = f"N_{n}, " if code.dynamic else ""
     text = [
-        f"struct Shape_{n} {{",
-        f"  static constexpr int ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
-        "};",
+        *_shape(code),
         f"struct Extra_{n} {{",
         *(f"  float {name};" for name in loads),
         "};",
         f"struct Last_{n} {{",
-        f"  static constexpr long long COLS = N_{n};",
-        *(f"  {'' if one.written else 'const '}{one.type}* {one.pointer};" for one in members),
+        "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = N_{n};",
+        *(_member(one) for one in members),
         f"  __device__ __forceinline__ Extra_{n} extra(const long long row, const long long c) const {{",
         f"    return {{{', '.join(loads.values())}}};",
         "  }",
@@ -153,4 +155,18 @@ def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
     ]
     return "".join(
         f"{line}\n" for line in text if line
-    ), f"const Last_{n} last{{{', '.join(o.pointer for o in members)}}};"
+    ), f"const Last_{n} last{{{first}{', '.join(o.pointer for o in members)}}};"
+
+
+def _shape(code: KernelWriter) -> list[str]:
+    """The sizes of a product: constants of the type, or numbers that the kernel is given."""
+    n = code.step
+    if not code.dynamic:
+        return [f"struct Shape_{n} {{", f"  static constexpr int ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};", "};"]
+    return [f"struct Shape_{n} {{", f"  static constexpr bool EVEN = EVEN_{n};", "  int ROWS, COLS, DEPTH;", "};"]
+
+
+def _member(one: Parameter) -> str:
+    if one.value:
+        return f"  {one.type} {one.pointer};"
+    return f"  {'' if one.written else 'const '}{one.type}* {one.pointer};"

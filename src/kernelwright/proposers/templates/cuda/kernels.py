@@ -16,15 +16,23 @@ class Parameter:
     type: str  # of an element
     written: bool = False
     read: bool = True
+    value: str = ""  # Python for a number that is passed by value, under the name of the definition it stands for
 
     @property
     def text(self) -> str:
+        if self.value:
+            return f"const {self.type} {self.name}"
         return f"{'' if self.written else 'const '}{self.type}* __restrict__ {self.pointer}"
 
     @property
     def pointer(self) -> str:
         """Its name in CUDA, where no other variable begins like this."""
-        return f"p_{self.name}"
+        return self.name if self.value else f"p_{self.name}"
+
+    @property
+    def argument(self) -> str:
+        """In the plan."""
+        return self.value or self.name
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class Kernel:
     needs: tuple[str, ...] = ()  # CUDA that kernels have in common, beside the prelude
     helpers: tuple[str, ...] = ()  # functions of the plan, likewise
     when: str = "True"  # whether the sizes at hand need it at all
+    dynamic: bool = False  # whether the number of blocks is an argument, as all sizes are
 
     def function(self) -> str:
         declared = "".join(f", {parameter.text}" for parameter in self.parameters)
@@ -56,7 +65,7 @@ class Kernel:
 
     @property
     def reads(self) -> set[str]:
-        return {parameter.name for parameter in self.parameters if parameter.read}
+        return {parameter.name for parameter in self.parameters if parameter.read and not parameter.value}
 
     @property
     def writes(self) -> set[str]:
@@ -84,7 +93,7 @@ class KernelLaunch:
 
     def text(self, *, waits: bool, lets: bool) -> str:
         """Blocks are numbered through the kernels in order; threads that a kernel has no use for leave."""
-        parameters = merged(self.kernels)
+        parameters = self.parameters
         lines = ["let_next_launch_start();"] if lets else []
         lines += ["wait_for_launch_before();"] if waits else []
         first = "0"
@@ -103,6 +112,12 @@ class KernelLaunch:
         return f'extern "C" __global__ void {bounds} launch{self.number}(\n    {declared}) {{\n{body}}}\n'
 
     @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        counted = [kernel.name for kernel in self.kernels if kernel.dynamic]
+        blocks = (Parameter(f"BLOCKS_{name}", "int", value=f"kw.i32(blocks_{name})") for name in counted)
+        return (*merged(self.kernels), *blocks)
+
+    @property
     def cooperative(self) -> str:
         """In Python; a kernel whose blocks may wait for each other is the only one of its launch."""
         return self.kernels[0].cooperative
@@ -115,13 +130,14 @@ class KernelLaunch:
             lines += kernel.setup.splitlines()
             blocks = kernel.blocks if kernel.when == "True" else f"{kernel.blocks} if {kernel.when} else 0"
             lines.append(f"blocks_{kernel.name}, threads_{kernel.name} = ({blocks}), {kernel.threads}")
-            lines.append(f'definitions_["BLOCKS_{kernel.name}"] = blocks_{kernel.name}')
+            if not kernel.dynamic:
+                lines.append(f'definitions_["BLOCKS_{kernel.name}"] = blocks_{kernel.name}')
             lines.append(f'definitions_["THREADS_{kernel.name}"] = threads_{kernel.name}')
         lines.append(f"blocks_ = {' + '.join(f'blocks_{name}' for name in names)}")
         lines.append(f"threads_ = max([{', '.join(f'threads_{name}' for name in names)}])")
         lines.append(f'definitions_["THREADS_{self.number}"] = threads_')
         lines.append(f'definitions_["LEAST_{self.number}"] = min({_least(self.kernels)}, 2048 // threads_)')
-        pointers = ", ".join(parameter.name for parameter in merged(self.kernels))
+        pointers = ", ".join(parameter.argument for parameter in self.parameters)
         options = f", cooperative={self.cooperative}" if self.alone else ""
         shared = [kernel.shared for kernel in self.kernels if kernel.shared != "0"]
         options += f", shared=max({', '.join(['0', *shared])})" if shared else ""
@@ -180,6 +196,8 @@ class KernelBody:
     helpers: tuple[str, ...] = ()  # functions of the plan
 
 
+FIXED, DYNAMIC = "fixed", "dynamic"  # how sizes reach a kernel: as definitions, or as arguments
+PASSED = {"int": "i32", "long long": "i64", "unsigned long long": "u64", "float": "f32"}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "logical_and": "&&", "logical_or": "||"}
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _SPELLED = {
@@ -227,6 +245,12 @@ def python_size(extent: Extent, sizes: Sizes) -> str:
     return sizes.expression(extent).replace("/", "//")
 
 
+def depends_on_sizes(value: Number) -> bool:
+    if isinstance(value, Formula):
+        return any(depends_on_sizes(operand) for operand in value.operands)
+    return isinstance(value, Extent)
+
+
 def python_number(value: Number, sizes: Sizes) -> str:
     """A number of the graph as Python computes it in the plan, from sizes and scalar arguments."""
     match value:
@@ -267,11 +291,41 @@ class KernelWriter:
         self.parameters[name] = both
         return both.pointer
 
+    @property
+    def dynamic(self) -> bool:
+        """Whether sizes are arguments of the kernel; what stays a definition has few values."""
+        return self.genes.get("sizes") == DYNAMIC
+
     def define(self, name: str, python: str) -> None:
         self.setup.append(f'definitions_["{name}"] = {python}')
 
+    def give(self, name: str, python: str, kind: str = "int") -> None:
+        """A number that may have many values: a definition, or with dynamic sizes an argument of that name."""
+        if self.dynamic:
+            self.parameters[name] = Parameter(name, kind, read=False, value=f"kw.{PASSED[kind]}({python})")
+        else:
+            self.define(name, python)
+
+    @property
+    def constant(self) -> str:
+        """How a variable is declared that holds a size."""
+        return "const" if self.dynamic else "constexpr"
+
     def size(self, extent: Extent) -> str:
         return python_size(extent, self.sizes)
+
+    def give_size(self, name: str, python: str) -> None:
+        """A number of the plan that the kernel has as NAME_step, a constant or an argument."""
+        self.setup.append(f"{name}_{self.step} = {python}")
+        self.give(f"{name.upper()}_{self.step}", f"{name}_{self.step}")
+
+    def settle(self, name: str, python: str) -> None:
+        """As `set`; with dynamic sizes a number that has to be known, each value of which is a build of its own."""
+        self.set(name, f"settled({python})" if self.dynamic else python)
+
+    def widest(self, most: object, size: str) -> str:
+        """Floats of a vector, in Python: with dynamic sizes as many as wanted or one, so that there are few builds."""
+        return f"({most} if {size} % {most} == 0 else 1)" if self.dynamic else f"widest({most}, {size})"
 
     def set(self, name: str, python: str) -> None:
         """A number of the plan that the kernel has as a constant NAME_step."""

@@ -217,3 +217,16 @@ def kept(arrays, cols, width, team, parts, registers, shared, teams=1):
     size = 4 * outside * team * teams * chunks * width
     return (outside, size) if registers and size <= shared else None
 """
+
+_LOGARITHM = "    return 1 << max(0, math.ceil(math.log2(max(1, value))))\n"
+assert _LOGARITHM in PLAN
+DYNAMIC_PLAN = PLAN.replace(_LOGARITHM, "    return 1 << (max(1, value) - 1).bit_length()\n").replace(
+    "import math\n", "import math\nfrom operator import index as settled  # a number that has to be known\n"
+)
+DYNAMIC_PLAN += """
+
+def unrolled(count, most):
+    # At least `count`, at most `most`: two numbers between powers of two, so that one build serves many sizes.
+    whole = settled(power(count))
+    return min(most, 3 * whole // 4 if whole >= 4 and count <= 3 * whole // 4 else whole)
+"""

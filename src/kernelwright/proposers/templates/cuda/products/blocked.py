@@ -50,6 +50,13 @@ def group_tile_for(rows, cols, steps):
     return high, min(tiles, key=lambda wide: rounds(tiles[wide]) * (wide + {READING}))
 """
 
+FEWER_GROUP_CHOICE = """\
+def group_tile_for(rows, cols, steps):
+    # As where sizes are known, of fewer choices: each is a build of its own.
+    high = 128 if rows > 64 else 64
+    return high, 128 if ceil(rows, high) * ceil(cols, 128) >= kw.device.multiprocessors else 64
+"""
+
 
 def describe(method: str, genes: Genes) -> str:
     units = {
@@ -73,20 +80,25 @@ def written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
     code.setup.append(f"own_high_{n}, own_wide_{n}, fit_{n} = {_form(method, n)}")
     code.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * ceil(n_{n}, wide_{n})")
     room = f"{genes['split']} * fit_{n} * kw.device.multiprocessors"
-    code.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
+    if code.dynamic:
+        code.setup.append(f"streams_{n} = streams(pieces_{n}, steps_{n}, {room})")
+        code.define(f"STREAMS_{n}", f"int(bool(streams_{n} > 0))")
+    else:
+        code.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
     for name in ("high", "wide", "own_high", "own_wide"):
         code.define(f"{name.upper()}_{n}", f"{name}_{n}")
     for name, along_depth, size in (("LEFT", not step.left_transposed, "m"), ("RIGHT", step.right_transposed, "n")):
-        code.define(f"{name}_WIDTH_{n}", f"widest(4, {'k' if along_depth else size}_{n})")
+        code.define(f"{name}_WIDTH_{n}", code.widest(4, f"{'k' if along_depth else size}_{n}"))
     parts, arrived = f"parts_{n}", f"arrived_{n}"
     code.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
     code.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
     sums, came = code.pointer(parts, written=True), code.pointer(arrived, written=True, kind="unsigned")
+    shape = "shape, " if code.dynamic else ""
     body = [
         f"constexpr int THREADS = THREADS_product_{n};",
         *_core(method, step, n, deep),
         f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
-        f"    block, blocks, {code.pointer(step.left)}, {code.pointer(step.right)}, {sums}, {came}, last);",
+        f"    {shape}block, blocks, {code.pointer(step.left)}, {code.pointer(step.right)}, {sums}, {came}, last);",
     ]
     left = _floats(f"high_{n}", deep, along_depth=not step.left_transposed)
     right = _floats(f"wide_{n}", deep, along_depth=step.right_transposed)
@@ -95,7 +107,8 @@ def written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
     if method == "wgmma":
         shared = f"(1024 + 16 * {deep} * wide_{n}) if groups_{n} else ({shared})"  # four times GroupCore::PART
     if method != "sgemm":
-        shared = f"max(4 * high_{n} * (wide_{n} + 4) * (n_{n} % 2), {shared})"  # a tile that ends by way of it
+        odd = f"(1 - even_{n})" if code.dynamic else f"(n_{n} % 2)"
+        shared = f"max(4 * high_{n} * (wide_{n} + 4) * {odd}, {shared})"  # a tile that ends by way of it
     return KernelBody(
         body,
         f"streams_{n} or pieces_{n}",
@@ -104,7 +117,7 @@ def written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
         f"fit_{n}",
         heavy=True,
         needs=(COPIES, BLOCKED, *{"sgemm": (FLOATS,), "tf32x3": (TENSORS,), "wgmma": (TENSORS, GROUPS)}[method]),
-        helpers=(CHOICE, *((GROUP_CHOICE,) if method == "wgmma" else ())),
+        helpers=(CHOICE, *(((FEWER_GROUP_CHOICE if code.dynamic else GROUP_CHOICE),) if method == "wgmma" else ())),
     )
 
 

@@ -21,6 +21,16 @@ def sides(rows, cols, tall, broad):
     return next((one for one in reversed(choices) if ceil(rows, one[0]) * ceil(cols, one[1]) >= enough), choices[0])
 """
 
+FEWER_SIDES = """\
+def sides(rows, cols, tall, broad):
+    # As where sizes are known, of fewer choices: each is a build of its own.
+    enough = 0.9 * kw.device.multiprocessors
+    for side in (4, 2):
+        if ceil(rows, tall or side) * ceil(cols, broad or side) >= enough:
+            return tall or side, broad or side
+    return tall or 1, broad or 1
+"""
+
 
 def covers(step: MatmulStep) -> bool:
     """Lanes need neighbouring elements of the right operand, and of both if they run over the depth."""
@@ -49,7 +59,7 @@ def written(step: MatmulStep, code: KernelWriter, left: str = "", right: str = "
     """
     n, genes = code.step, code.genes
     along_depth = step.right_transposed
-    code.set("vector", f"widest({genes['width']}, {'k' if along_depth else 'n'}_{n})")
+    code.set("vector", code.widest(genes["width"], f"{'k' if along_depth else 'n'}_{n}"))
     strip = f"(32 * vector_{n})"
     across = f"n_{n}" if along_depth else f"ceil(n_{n}, {strip})"
     rows, cols = str(genes["patch"]).split("x") if genes["patch"] != "0" else ("0", "0")
@@ -57,25 +67,29 @@ def written(step: MatmulStep, code: KernelWriter, left: str = "", right: str = "
     code.setup.append(f"tall_{n}, broad_{n} = {chosen}")
     code.define(f"TALL_{n}", f"tall_{n}")
     code.define(f"BROAD_{n}", f"broad_{n}")
-    code.set("deep", f"ceil(k_{n}, {strip if along_depth else LOADS_OF_A_STRIP})")
-    code.set("team", f"min({genes['team'] or MOST_TEAM}, power(deep_{n}))")
-    code.set("warps", f"max(team_{n}, {genes['warps']})")
-    if along_depth:
-        code.set("ahead", f"min({genes['ahead']}, ceil(deep_{n}, team_{n}))")
+    deep = f"ceil(k_{n}, {strip if along_depth else LOADS_OF_A_STRIP})"
+    if code.dynamic:
+        code.setup.append(f"deep_{n} = {deep}")
     else:
-        code.set("ahead", f"min({LOADS_OF_A_STRIP // 2 * int(genes['ahead'])}, ceil(k_{n}, team_{n}))")
+        code.set("deep", deep)
+    code.settle("team", f"min({genes['team'] or MOST_TEAM}, power(deep_{n}))")
+    code.set("warps", f"max(team_{n}, {genes['warps']})")
+    most, share = int(genes["ahead"]), f"ceil(deep_{n}, team_{n})"
+    if not along_depth:
+        most, share = LOADS_OF_A_STRIP // 2 * most, f"ceil(k_{n}, team_{n})"
+    code.set("ahead", str(most) if code.dynamic else f"min({most}, {share})")
     function = "dots" if along_depth else "strips"
     first = f"BROAD_{n}" if along_depth else str(step.left_transposed).lower()
     chosen = f"Shape_{n}, {first}, TALL_{n}, TEAM_{n}, WARPS_{n}, VECTOR_{n}, AHEAD_{n}"
     left = left or f"Plain{{{code.pointer(step.left)}}}"
     right = right or f"Plain{{{code.pointer(step.right)}}}"
-    call = f"{function}<{chosen}>(block, {left}, {right}, last);"
+    shape = "shape, " if code.dynamic else ""
+    call = f"{function}<{chosen}>({shape}block, {left}, {right}, last);"
     blocks = f"ceil(ceil(m_{n}, tall_{n}) * ceil({across}, broad_{n}), warps_{n} // team_{n})"
     elements = f"tall_{n} * broad_{n}" if along_depth else f"tall_{n} * {strip}"
     shared = f"4 * warps_{n} * {elements} if team_{n} > 1 else 0"
-    return KernelBody(
-        [call], blocks, f"32 * warps_{n}", shared, needs=(OPERANDS, DOTS if along_depth else STRIPS), helpers=(SIDES,)
-    )
+    needs, helpers = (OPERANDS, DOTS if along_depth else STRIPS), (FEWER_SIDES if code.dynamic else SIDES,)
+    return KernelBody([call], blocks, f"32 * warps_{n}", shared, needs=needs, helpers=helpers)
 
 
 OPERANDS = """\

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from kernelwright.proposers.templates.cuda.epilogue import written_epilogue
 from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter, python_size
 from kernelwright.proposers.templates.cuda.products import blocked, dots, tiles
+from kernelwright.proposers.templates.cuda.products.dynamic import with_sizes_as_arguments
 from kernelwright.proposers.templates.cuda.products.folding import ColumnSum, FoldedProduct, written_operand
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 from kernelwright.proposers.templates.sizes import Sizes
 
+MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 SUM_GENES: Genes = {"patch": "1x1", "team": 0, "warps": 1, "ahead": 4, "width": 4}
 
 
@@ -52,7 +56,7 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
         body = _written(large, step, code)
     else:
         code.set("small", f"int({is_small(step, genes, sizes)})")
-        body = _either(number, _written(small, step, code), _written(large, step, code))
+        body = _either(number, *_written_both(small, large, step, code))
     return [_kernel(code, body, end, last)]
 
 
@@ -81,15 +85,19 @@ def is_small(step: MatmulStep, genes: Genes, sizes: Sizes) -> str:
 def _writer(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> KernelWriter:
     code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     for name, extent in (("m", step.m), ("n", step.n), ("k", step.k)):
-        code.set(name, code.size(extent))
+        code.give_size(name, code.size(extent))
+    if code.dynamic:
+        code.set("even", f"int(bool(n_{number} % 4 == 0))")
     return code
 
 
 def _kernel(code: KernelWriter, body: KernelBody, before: str, last: str) -> Kernel:
+    n = code.step
+    shape = [f"const Shape_{n} shape{{M_{n}, N_{n}, K_{n}}};", "(void)shape;"] if code.dynamic else []
     return Kernel(
         f"product_{code.step}",
         tuple(code.parameters.values()),
-        "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in (last, *body.lines)),
+        "".join(f"{line}\n" if line.startswith("#") else f"  {line}\n" for line in (*shape, last, *body.lines)),
         code.plan_lines,
         body.blocks,
         body.threads,
@@ -97,8 +105,9 @@ def _kernel(code: KernelWriter, body: KernelBody, before: str, last: str) -> Ker
         least_blocks=body.least_blocks,
         shared=body.shared,
         heavy=body.heavy,
-        needs=body.needs,
+        needs=tuple(map(with_sizes_as_arguments, body.needs)) if code.dynamic else body.needs,
         helpers=body.helpers,
+        dynamic=code.dynamic,
     )
 
 
@@ -125,6 +134,28 @@ def _written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
         case "dots":
             return dots.written(step, code)
     return blocked.written(method, step, code)
+
+
+def _written_both(small: str, large: str, step: MatmulStep, code: KernelWriter) -> tuple[KernelBody, KernelBody]:
+    """With dynamic sizes only the method at hand is planned: cases of one would be multiplied by those of the other.
+    Its kernel still takes the memory of both."""
+    if not code.dynamic:
+        return _written(small, step, code), _written(large, step, code)
+    setup, n = code.setup, code.step
+    bodies, parts = [], []
+    for method in (small, large):
+        code.setup = []
+        bodies.append(_written(method, step, code))
+        parts.append(list(dict.fromkeys(code.setup)))
+    memory = [{found[1] for line in lines if (found := MEMORY.match(line))} for lines in parts]
+    passed = {name for one in code.parameters.values() for name in re.findall(r"\w+", one.value)}
+    numbers = [{line.split(" = ")[0] for line in lines} & passed for lines in parts]
+    for lines, here, there in ((parts[0], 0, 1), (parts[1], 1, 0)):
+        lines += [f'{name} = kw.scratch("{name}", 4)' for name in sorted(memory[there] - memory[here])]
+        lines += [f"{name} = 0" for name in sorted(numbers[there] - numbers[here])]
+    one, other = ("\n".join(f"    {line}" for line in lines) for lines in parts)
+    code.setup = [*setup, f"if small_{n}:\n{one}\nelse:\n{other}"]
+    return bodies[0], bodies[1]
 
 
 def _either(number: int, small: KernelBody, large: KernelBody) -> KernelBody:

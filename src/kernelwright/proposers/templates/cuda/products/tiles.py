@@ -21,9 +21,9 @@ def describe(genes: Genes) -> str:
 def written(step: MatmulStep, code: KernelWriter) -> KernelBody:
     number, depth = code.step, int(code.genes["depth"])
     code.set("tile", _side(number) if code.genes["tile"] == 0 else str(code.genes["tile"]))
-    code.set("tiles", f"ceil(m_{number}, tile_{number}) * ceil(n_{number}, tile_{number})")
+    code.give_size("tiles", f"ceil(m_{number}, tile_{number}) * ceil(n_{number}, tile_{number})")
     aim = f"max(1, {code.genes['split']} * kw.device.multiprocessors // tiles_{number})"
-    code.set("splits", f"min(ceil(k_{number}, {depth}), {aim})" if code.genes["split"] else "1")
+    code.give_size("splits", f"min(ceil(k_{number}, {depth}), {aim})" if code.genes["split"] else "1")
     lines = _tile(step, code, depth)
     lines += _joined(code, number)
     lines += [
@@ -52,11 +52,13 @@ def _tile(step: MatmulStep, code: KernelWriter, depth: int) -> list[str]:
     n, left, right = code.step, code.pointer(step.left), code.pointer(step.right)
     at_left = "(k + i) * ROWS + row" if step.left_transposed else "row * DEPTH + (k + i)"
     at_right = "c * DEPTH + (k + i)" if step.right_transposed else "(k + i) * COLS + c"
+    tile = f"constexpr int TILE = TILE_{n}, DEEP = {depth}, SIDE = {SIDE}, EACH = TILE / SIDE"
+    known = code.constant
     return [
-        f"constexpr long long ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
-        f"constexpr int TILE = TILE_{n}, DEEP = {depth}, SIDE = {SIDE}, EACH = TILE / SIDE, SPLITS = SPLITS_{n};",
-        "constexpr int WIDE = (COLS + TILE - 1) / TILE;",
-        "constexpr long long SHARE = ((DEPTH + DEEP - 1) / DEEP + SPLITS - 1) / SPLITS * DEEP;",
+        f"{known} long long ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
+        *([f"{tile};", f"const int SPLITS = SPLITS_{n};"] if code.dynamic else [f"{tile}, SPLITS = SPLITS_{n};"]),
+        f"{known} int WIDE = (COLS + TILE - 1) / TILE;",
+        f"{known} long long SHARE = ((DEPTH + DEEP - 1) / DEEP + SPLITS - 1) / SPLITS * DEEP;",
         "__shared__ float lefts[DEEP][TILE + 1], rights[DEEP][TILE + 1];",
         "const int tile = block / SPLITS, split = block % SPLITS;",
         "const int top = tile / WIDE * TILE, left = tile % WIDE * TILE;",

@@ -119,6 +119,13 @@ COUNTS = [
 
 
 class OnePassReductions(RowReductions):
+    def counts(self) -> list[str]:
+        """How many elements of a row threads and parts have."""
+        if not self.dynamic:
+            return COUNTS
+        numbers = ["const int VECTORS = COLS / WIDTH;", "constexpr int ROUND = PARTS * TEAM;"]
+        return [*numbers, *(line.replace("= [](", "= [&](") for line in COUNTS[1:])]
+
     def joins_of(self, pair: Moments) -> dict[str, str]:
         others = {f"a{place}": self.join(place) for place in pair.others}
         return {name: others.get(name, "Sum") for name in pair.names}
@@ -200,7 +207,7 @@ class OnePassReductions(RowReductions):
 
     def one_pass(self, pair: Moments, first: Elements, elements: Elements, meanwhile: Sequence[str]) -> list[str]:
         """Both passes of a row in one; blocks that share it synchronise once."""
-        lines = [*COUNTS, *self.in_threads(pair, first, elements), *self.in_block(pair)]
+        lines = [*self.counts(), *self.in_threads(pair, first, elements), *self.in_block(pair)]
         if self.parted:
             before = sum(map(len, self.stage.passes[: pair.number]))
             inner = [*self.words({before + number: name for number, name in enumerate(pair.names)}), *meanwhile]

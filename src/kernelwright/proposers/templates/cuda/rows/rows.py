@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kernelwright.proposers.templates.cuda.kernels import Kernel
+from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, Kernel
 from kernelwright.proposers.templates.cuda.rows.analysis import recounted, stage_of, suits_column_threads
 from kernelwright.proposers.templates.cuda.rows.column_threads import ColumnThreads, RowResults, RowShares
 from kernelwright.proposers.templates.cuda.rows.stage import StageWriter
@@ -52,6 +52,8 @@ def gene_pool(program: RowProgram) -> GenePool:
 
 
 def describe(program: RowProgram, genes: Genes) -> str:
+    if genes.get("sizes") == DYNAMIC:
+        genes = genes | dict.fromkeys(("split", "shelf", "owned"), False)  # for known sizes alone
     parts = [f"about {genes['elements']} elements a thread and at most {genes['most']} threads a row"]
     parts.append(f"vectors of {genes['width']}")
     if genes["persist"] or genes.get("ahead"):
@@ -89,7 +91,7 @@ def render(program: RowProgram, genes: Genes, sizes: Sizes, graph: Graph, step: 
         in_place = genes.get("joined") == "last" and stage.columns and not stage.totals
         if (stage.columns or column_stores(program, number + 1)) and not in_place:
             kernels.append(JoinWriter(program=program, stage=stage, **given).kernel())
-        if genes.get("owned") and suits_column_threads(program, stage):
+        if genes.get("owned") and genes.get("sizes") != DYNAMIC and suits_column_threads(program, stage):
             writers = (RowShares, RowResults, ColumnThreads)
             kernels += [writer(program=program, stage=stage, **given).kernel() for writer in writers]
     if any(program.instructions[s.place].stage == 0 and _narrow(program, s.place) for s in program.stores):

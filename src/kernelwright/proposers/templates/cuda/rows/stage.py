@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel, expression
+from kernelwright.proposers.templates.cuda.rows import dynamic_plan
 from kernelwright.proposers.templates.cuda.rows.analysis import (
     HeldValues,
     Moments,
@@ -39,16 +40,20 @@ class StageWriter(ColumnReductions):
             least_blocks=f"{self.resident} if parts_{tag} > 1 else {dense}" if self.parted else dense,
             shared=f"shared_{tag}" if found.values else "0",
             when=f"rows_{tag} > {recount}" if recount else f"not owned_{tag}" if stage.columns else "True",
+            dynamic=self.dynamic,
         )
 
     def _body(self, keep: HeldValues) -> str:
         stage, tag = self.stage, self.tag
-        lines = [
+        constants = [
             f"constexpr int COLS = COLS_{tag}, WIDTH = WIDTH_{tag}, TEAM = TEAM_{tag}, TEAMS = TEAMS_{tag};",
             f"constexpr int CHUNKS = CHUNKS_{tag}, PARTS = PARTS_{tag};",
             f"using Index = INDEX_{tag};",
             f"constexpr Index ROWS = ROWS_{tag};",
             "constexpr bool WHOLE = TEAM >= 32 || ROWS % (32 / TEAM) == 0;",
+        ]
+        lines = [
+            *(dynamic_plan.declarations(self) if self.dynamic else constants),
             *self.slots(),
             "const int team = threadIdx.x / TEAM, lane = threadIdx.x % TEAM, part = block % PARTS;",
             "const int me = block / PARTS * TEAMS + team, all = blocks / PARTS * TEAMS;",
@@ -239,7 +244,7 @@ class StageWriter(ColumnReductions):
         i = self.instruction(place)
         if not i.period:
             return f"{self.pointer(i.tensor)}[row]"
-        self.define(f"PERIOD_{self.step}_{place}", self.size(i.period))
+        self.give(f"PERIOD_{self.step}_{place}", self.size(i.period))
         return f"{self.pointer(i.tensor)}[row % static_cast<long long>(PERIOD_{self.step}_{place})]"
 
     def _finish(self, keep: HeldValues, known: set[int]) -> list[str]:

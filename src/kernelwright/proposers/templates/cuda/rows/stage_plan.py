@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernelwright.proposers.templates.cuda.rows import dynamic_plan
 from kernelwright.proposers.templates.cuda.rows.analysis import (
     MANY_COLUMNS,
     HeldValues,
@@ -22,8 +23,12 @@ STATIC_SHARED = 4096  # bytes that a block may need besides the rows that it kee
 
 class StagePlan(Writer):
     def set_up(self, held: HeldValues) -> None:
-        self._team(held)
-        self._room(held)
+        if self.dynamic:
+            dynamic_plan.write_team(self)
+            dynamic_plan.write_room(self, held, COLUMN_REGISTERS, WORKING)
+        else:
+            self._team(held)
+            self._room(held)
         self._memory()
 
     def _team(self, held: HeldValues) -> None:
@@ -79,7 +84,7 @@ class StagePlan(Writer):
     @property
     def parted(self) -> bool:
         """Whether a long row may be shared by several blocks."""
-        return bool(self.stage.passes and self.genes.get("split"))
+        return bool(self.stage.passes and self.genes.get("split") and not self.dynamic)
 
     @property
     def resident(self) -> int:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel, KernelWriter, expression, python_number
+from kernelwright.proposers.templates.cuda.kernels import (
+    TYPES,
+    Kernel,
+    KernelWriter,
+    depends_on_sizes,
+    expression,
+    python_number,
+)
 from kernelwright.proposers.templates.cuda.rows.analysis import RowStage, over_rows, stage_of
 from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
 
@@ -181,7 +188,10 @@ class Writer(KernelWriter):
     def _number(self, place: int, i: Instruction) -> str:
         name = f"NUMBER_{self.step}_{place}"
         number = python_number(i.number, self.sizes)
-        self.define(name, f"literal({'float' if i.dtype == 'float32' else 'int'}({number}))")
+        if self.dynamic and depends_on_sizes(i.number):
+            self.give(name, number, TYPES[i.dtype])
+        else:
+            self.define(name, f"literal({'float' if i.dtype == 'float32' else 'int'}({number}))")
         return name
 
     def narrow_operands(self, places: set[int] | frozenset[int]) -> set[int]:
@@ -238,12 +248,18 @@ class JoinWriter(Writer):
     def kernel(self) -> Kernel:
         tag, stage = self.tag, self.stage
         self.setup.append(f"columns_{tag} = {self.size(self.program.cols)}")
-        self.define(f"JOINED_{tag}", f"columns_{tag}")
+        self.give(f"JOINED_{tag}", f"columns_{tag}")
         partials = f"groups_{tag} * teams_{tag}" if stage.columns else "0"
-        self.setup.append(f"sharing_{tag} = min({JOIN_THREADS // 32}, power({partials}))")
+        most = JOIN_THREADS // 32
+        sharing = f"({most} if {partials} >= {most} else 1)" if self.dynamic else f"min({most}, power({partials}))"
+        self.setup.append(f"sharing_{tag} = {sharing}")
         self.define(f"SHARING_{tag}", f"sharing_{tag}")
-        self.define(f"PARTIALS_{tag}", partials)
-        lines = [f"constexpr int COLS = JOINED_{tag}, PARTIALS = PARTIALS_{tag}, GROUPS = SHARING_{tag};"]
+        self.give(f"PARTIALS_{tag}", partials)
+        if self.dynamic:
+            lines = [f"const int COLS = JOINED_{tag}, PARTIALS = PARTIALS_{tag};"]
+            lines.append(f"constexpr int GROUPS = SHARING_{tag};")
+        else:
+            lines = [f"constexpr int COLS = JOINED_{tag}, PARTIALS = PARTIALS_{tag}, GROUPS = SHARING_{tag};"]
         lines.append(f"constexpr int LANES = {JOIN_THREADS} / GROUPS;")
         lines.append(f"__shared__ float found[{max(1, len(stage.columns))}][GROUPS][LANES];")
         lines.append("const int lane = threadIdx.x % LANES, group = threadIdx.x / LANES;")
@@ -274,4 +290,5 @@ class JoinWriter(Writer):
             f"ceil(columns_{tag}, {JOIN_THREADS} // sharing_{tag})",
             str(JOIN_THREADS),
             when=f"not (only_{tag} or owned_{tag})" if stage.columns else "True",
+            dynamic=self.dynamic,
         )

@@ -1,0 +1,70 @@
+"""From what a user passes to the reference's arguments: names, defaults, and numbers that are built in."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import guards
+from .manifest import OperationSpec
+
+
+class CallBinding:
+    def __init__(self, operation: OperationSpec) -> None:
+        self._operation = operation
+        self._parameters = operation.call
+        self.signature = inspect.Signature([_shown(one) for one in operation.call])
+        names = [one.name for one in operation.parameters]
+        self._places = [names.index(one.reference) if one.reference is not None else None for one in operation.call]
+        self.direct = self._places == list(range(len(names)))
+        """Whether a call's arguments are the reference's, in order."""
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, defaults included. A TypeError says what does not fit, as of any function."""
+        if len(args) > len(self._parameters):
+            raise TypeError(f"{self._named()} takes {len(self._parameters)} arguments, and {len(args)} were given")
+        values = list(args)
+        left = dict(kwargs)
+        for place, one in enumerate(self._parameters):
+            if place < len(args):
+                if one.name in left:
+                    raise TypeError(f"{self._named()} got several values for {one.name!r}")
+            elif one.name in left:
+                values.append(left.pop(one.name))
+            elif one.default is not None:
+                values.append(one.default)
+            else:
+                raise TypeError(f"{self._named()} is called without {one.name!r}")
+        if left:
+            raise TypeError(f"{self._named()} has no parameter {next(iter(left))!r}")
+        return tuple(values)
+
+    def arguments(self, args: Sequence[Any]) -> tuple[Any, ...] | str:
+        """The reference's arguments, or the reason why it has none for these."""
+        if self.direct:
+            return tuple(args)
+        found: list[Any] = [None] * len(self._operation.parameters)
+        for one, place, value in zip(self._parameters, self._places, args, strict=True):
+            if place is not None:
+                found[place] = value
+            elif not one.unused and not guards.same_number(value, one.fixed):
+                return guards.NUMBER
+        return tuple(found)
+
+    def built_in(self, args: Sequence[Any]) -> str:
+        """What to tell a user whose numbers the reference does not take."""
+        fixed = [
+            f"{one.name}={one.fixed!r}"
+            for one, value in zip(self._parameters, args, strict=True)
+            if one.reference is None and not one.unused and not guards.same_number(value, one.fixed)
+        ]
+        return f"it was captured with {', '.join(fixed)}, and neither kernel nor reference takes another value"
+
+    def _named(self) -> str:
+        return f"{self._operation.name}{self.signature}"
+
+
+def _shown(one: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if one.default is None else one.default
+    return inspect.Parameter(one.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)

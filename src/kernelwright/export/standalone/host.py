@@ -1,0 +1,131 @@
+"""Calls a library of the `cpp` contract, through ctypes.
+
+One block of arguments for each thread and shape: ctypes lets go of the interpreter's lock during a call, and a block
+that two threads shared would give both of them wrong results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+MAX_RANK = 8
+MAX_BLOCKS = 256  # shapes that a thread remembers
+PAGE = 4096
+SLACK = 256  # what the judge lets a kernel read beyond a tensor: to the next multiple of this from its beginning
+
+
+class HostArgument(ctypes.Structure):
+    """`kw_argument` of the contract's header."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("sizes", ctypes.c_int64 * MAX_RANK),
+        ("strides", ctypes.c_int64 * MAX_RANK),
+        ("integer", ctypes.c_int64),
+        ("real", ctypes.c_double),
+    )
+
+
+class LibraryError(RuntimeError):
+    """A library that is not the one that was proved, or cannot be loaded."""
+
+
+class HostLibrary:
+    def __init__(self, path: Path, sha256: str, *, threads: int, openmp: bool, stateless: bool) -> None:
+        self._path, self._sha256 = path, sha256
+        self._threads, self._openmp = threads, openmp
+        self._serial = nullcontext() if stateless else threading.Lock()
+        self._loading = threading.Lock()
+        self._run: Any = None
+        self._own = threading.local()
+
+    def load(self) -> None:
+        """Checks the file's hash and loads it, once."""
+        with self._loading:
+            if self._run is None:
+                self._run = self._loaded()
+
+    def _loaded(self) -> Any:
+        try:
+            content = self._path.read_bytes()
+        except OSError as error:
+            raise LibraryError(f"{self._path}: {error.strerror}; install the package again") from error
+        if hashlib.sha256(content).hexdigest() != self._sha256:
+            raise LibraryError(f"{self._path}: is not the library that was proved; install the package again")
+        try:
+            run = ctypes.CDLL(str(self._path)).kw_run
+        except (OSError, AttributeError) as error:
+            raise LibraryError(f"{self._path}: cannot be loaded here: {error}") from error
+        run.argtypes, run.restype = [ctypes.POINTER(HostArgument)], None
+        if self._openmp:
+            self._set_threads = ctypes.CDLL("libgomp.so.1").omp_set_num_threads
+        return run
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """It takes every size."""
+        return True
+
+    def call(
+        self, shapes: Any, values: Sequence[Any], outputs: Sequence[torch.Tensor], sizes: Mapping[str, int]
+    ) -> None:
+        """`shapes` is a key that stands for the shapes of all tensors, which are contiguous."""
+        if self._run is None:
+            self.load()
+        try:
+            block = self._own.blocks[shapes]
+        except (AttributeError, KeyError):
+            block = self._new_block(shapes, values, outputs)
+        at = 0
+        for value in values:
+            if isinstance(value, torch.Tensor):
+                block[at].data = value.data_ptr()
+            at += 1
+        for output in outputs:
+            block[at].data = output.data_ptr()
+            at += 1
+        with self._serial:
+            self._run(block)
+
+    def _new_block(self, shapes: Any, values: Sequence[Any], outputs: Sequence[torch.Tensor]) -> Any:
+        own = self._own
+        if not hasattr(own, "blocks"):
+            own.blocks = {}
+            if self._openmp:
+                self._set_threads(self._threads)  # OpenMP has a number for each thread that calls it
+        if len(own.blocks) >= MAX_BLOCKS:
+            own.blocks.clear()
+        block = (HostArgument * (len(values) + len(outputs)))()
+        for entry, value in zip(block, (*values, *outputs), strict=True):
+            if isinstance(value, torch.Tensor):
+                for axis, (size, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
+                    entry.sizes[axis], entry.strides[axis] = size, stride
+            else:
+                entry.integer, entry.real = int(value), float(value)
+        own.blocks[shapes] = block
+        return block
+
+
+def readable_behind(tensor: torch.Tensor) -> bool:
+    """Whether what the judge lets a kernel read behind a tensor lies in the tensor's own last page of memory."""
+    size = tensor.numel() * tensor.element_size()
+    if size % SLACK == 0:
+        return True
+    start = tensor.data_ptr()
+    return (start + size - 1) // PAGE == (start + (size | (SLACK - 1))) // PAGE
+
+
+def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    """A contiguous tensor on the CPU behind which a kernel may read as the judge allows."""
+    made = torch.empty(shape, dtype=dtype)
+    if made.numel() == 0 or readable_behind(made):
+        return made
+    wider = torch.empty(made.numel() + SLACK // made.element_size(), dtype=dtype)
+    return torch.empty(0, dtype=dtype).set_(wider.untyped_storage(), 0, made.shape, made.stride())

@@ -1,0 +1,270 @@
+"""From a traced problem to a task: ranges for its sizes, draws, comparators, and what its document says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from kernelwright.tasks.declarations import (
+    FLOATS,
+    Chosen,
+    Comparator,
+    Draw,
+    Family,
+    TensorInput,
+    custom,
+    integers,
+    normal,
+    of_family,
+    uniform,
+)
+from kernelwright.tasks.dims import Sizes, TaskError
+from kernelwright.tasks.drawing import draw_inputs, without_data
+from kernelwright.tasks.imported.rebuild import recipe_of, reference_of
+from kernelwright.tasks.imported.traced import (
+    AnyFamily,
+    Distribution,
+    NodeValue,
+    OperatorCall,
+    Recipe,
+    TracedArgument,
+    TracedProblem,
+    TracedSize,
+)
+from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.reference import call_reference, run_reference, torch_dtype
+
+SPREADS = (4.0, 3.0, 2.0, 1.5, 1.25, 1.0)  # how far above its own sizes a problem has to hold, where memory allows it
+DIVISORS = (4, 8, 16, 32, 64, 128, 256)  # and how far below: until it is small
+LARGE, SMALL = 1 << 30, 8 << 20
+TRIED = 64 << 20  # bytes of inputs on which values are looked at before a search begins
+NOTES = {
+    "dropout": "Dropout, which draws random numbers, is left out.",
+    "batch_statistics": "Batch normalisation is that of training: by the batch; running statistics are not a result.",
+    "changed_input": "An argument that the code changes in place is copied first; the copy is not a result.",
+    "fixed_sizes": "Not every size that its code might take varies: torch.export cannot solve for all of them.",
+    "strided_input": "An input that is not contiguous there is contiguous here.",
+}
+
+End = Callable[[TracedSize, float], int]  # the end of a size's range, by how far it goes
+
+
+def task_of(problem: TracedProblem, path: Path) -> Task:
+    """The task of a problem, named after its file. TaskError names an operator that it may not use."""
+    reference = reference_of(problem)
+    own = {size.name: size.value for size in problem.sizes}
+    floats = [argument.dtype for argument in problem.arguments if argument.dtype in FLOATS]
+    main = floats[0] if floats else problem.arguments[0].dtype
+    outputs = _output_names(problem)
+    task = Task(
+        reference,
+        inputs={argument.name: argument_input(argument, main) for argument in problem.arguments},
+        public=[own],
+        hidden={name: (value, value) for name, value in own.items()},
+        name=path.stem,
+        doc=_doc(path, problem),
+        outputs=outputs,
+        dtypes=(main,),
+        comparators=_comparators(problem, outputs),
+        origin=str(path.absolute()),
+        traced=True,
+        notes=tuple(NOTES[note] for note in dict.fromkeys(problem.notes)),
+    )
+    task = replace(task, hidden=_ranges(task, problem.sizes))
+    if all(low == high for low, high in task.hidden.values()):
+        raise TaskError(
+            "all its sizes are fixed by its code, so that nothing can be hidden: let Model take any batch, or write a "
+            "task file"
+        )
+    return _in_domain(task, problem)
+
+
+def _doc(path: Path, problem: TracedProblem) -> str:
+    said = [f"{path.stem.replace('_', ' ').strip()}, imported: what the file computes was traced in a sandbox."]
+    return " ".join([*said, *(NOTES[note] for note in dict.fromkeys(problem.notes))])
+
+
+def _output_names(problem: TracedProblem) -> tuple[str, ...]:
+    if len(problem.results) == 1:
+        return ("out",)
+    taken = {argument.name for argument in problem.arguments}
+    base = next(name for name in ("out", "result", "output") if not any(n.startswith(name) for n in taken))
+    return tuple(f"{base}{index}" for index in range(len(problem.results)))
+
+
+def argument_input(argument: TracedArgument, main: str, *, families: bool = True) -> TensorInput:
+    dtype = None if argument.dtype == main else argument.dtype
+    draw = _draw(argument, families=families)
+    return TensorInput(tuple(argument.dims), draw, dtype)
+
+
+def _draw(argument: TracedArgument, *, families: bool) -> Draw:
+    match argument.draw:
+        case AnyFamily(otherwise=otherwise):
+            return of_family() if families or otherwise is None else _distribution(otherwise)
+        case Distribution():
+            return _distribution(argument.draw)
+        case Recipe():
+            return custom(recipe_of(argument.draw))
+
+
+def _distribution(found: Distribution) -> Draw:
+    if found.of == "integers":
+        return integers(int(found.low), found.high if isinstance(found.high, str) else int(found.high))
+    if isinstance(found.high, str):
+        raise TaskError(f"{found.of} numbers end at {found.high!r}, which is not a number")
+    return (normal if found.of == "normal" else uniform)(float(found.low), float(found.high))
+
+
+# --- where it has to hold --------------------------------------------------------------------------------------------
+
+
+def _ranges(task: Task, sizes: list[TracedSize]) -> dict[str, tuple[int, int]]:
+    """Around the problem's own sizes: upward as far as memory allows, downward until a workload is small.
+
+    A reference may refuse some sizes (a window larger than its image), so that the ends are tried, without data.
+    """
+    own = {size.name: size.value for size in sizes}
+    if not own:
+        return {}
+    needed = _footprint(task, own)
+    most = max(needed(own), LARGE)
+    fixed = {argument for argument in own if _is_fixed(task, own, argument)}
+    free = [size for size in sizes if size.name not in fixed]
+    highs = _end(task, own, free, SPREADS, _above, lambda corner: needed(corner) <= most)
+    wanted = next((d for d in DIVISORS if needed(_corner(own, free, d, _below)) <= SMALL), DIVISORS[-1])
+    lows = _end(task, own, free, [d for d in reversed(DIVISORS) if d <= wanted] + [2, 1], _below, lambda _: True)
+    return {name: (min(lows[name], own[name]), max(highs[name], own[name])) for name in own}
+
+
+def _above(size: TracedSize, factor: float) -> int:
+    high = int(size.value * factor)
+    return high if size.most is None else max(size.value, min(high, size.most))
+
+
+def _below(size: TracedSize, divisor: float) -> int:
+    return min(size.value, max(1, size.least, int(size.value // divisor)))
+
+
+def _corner(own: Sizes, free: list[TracedSize], factor: float, end: End) -> dict[str, int]:
+    return {**own, **{size.name: end(size, factor) for size in free}}
+
+
+def _end(
+    task: Task,
+    own: Sizes,
+    free: list[TracedSize],
+    factors: Sequence[float],
+    end: End,
+    fits: Callable[[Sizes], bool],
+) -> Sizes:
+    """The farthest corner that fits and that the reference takes, where each size alone is tried as well.
+
+    Where there is none, a size that goes nowhere by itself (the image of a network that ends in a fixed layer) stays,
+    and the others go.
+    """
+    for factor in factors:
+        corner = _corner(own, free, factor, end)
+        alone = [{**own, size.name: corner[size.name]} for size in free] if len(free) > 1 else []
+        goes = corner != own or len(free) < 2
+        if goes and fits(corner) and all(_runs(task, sizes) for sizes in (corner, *alone)):
+            return corner
+    found = dict(own)
+    for size in free:
+        values = (end(size, factor) for factor in factors)
+        tried = ({**found, size.name: value} for value in values)
+        found = next((sizes for sizes in tried if fits(sizes) and _runs(task, sizes)), found)
+    return found
+
+
+def _is_fixed(task: Task, own: Mapping[str, int], name: str) -> bool:
+    """A size that the reference takes at one value only, though the trace left it open."""
+    value = own[name]
+    others = [other for other in (value + 1, value - 1, 2 * value, value // 2) if other >= 1]
+    return not any(_runs(task, {**own, name: other}) for other in others)
+
+
+def _runs(task: Task, sizes: Sizes) -> bool:
+    workload = Workload(tuple(sizes.items()), task.dtypes[0])
+    try:
+        results = call_reference(task, without_data(task, workload))
+    except TaskError:
+        return False
+    return all(result.numel() for result in results.values())
+
+
+def _footprint(task: Task, own: Mapping[str, int]) -> Callable[[Sizes], int]:
+    """Bytes of arguments and results; results are taken to grow as the arguments do."""
+
+    def given(sizes: Sizes) -> int:
+        tensors = [declared for declared in task.inputs.values() if isinstance(declared, TensorInput)]
+        return sum(math.prod(t.shape(sizes)) * torch_dtype(t.dtype or task.dtypes[0]).itemsize for t in tensors)
+
+    workload = Workload(tuple(own.items()), task.dtypes[0])
+    results = call_reference(task, without_data(task, workload)).values()
+    made = sum(result.numel() * result.element_size() for result in results)
+    share = 1 + made / max(1, given(own))
+    return lambda sizes: int(given(sizes) * share)
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _in_domain(task: Task, problem: TracedProblem) -> Task:
+    """Families where the reference stays finite on them, and otherwise the values that the problem itself draws."""
+    if not any(isinstance(argument.draw, AnyFamily) and argument.draw.otherwise for argument in problem.arguments):
+        return task
+    smallest = Workload(tuple((name, low) for name, (low, _) in task.hidden.items()), task.dtypes[0])
+    if _footprint(task, smallest.size_map)(smallest.size_map) > TRIED:
+        return task
+    if all(_is_finite(task, smallest, family) for family in task.families):
+        return task
+    main = task.dtypes[0]
+    return replace(task, inputs={a.name: argument_input(a, main, families=False) for a in problem.arguments})
+
+
+def _is_finite(task: Task, workload: Workload, family: Family) -> bool:
+    inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(0))
+    results = run_reference(task, inputs).values()
+    return all(bool(result.isfinite().all()) for result in results if result.is_floating_point())
+
+
+INDICES = {"argmax": 0, "argmin": 0, "max": 1, "min": 1, "topk": 1}
+
+
+def _comparators(problem: TracedProblem, outputs: tuple[str, ...]) -> dict[str, Comparator]:
+    """Indices of the largest or smallest of an argument: either side of a tie is right."""
+    found: dict[str, Comparator] = {}
+    first = len(problem.arguments)
+    for name, index in zip(outputs, problem.results, strict=True):
+        call = problem.nodes[index - first] if index >= first else None
+        if isinstance(call, OperatorCall) and call.op == "sym.getitem" and call.args[1] == 1:
+            source = call.args[0]
+            call = (
+                problem.nodes[source.node - first] if isinstance(source, NodeValue) and source.node >= first else None
+            )
+            several = True
+        else:
+            several = False
+        if not isinstance(call, OperatorCall) or not call.args:
+            continue
+        packet, given = call.op.split(".")[1], call.args[0]
+        if INDICES.get(packet) != int(several) or not isinstance(given, NodeValue) or given.node >= first:
+            continue
+        dim, keepdim = _reduced(call, packet)
+        if dim is not None:
+            found[name] = Chosen(problem.arguments[given.node].name, dim, keepdim)
+    return found
+
+
+def _reduced(call: OperatorCall, packet: str) -> tuple[int | None, bool]:
+    place = 2 if packet == "topk" else 1
+    dim = call.args[place] if len(call.args) > place else call.kwargs.get("dim", -1 if packet == "topk" else None)
+    keepdim = call.args[2] if len(call.args) > 2 else call.kwargs.get("keepdim", False)
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        return None, False
+    return dim, True if packet == "topk" else keepdim is True

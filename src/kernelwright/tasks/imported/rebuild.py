@@ -1,0 +1,158 @@
+"""From validated data to functions: the reference of an imported task, and the recipes of its arguments.
+
+The result is a torch.fx module made of listed operators and of names of our own, so that everything that takes a
+reference takes it: float64, tracing, autograd, torch.compile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from kernelwright.tasks.casting import literals, working_device
+from kernelwright.tasks.declarations import FLOATS
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.exporting import widen_types
+from kernelwright.tasks.imported.operators import SEEDED, operator_named
+from kernelwright.tasks.imported.traced import (
+    DrawnNumbers,
+    DtypeValue,
+    ListValue,
+    Literals,
+    MemoryFormat,
+    NodeValue,
+    OddFloat,
+    OperatorCall,
+    Recipe,
+    SameDevice,
+    TextValue,
+    TracedProblem,
+    Value,
+)
+from kernelwright.tasks.reference import torch_dtype
+
+Node = torch.fx.Node
+
+
+def reference_of(problem: TracedProblem) -> Callable[..., Any]:
+    """The function of the arguments, in order, that the graph computes."""
+    graph = torch.fx.Graph()
+    arguments = [graph.placeholder(argument.name) for argument in problem.arguments]
+    declared = [(node, argument.dtype) for node, argument in zip(arguments, problem.arguments, strict=True)]
+    device = graph.call_function(working_device, (arguments[0],))
+    made = _append(graph, arguments, problem.nodes, device)
+    results = [made[index] for index in problem.results]
+    graph.output(results[0] if len(results) == 1 else tuple(results))
+    floats = [(node, dtype) for node, dtype in declared if dtype in FLOATS]
+    if floats:
+        given, dtype = floats[0]
+        widen_types(graph, given, torch_dtype(dtype))
+    module = torch.fx.GraphModule(torch.nn.Module(), graph, "Imported")
+
+    def reference(*given: Any) -> Any:
+        return module(*given)
+
+    reference.__wrapped__ = module.forward  # type: ignore[attr-defined]  # so that its text can be shown
+    return reference
+
+
+def _append(
+    graph: torch.fx.Graph, made: list[Node], nodes: Sequence[OperatorCall | Literals | DrawnNumbers], device: Node
+) -> list[Node]:
+    made = list(made)
+    for node in nodes:
+        if isinstance(node, OperatorCall):
+            function = _checked(node)
+            args = tuple(_value(value, made, device) for value in node.args)
+            kwargs = {name: _value(value, made, device) for name, value in node.kwargs.items()}
+            made.append(graph.call_function(function, args, kwargs))
+        elif isinstance(node, Literals):
+            written = (_numbers(node), list(node.shape), torch_dtype(node.dtype), device)
+            made.append(graph.call_function(literals, written))
+        else:
+            raise TaskError("a reference draws no random numbers")
+    return made
+
+
+def _checked(call: OperatorCall) -> Callable[..., Any]:
+    """Dropout inside of an operator would draw numbers, which the tracer has taken out of an honest graph."""
+    function = operator_named(call.op)
+    name = call.op.split(".")[1]
+    if name in SEEDED:
+        schema = getattr(torch.ops.aten, name)
+        arguments = getattr(schema, call.op.split(".")[2])._schema.arguments
+        for place, argument in enumerate(arguments):
+            given = call.args[place] if place < len(call.args) else call.kwargs.get(argument.name, 0)
+            if argument.name in ("dropout_p", "dropout") and given not in (0, 0.0):
+                raise TaskError(f"it uses {call.op} with dropout, which draws random numbers")
+    return function
+
+
+def _numbers(node: Literals) -> list[Any]:
+    return [float(value) if isinstance(value, str) else value for value in node.values]
+
+
+def _value(value: Value, made: Sequence[Any], device: Any) -> Any:
+    match value:
+        case NodeValue(node=index):
+            return made[index]
+        case ListValue(items=items):
+            return [_value(item, made, device) for item in items]
+        case DtypeValue(dtype=name):
+            return torch_dtype(name)
+        case OddFloat(number=number):
+            return float(number)
+        case TextValue(text=text):
+            return text
+        case MemoryFormat(memory_format=name):
+            return getattr(torch, name)
+        case SameDevice():
+            return device
+        case _:
+            return value
+
+
+Recipes = Callable[[torch.Generator, tuple[int, ...], torch.dtype, Mapping[str, int]], torch.Tensor]
+
+
+def recipe_of(recipe: Recipe) -> Recipes:
+    """A custom draw that goes through the steps of the problem's own, with numbers of the judge's generator."""
+    functions = {place: _checked(node) for place, node in enumerate(recipe.nodes) if isinstance(node, OperatorCall)}
+
+    def draw(
+        generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, sizes: Mapping[str, int]
+    ) -> torch.Tensor:
+        made: list[Any] = []
+        for place, node in enumerate(recipe.nodes):
+            if isinstance(node, DrawnNumbers):
+                made.append(_drawn(node, shape, generator))
+            elif isinstance(node, Literals):
+                made.append(literals(_numbers(node), list(node.shape), torch_dtype(node.dtype), generator.device))
+            else:
+                args = [_value(value, made, generator.device) for value in node.args]
+                options = {name: _value(value, made, generator.device) for name, value in node.kwargs.items()}
+                made.append(functions[place](*args, **options))
+        found = made[recipe.result]
+        return found.to(dtype) if isinstance(found, torch.Tensor) else found
+
+    draw.__name__ = "as_the_problem_does"
+    return draw
+
+
+def _drawn(node: DrawnNumbers, own: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    shape = own if node.shape is None else tuple(node.shape)
+    dtype, device = torch_dtype(node.dtype), generator.device
+    if node.of == "integers":
+        return torch.randint(int(node.low), int(node.high), shape, generator=generator, device=device).to(dtype)
+    if node.of == "permutation":
+        return torch.randperm(int(node.high), generator=generator, device=device).to(dtype)
+    if node.of == "normal":
+        drawn = torch.randn(shape, generator=generator, device=device)
+        return drawn.mul_(node.high).add_(node.low).to(dtype)
+    drawn = torch.rand(shape, generator=generator, device=device)
+    if node.of == "bernoulli":
+        return (drawn < node.low).to(dtype)
+    return drawn.mul_(node.high - node.low).add_(node.low).to(dtype)

@@ -1,0 +1,170 @@
+"""Traces a problem file in the sandbox and keeps what came back: a stranger's Python in, checked data out.
+
+torch is not needed here. Which operators the graph names is checked where it becomes a reference (`rebuild`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+import sysconfig
+import tempfile
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from kernelwright.errors import CannotDecide
+from kernelwright.isolation import levels, start, warden
+from kernelwright.isolation.log import Log
+from kernelwright.isolation.roles import Role
+from kernelwright.paths import cache_dir, printable, write_whole
+from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.imported.traced import MOST_BYTES, TracedProblem
+
+SECONDS = 120.0
+MEMORY = 4 << 30  # bytes of its own that a tracer may have; it has no use for what it would take to hold the inputs
+ADDRESS_SPACE = 64 << 30  # with the libraries of a PyTorch for GPUs, which are mapped and hardly read
+PACKAGE = Path(__file__).resolve().parents[2]
+# The folder around our package may hold anything, and is not shown: so that it cannot be searched for the package.
+BOOT = """
+import gc, importlib.util, resource, sys
+gc.disable()  # a sixth of the time that importing torch takes
+resource.setrlimit(resource.RLIMIT_DATA, ({memory}, {memory}))
+sys.path[:0] = {paths!r}
+spec = importlib.util.spec_from_file_location("kernelwright", {package!r} + "/__init__.py")
+sys.modules["kernelwright"] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules["kernelwright"])
+from pathlib import Path
+from kernelwright.tasks.imported.confined import tracing
+gc.freeze()
+gc.enable()
+tracing.main(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+LONGEST = 400
+KILLED, NO_OUTPUT = 128, 124  # exit codes of the warden: a signal's number above, and no file to copy
+
+
+class CannotTrace(TaskError):  # noqa: N818 - it says what happened
+    """The file is in the form of a problem, and what it computes cannot be written down."""
+
+
+def traced(source: bytes, level: levels.Level | None = None) -> TracedProblem:
+    """What a problem computes. It is traced once for each content of the file and version of PyTorch and of ours.
+
+    `level` is the lowest isolation level that is accepted.
+    """
+    kept = cache_dir("imported") / f"{_key(source)}.json"
+    try:
+        return TracedProblem.model_validate_json(kept.read_bytes())
+    except (OSError, ValidationError):  # not there yet, or not whole
+        pass
+    levels.demand(levels.accepted() if level is None else level, start.isolation_of(Role.tracer))
+    content = _run(source)
+    problem = _checked(content)
+    write_whole(kept, content)
+    return problem
+
+
+def _run(source: bytes) -> bytes:
+    log, product = Log(), os.memfd_create("traced", os.MFD_CLOEXEC)
+    try:
+        with tempfile.TemporaryDirectory(prefix="kernelwright-trace-") as name:
+            folder = Path(name)
+            start.make_folder(folder, {})
+            path = folder / "problem.py"
+            path.write_bytes(source)
+            path.chmod(0o644)
+            reply = _start(folder, log, product)
+        if reply.ending is warden.Ending.timeout:
+            raise CannotTrace(f"it did not finish within {SECONDS:g} s")
+        content = os.pread(product, MOST_BYTES + 1, 0)
+        if not content:
+            raise CannotTrace(f"it {_ended(reply, log)}")
+    except OSError as error:
+        raise CannotDecide(f"cannot trace a problem: {error.strerror}: {error.filename}") from error
+    finally:
+        os.close(product)
+        log.close()
+    return content
+
+
+def _ended(reply: warden.Reply, log: Log) -> str:
+    ended = reply.describe()
+    if reply.ending is warden.Ending.exited and reply.value > KILLED:
+        ended = f"was killed by {warden.signal_name(reply.value - KILLED)}"
+    elif reply.ending is warden.Ending.exited and reply.value in (0, NO_OUTPUT):
+        ended = "ended without a result"
+    said = [line.strip() for line in log.text().splitlines() if line.strip()]
+    return f"{ended}: {printable(said[-1])[:LONGEST]}" if said else ended
+
+
+def _start(folder: Path, log: Log, product: int) -> warden.Reply:
+    source, scratch = start.source_directory(folder), start.scratch_directory(folder)
+    packages = _packages()
+    boot = BOOT.format(memory=MEMORY, paths=list(packages), package=str(PACKAGE))
+    output = f"{scratch}/traced.json"
+    grant = start.Grant(
+        visible=(*_interpreter(), *packages, PACKAGE),
+        folder=folder,
+        scratch_bytes=4 * MOST_BYTES,
+        address_space=ADDRESS_SPACE,
+        variables={"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": scratch},
+    )
+    command = [str(Path(sys.executable).resolve()), "-I", "-S", "-B", "-c", boot, f"{source}/problem.py", output]
+    return start.run(Role.tracer, command, grant, SECONDS, log, (product, output))
+
+
+def _checked(content: bytes) -> TracedProblem:
+    if len(content) > MOST_BYTES:
+        raise CannotTrace(f"what came back has more than {MOST_BYTES >> 20} MiB")
+    try:
+        said = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CannotTrace("what came back is not JSON") from error
+    if isinstance(said, dict) and set(said) == {"error"} and isinstance(said["error"], str):
+        raise CannotTrace(printable(" ".join(said["error"].split()))[:LONGEST])
+    try:
+        return TracedProblem.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][:6])
+        message = first["msg"].removeprefix("Value error, ")
+        raise CannotTrace(printable(f"what came back is not a graph: {where}: {message}")[:LONGEST]) from error
+
+
+def _interpreter() -> tuple[Path, ...]:
+    """What Python needs of where it is installed, which may be a folder with much else in it."""
+    prefix = Path(sys.base_prefix).resolve()
+    return tuple(path for name in ("bin", "lib", "lib64", "include") if (path := prefix / name).is_dir())
+
+
+@cache
+def _packages() -> tuple[str, ...]:
+    """The folders of installed packages. The rest of sys.path, a user's own folder or even `/`, is not its business."""
+    installed = {str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib")}
+    names = ("site-packages", "dist-packages")
+    found = [entry for entry in sys.path if Path(entry).name in names or str(Path(entry).resolve()) in installed]
+    return tuple(dict.fromkeys(str(Path(entry).absolute()) for entry in found if Path(entry).is_dir()))
+
+
+@cache
+def _ours() -> str:
+    """Of the code that traces: another version may write another graph."""
+    whole = hashlib.sha256()
+    folder = Path(__file__).resolve().parent
+    for path in sorted((*folder.rglob("*.py"), folder.parent / "exporting.py", folder.parent / "dims.py")):
+        whole.update(hashlib.sha256(path.read_bytes()).digest())
+    try:
+        torch = version("torch")
+    except PackageNotFoundError:
+        torch = "none"
+    return f"{whole.hexdigest()} {torch} {platform.python_version()}"
+
+
+def _key(source: bytes) -> str:
+    return hashlib.sha256(_ours().encode() + b"\0" + hashlib.sha256(source).digest()).hexdigest()[:40]
