@@ -31,8 +31,16 @@ class ClosedForms:
 
 
 def tensor_operations(nodes: TracedNodes) -> list[torch.fx.Node]:
-    """Without arithmetic on sizes."""
-    return [n for n in nodes if n.op == "call_function" and not _counts(n.meta.get("val"))]
+    """Without arithmetic on sizes, and without slices that leave everything, which only a trace with symbols has."""
+    kept = (n for n in nodes if n.op == "call_function" and not _counts(n.meta.get("val")))
+    return [n for n in kept if not _whole_slice(n)]
+
+
+def _whole_slice(node: torch.fx.Node) -> bool:
+    if node.target is not torch.ops.aten.slice.Tensor or not isinstance(node.args[0], torch.fx.Node):
+        return False
+    sizes = [[str(size) for size in one.meta["val"].shape] for one in (node, node.args[0])]
+    return sizes[0] == sizes[1]
 
 
 def _counts(value: Any) -> bool:

@@ -69,7 +69,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
         *(aten.native_batch_norm, aten._native_batch_norm_legit, aten.native_batch_norm_backward),
         *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
     ]
-    core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())  # type: ignore[no-untyped-call]
+    core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
     registered: dict[Any, Callable[..., Any]] = dict(decomposition_table)
     known = {op: made for op, made in registered.items() if _name(op) not in operations()}
     core = {op: made for op, made in core.items() if _name(op) not in whole_nests()}

@@ -255,8 +255,8 @@ class _Reading:
         operands = tuple(self.at[place] for place in node.inputs)
         if node.operation not in OPERATIONS:
             raise _MisfitError(f"{node.operation} among the steps of a row")
-        truth = any(self.graph.nodes[p].dtype == "bool" for p in node.inputs)
-        if truth and node.dtype != "bool" and node.operation not in ("convert", "where"):
+        truth = [self.graph.nodes[p].dtype == "bool" for p in node.inputs]
+        if any(truth) and node.dtype not in ("bool", FLOAT) and node.operation not in ("convert", "where"):
             raise _MisfitError(f"{node.operation} of truth values")
         span = Span.one
         for place in operands:
