@@ -40,6 +40,7 @@ def moved(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         F.pad(x, (2, 1, 0, 3), value=-1.5),
         F.pad(x, (3, 2), mode="reflect"),
         F.pad(x, (1, 4), mode="replicate"),
+        F.pad(x, (2, 3), mode="circular"),
         x.roll((1, -2), (1, 2)),
         x.permute(2, 0, 1).contiguous(),
         one.sum(-1, keepdim=True).expand(-1, -1, 5) + two[..., :1],

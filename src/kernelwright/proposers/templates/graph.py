@@ -223,7 +223,6 @@ class GraphBuilder:
     """Collects nodes; equal ones are one node, so that nothing is computed twice."""
 
     task: str
-    line: str = ""  # of the user's file, for what is lowered now
     nodes: list[Node] = field(default_factory=list)
     _known: dict[Node, int] = field(default_factory=dict)
 
@@ -278,8 +277,8 @@ class Call:
     def refuse(self, why: str = "") -> CannotExpressError:
         about = f" ({why})" if why else ""
         return CannotExpressError(
-            f"{self.builder.task}: no template covers the operation {self.name}{about}{self.builder.line}: use another "
-            "--proposer (llm, files)"
+            f"{self.builder.task}: no template covers the operation {self.name}{about}: "
+            "use another --proposer (llm, files)"
         )
 
 

@@ -85,6 +85,7 @@ class _Traced:
     results: tuple[torch.fx.Node, ...]
     ledger: FormulaTable
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    sizes: tuple[int, ...]  # that the task names
 
 
 def read_graph(task: Task) -> Graph:
@@ -114,11 +115,15 @@ def _closed_forms(task: Task, workload: Workload, first: _Traced, second: _Trace
 
 
 def _differing(first: _Traced, second: _Traced) -> bool:
-    """Whether a size or a number varies that is not simply the size of an argument, or a product of such sizes."""
-    known: set[Extent] = set()
+    """Whether a size or a number varies that is not simply one that the task names, or a product of such sizes.
+
+    A result's own size is not known: two results may differ by how a window rounds, and be alike at these sizes.
+    """
+    known = set(_shape(first.sizes, second.sizes))
     for name, (shape, _) in first.tensors.items():
         given = _shape(shape, second.tensors[name][0])
-        known |= {total(given[low:high]) for low in range(len(given)) for high in range(low + 1, len(given) + 1)}
+        runs = (given[low:high] for low in range(len(given)) for high in range(low + 2, len(given) + 1))
+        known |= {total(run) for run in runs if all(e in known or e.literal is not None for e in run)}
     for one, other in zip(tensor_operations(first.nodes), tensor_operations(second.nodes), strict=False):
         for a, b in varying(one, other):
             whole = float(a).is_integer() and float(b).is_integer()
@@ -176,7 +181,7 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
     for name, node in zip(task.result_names, returned, strict=True):
         if name not in forms:
             forms[name] = (tuple(node.meta["val"].shape), dtype_name(node.meta["val"].dtype))
-    return _Traced(nodes, tuple(returned), ledger, forms)
+    return _Traced(nodes, tuple(returned), ledger, forms, tuple(size for _, size in workload.sizes))
 
 
 def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> Graph:
