@@ -117,7 +117,8 @@ def _pairs(one: Any, other: Any, symbolic: Any) -> Iterator[tuple[Any, Any, Any]
 def _learn(found: ClosedForms, one: Any, other: Any, symbolic: Any, symbols: dict[Any, Extent]) -> None:
     if one == other or not isinstance(symbolic, torch.SymInt | torch.SymFloat):
         return
-    expression = symbolic.node.expr
+    fixed = {symbol: extent.literal for symbol, extent in symbols.items() if extent.literal is not None}
+    expression = symbolic.node.expr.subs(fixed)
     if any(symbol not in symbols for symbol in expression.free_symbols):
         return
     for which, value in (("first", one), ("second", other)):
