@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from kernelwright.proposers.model import Operator, Request
 from kernelwright.proposers.templates import make
+from kernelwright.proposers.templates.trace import read_graph
 from kernelwright.tasks import Task, integers, tensor
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Workload
@@ -229,3 +230,12 @@ def test_a_refusal_names_the_operation() -> None:
     task = cube(lambda x: torch.linalg.svdvals(x), 1, "svd")
     with pytest.raises(CannotExpressError, match=r"svd.*--proposer"):
         make(task, "cpp")
+
+
+def test_results_that_round_differently_have_sizes_of_their_own() -> None:
+    def reference(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.max_pool1d(x, 3, 2, 1), F.max_pool1d(x, 3, 2, 1, ceil_mode=True)
+
+    graph = read_graph(cube(reference, 2, "rounded"))
+    down, up = (tensor.shape[-1] for tensor in graph.tensors if tensor.role == "output")
+    assert down != up
