@@ -14,7 +14,7 @@ from benchmarks.shared import record
 
 SCRIPTS = sorted(path for path in (record.ROOT / "benchmarks").rglob("*.py"))
 # They write no results: one copies runs and their certificates, and one prints what a results file holds as text.
-PAGES = ("report", "results_page", "answered", "precision_tables", "products_precision")
+PAGES = ("report", "report_picture", "results_page", "answered", "precision_tables", "products_precision")
 
 WRITERS = ("record", "honest_corpus")  # the last keeps kernels to be judged, which are not results
 

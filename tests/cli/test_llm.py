@@ -12,7 +12,7 @@ from tests.cli.test_optimize import Judge, run, runner
 from tests.llm.scripted import Behaviour, Good, Seen, serving
 from tests.proposers.llm import acting, samples
 
-from kernelwright.cli import prompt
+from kernelwright.cli import optimize, prompt
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.llm import calling
 from kernelwright.llm.model import Match
@@ -30,6 +30,7 @@ app = assembled(COMMANDS)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The toy's judge and the toy's ground; everything between them and the command line is real."""
     monkeypatch.setattr(session, "ServerJudge", Judge)
+    monkeypatch.setattr(optimize, "is_proved", lambda state: True)  # a toy judge keeps no certificates
     monkeypatch.setattr(session, "_bounds", lambda task: {})
     monkeypatch.setattr(Judge, "stop_after", 10**9)
     monkeypatch.setattr(models, "Once", lambda make: Once(lambda: ProposerTools(samples.ground(), (acting.builds,))))

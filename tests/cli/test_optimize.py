@@ -14,6 +14,7 @@ from tests.search.test_journal import damaged
 from tests.tasks.samples import GOOD_FILE
 from typer.testing import CliRunner
 
+from kernelwright.cli import optimize
 from kernelwright.cli.main import COMMANDS, assembled
 from kernelwright.contracts import Candidate
 from kernelwright.errors import KernelwrightError
@@ -21,6 +22,7 @@ from kernelwright.judge.settings import ProgressCallback, Settings
 from kernelwright.judge.verdict import Verdict
 from kernelwright.search import proposing, session
 from kernelwright.search.run import look
+from kernelwright.search.summary import is_proved
 
 app = assembled(COMMANDS)
 
@@ -55,6 +57,7 @@ class Judge(toy.ToyJudge):
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(session, "ServerJudge", Judge)
+    monkeypatch.setattr(optimize, "is_proved", lambda state: True)  # a toy judge keeps no certificates
     monkeypatch.setattr(session, "_bounds", lambda task: {"a": 1e-9})
     monkeypatch.setitem(proposing.PROPOSERS, "templates", toy.KIND)
     monkeypatch.setattr(Judge, "stop_after", 10**9)
@@ -77,6 +80,12 @@ def test_a_search_says_what_it_found_and_where(place: Path) -> None:
     for wanted in ("the budget is used up", "over the best baseline", "over eager", "kernel   a toy", "best 0"):
         assert wanted in said
     assert (place / "rmsnorm-1" / "best" / "kernel.cpp").exists()
+
+
+def test_a_best_without_certificates_here_ends_with_exit_code_1(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optimize, "is_proved", is_proved)
+    code, said = run("optimize", "rmsnorm", "--budget", "20evals")
+    assert code == 1 and "not proved here" in said
 
 
 def test_a_path_is_shown_as_it_is(place: Path) -> None:

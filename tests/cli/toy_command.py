@@ -34,7 +34,7 @@ class SlowJudge(Judge):
 
 if __name__ == "__main__":
     seconds = float(sys.argv.pop(1))
-    session.WarmJudge = SlowJudge  # type: ignore[assignment,misc]
+    session.ServerJudge = SlowJudge  # type: ignore[assignment,misc]
     session._bounds = lambda task: {}
     proposing.PROPOSERS["templates"] = toy.KIND
     main()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build
+from kernelwright.export import elf
 from kernelwright.export.elf import UnsafeObjectError, inspect
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.resolve import declared
@@ -148,3 +149,54 @@ def test_the_layout_that_the_runtime_passes_is_the_contracts() -> None:
     from kernelwright.export.standalone.host import HostArgument
 
     assert ctypes.sizeof(HostArgument) == 8 + 8 * 8 + 8 * 8 + 8 + 8
+
+
+def _by_hand(place: int, info: int, addend: int, section: str = ".rela.data") -> str:
+    return f'asm(".section {section},\\"a\\",@progbits\\n .quad {place}, {info}, {addend}\\n .previous");'
+
+
+def _slots() -> dict[str, int]:
+    """Addresses in a library without extras, which hand-written relocations hardly move."""
+    made = elf._parsed(built())
+    dynamic = next(one for one in made.segments if one.kind == elf.PT_DYNAMIC)
+    return {"init": made.only(elf.INIT_ARRAY), "dynamic": dynamic.address + 8, "outside": 1 << 40, "code": 0x1000}
+
+
+@pytest.mark.parametrize("slot", ["init", "dynamic", "outside", "code"])
+def test_relocations_that_a_source_writes_are_refused(slot: str) -> None:
+    """They would put an address of its choice where the loader calls, or anywhere at all."""
+    with pytest.raises(UnsafeObjectError, match="relocation"):
+        inspect(built(_by_hand(_slots()[slot], 8, 0x1040)))
+
+
+@pytest.mark.parametrize("info", [(4000 << 32) | 6, 5, 37])
+def test_relocations_of_unknown_kinds_and_symbols_are_refused(info: int) -> None:
+    with pytest.raises(UnsafeObjectError, match=r"relocations that our builder|IFUNC"):
+        inspect(built(_by_hand(_slots()["init"] + 0x1B8, info, 0)))
+
+
+def test_an_unknown_tag_is_refused() -> None:
+    raw = bytearray(built())
+    start = struct.unpack_from("<Q", raw, _segment(raw, 2) + 8)[0]
+    while struct.unpack_from("<Q", raw, start)[0] != 0x6FFFFFF9:
+        start += 16
+    struct.pack_into("<Q", raw, start, 36)  # DT_RELR: relocations of another form
+    with pytest.raises(UnsafeObjectError, match="tag 0x24"):
+        inspect(bytes(raw))
+
+
+def test_variables_are_noticed_under_any_section() -> None:
+    kept = built(
+        '__attribute__((section(".mine"))) static float kept[64] = {1};', "kept[1] += x(0, 0); out(0, 0) = kept[1];"
+    )
+    assert not inspect(kept).stateless
+
+
+def test_code_is_what_is_mapped_with_it() -> None:
+    """A system call behind the end of a segment, in its last page, could be jumped to."""
+    raw = bytearray(built())
+    made = elf._parsed(bytes(raw))
+    code = next(one for one in made.segments if one.kind == elf.PT_LOAD and one.flags & 1)
+    raw[code.offset + code.size + 16 : code.offset + code.size + 18] = b"\x0f\x05"
+    with pytest.raises(UnsafeObjectError, match="system call"):
+        inspect(bytes(raw))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import kernelwright
 from kernelwright.errors import KernelwrightError
@@ -16,6 +20,7 @@ from kernelwright.export.package import Exported, export
 from kernelwright.export.portable import write_portable
 from kernelwright.export.public import verified
 from kernelwright.export.region import regions_of
+from kernelwright.export.standalone import host
 from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.strangers import trusted
 from tests import forgery
@@ -141,6 +146,93 @@ def test_what_was_altered_is_refused_in_one_line(exported: Exported, tmp_path: P
     with pytest.raises(KernelwrightError, match=said) as caught:
         kernelwright.load(folder)
     assert "\n" not in str(caught.value)
+
+
+def _copied(exported: Exported, tmp_path: Path) -> Path:
+    folder = tmp_path / "copy"
+    shutil.copytree(exported.folder / exported.name, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["reference.py", "certificate"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_not_a_plain_file_is_not_read(exported: Exported, tmp_path: Path, name: str, kind: str) -> None:
+    """A pipe would be waited for, and a device read until memory ends."""
+    folder = _copied(exported, tmp_path)
+    path = folder / (exported.manifest.forward[0].certificate if name == "certificate" else name)
+    path.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+    with pytest.raises(KernelwrightError, match=r"is not a file|Is a directory|outside of its folder") as caught:
+        kernelwright.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"certificate": 5},
+        {"certificate": "certificates/\0.json"},
+        {"certificate": "certificates/\x1b[2J\nTHE SAME"},
+        {"file": ["kernels"]},
+        {"speedup": float("inf")},
+        {"speedup": float("nan")},
+        {"domain": {"rows": [1, float("inf")]}},
+        {"regions": [{"ranges": {"rows": [1, 1e400]}}]},
+        {"device": {}},
+    ],
+    ids=str,
+)
+def test_whatever_a_manifest_says_costs_one_line(exported: Exported, tmp_path: Path, change: dict[str, Any]) -> None:
+    folder = _copied(exported, tmp_path)
+    _change(_manifest(folder), lambda content: content["forward"][0].update(change))
+    with pytest.raises(KernelwrightError) as caught:
+        kernelwright.load(folder)
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 600
+
+
+def test_what_is_loaded_is_what_was_looked_at(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that changes behind the last look at it is not what runs."""
+    folder = _copied(exported, tmp_path)
+    library = folder / exported.manifest.forward[0].file
+    kernel = kernelwright.load(folder)
+    digest = hashlib.sha256
+
+    def swapped(content: bytes = b"") -> Any:
+        if content.startswith(b"\x7fELF"):
+            library.write_bytes(b"another")
+        return digest(content)
+
+    monkeypatch.setattr(hashlib, "sha256", swapped)
+    kernel.warm_up()
+    monkeypatch.undo()
+    assert library.read_bytes() == b"another"
+    x, weight = torch.randn(64, 256), torch.randn(256)
+    wanted = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
+    torch.testing.assert_close(kernel(x, weight), wanted)
+    assert kernel.counts == {"kernel": 1}
+
+
+def test_libraries_that_are_loaded_one_after_the_other_are_each_their_own(tmp_path: Path) -> None:
+    """Descriptors are used again, and the loader goes by paths."""
+    reference = making.task_file(tmp_path)
+    found = []
+    for name in ("simd.cpp", "naive.cpp"):
+        content = making.built(making.source("rmsnorm", name), reference).library.read_bytes()
+        path = tmp_path / name
+        path.write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        library = host.HostLibrary(path, digest, threads=1, openmp=False, stateless=True)
+        library.load()
+        found.append(ctypes.cast(library._run, ctypes.c_void_p).value)
+    assert found[0] != found[1]
 
 
 def test_a_strangers_kernel_counts_once_its_key_is_trusted(exported: Exported, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.errors import KernelwrightError
 
-PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK = 1, 2, 3, 0x6474E551
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 0x6474E551, 0x6474E552
 EXECUTABLE, WRITABLE = 1, 2
 NULL, NEEDED, PLTRELSZ, STRTAB, SYMTAB, RELA, RELASZ = 0, 1, 2, 5, 6, 7, 8
 INIT, FINI, RPATH, TEXTREL, JMPREL, INIT_ARRAY, FINI_ARRAY = 12, 13, 15, 22, 23, 25, 26
@@ -32,7 +32,19 @@ REFUSED_TAGS = {
     FILTER: "a filter library",
     AUXILIARY: "an auxiliary library",
 }
+# All that our linker writes beside: tables and their sizes, a name, versions, flags. What is not known is refused.
+FLAGS, FLAGS_1, RELAENT, SYMENT, PLTREL = 30, 0x6FFFFFFB, 9, 11, 20
+KNOWN_TAGS = frozenset(
+    {NEEDED, PLTRELSZ, 3, 4, STRTAB, SYMTAB, RELA, RELASZ, RELAENT, 10, SYMENT, INIT, FINI, 14, 16, PLTREL, JMPREL, 24}
+    | {INIT_ARRAY, FINI_ARRAY, INIT_ARRAYSZ, FINI_ARRAYSZ, FLAGS, FLAGS_1}
+    | {0x6FFFFEF5, 0x6FFFFEF6, 0x6FFFFEF7, 0x6FFFFFF0, 0x6FFFFFF9, 0x6FFFFFFE, 0x6FFFFFFF}
+)
+FIXED = {RELAENT: 24, SYMENT: 24, PLTREL: RELA}
+USUAL_FLAGS = {FLAGS: 0x1A, FLAGS_1: 0x9}  # symbolic, bound now, static TLS; bound now, never unloaded
 X86_64, SHARED, IFUNC, IRELATIVE, WEAK = 62, 3, 10, 37, 2
+# R_X86_64: 64, GLOB_DAT, JUMP_SLOT, RELATIVE, DTPMOD64, DTPOFF64, TPOFF64, TLSDESC, and the bytes that each writes.
+RELOCATIONS = {1: 8, 6: 8, 7: 8, 8: 8, 16: 8, 17: 8, 18: 8, 36: 16}
+PAGE = 4096
 SYMBOL_BYTES, RELA_BYTES, DYNAMIC_BYTES, HEADER_BYTES = 24, 24, 16, 56
 MAX_SYMBOLS = 1 << 16
 # The C runtime's own _init and _fini, as every library has them: they call __gmon_start__ if there is one, or nothing.
@@ -140,7 +152,7 @@ def inspect(raw: bytes) -> Inspected:
         imports = _check_symbols(made)
         _check_relocations(made)
         _check_code(made)
-        return Inspected(imports, "libgomp.so.1" in libraries, stateless=_stateless(raw))
+        return Inspected(imports, "libgomp.so.1" in libraries, stateless=_stateless(made))
     except (struct.error, IndexError, ValueError) as error:
         raise UnsafeObjectError(f"it is not a library as our builder makes them ({type(error).__name__})") from None
 
@@ -184,7 +196,7 @@ def _check_segments(made: _Object) -> None:
         if one.flags & EXECUTABLE and one.flags & WRITABLE:
             raise UnsafeObjectError("it has memory that is both written and executed")
     for before, after in itertools.pairwise(loaded):
-        if before.address + before.memory > after.address:
+        if _page_end(before.address + before.memory) > after.address // PAGE * PAGE:  # whole pages are mapped
             raise UnsafeObjectError("two of its segments overlap")
     stacks = [one for one in made.segments if one.kind == PT_GNU_STACK]
     if not stacks or any(one.flags & EXECUTABLE for one in stacks):
@@ -194,6 +206,21 @@ def _check_segments(made: _Object) -> None:
     for tag, what in REFUSED_TAGS.items():
         if tag in made.tags:
             raise UnsafeObjectError(f"it has {what}")
+    _check_tags(made)
+
+
+def _check_tags(made: _Object) -> None:
+    for tag, values in made.tags.items():
+        if tag not in KNOWN_TAGS or (tag != NEEDED and len(values) > 1):
+            raise UnsafeObjectError(f"its dynamic section has what our builder does not write (tag {tag:#x})")
+        if tag in FIXED and values != [FIXED[tag]]:
+            raise UnsafeObjectError("its tables are not as our builder lays them out")
+        if tag in USUAL_FLAGS and values[0] & ~USUAL_FLAGS[tag]:
+            raise UnsafeObjectError(f"it has flags that our builder does not set ({values[0]:#x})")
+
+
+def _page_end(address: int) -> int:
+    return -(-address // PAGE) * PAGE
 
 
 def _check_start(made: _Object) -> None:
@@ -208,14 +235,18 @@ def _check_start(made: _Object) -> None:
             raise UnsafeObjectError("it has code that runs when it is loaded or unloaded (in .init or .fini)")
 
 
-def _symbols(made: _Object) -> Iterator[tuple[str, int, int, int]]:
-    """Name, type, binding and section of every dynamic symbol. Their table ends where the strings begin, as linkers
-    lay it out."""
-    start, end = made.only(SYMTAB), made.only(STRTAB)
-    count, rest = divmod(end - start, SYMBOL_BYTES)
+def _symbol_count(made: _Object) -> int:
+    """Their table ends where the strings begin, as linkers lay it out."""
+    count, rest = divmod(made.only(STRTAB) - made.only(SYMTAB), SYMBOL_BYTES)
     if rest or not 0 < count <= MAX_SYMBOLS:
         raise UnsafeObjectError("its symbols are not as our builder lays them out")
-    for number in range(1, count):
+    return count
+
+
+def _symbols(made: _Object) -> Iterator[tuple[str, int, int, int]]:
+    """Name, type, binding and section of every dynamic symbol."""
+    start = made.only(SYMTAB)
+    for number in range(1, _symbol_count(made)):
         name, info, _, section, _, _ = struct.unpack("<IBBHQQ", made.at(start + number * SYMBOL_BYTES, SYMBOL_BYTES))
         yield made.text(name), info & 15, info >> 4, section
 
@@ -242,38 +273,55 @@ def _allowed(name: str) -> bool:
 
 
 def _check_relocations(made: _Object) -> None:
+    """A source can write relocations by hand, in a section of the right name. So each must be of a kind that is known,
+    name a symbol that was looked at, and write where no other does: every slot that the C runtime calls through has one
+    of the linker's own already."""
+    count = _symbol_count(made)
+    written: list[tuple[int, int]] = []
     for table, size in ((RELA, RELASZ), (JMPREL, PLTRELSZ)):
         start, end = made.only(table), made.only(size)
-        if start and end:
-            content = made.at(start, end)
-            for at in range(0, end, RELA_BYTES):
-                if struct.unpack_from("<Q", content, at + 8)[0] & 0xFFFFFFFF == IRELATIVE:
-                    raise UnsafeObjectError("a function of it is chosen by code that runs when it is loaded (IFUNC)")
+        content = made.at(start, end) if start and end else b""
+        for at in range(0, len(content), RELA_BYTES):
+            place, info, _ = struct.unpack_from("<QQq", content, at)
+            kind, symbol = info & 0xFFFFFFFF, info >> 32
+            if kind == IRELATIVE:
+                raise UnsafeObjectError("a function of it is chosen by code that runs when it is loaded (IFUNC)")
+            if kind not in RELOCATIONS or symbol >= count:
+                raise UnsafeObjectError("it has relocations that our builder does not write")
+            written.append((place, RELOCATIONS[kind]))
+    _check_written(made, sorted(written))
+
+
+def _check_written(made: _Object, written: list[tuple[int, int]]) -> None:
+    for (place, size), (after, _) in itertools.pairwise(written):
+        if place + size > after:
+            raise UnsafeObjectError("two of its relocations write to one place")
+    own = [one for one in made.segments if one.kind == PT_LOAD and one.flags & WRITABLE]
+    (dynamic,) = (one for one in made.segments if one.kind == PT_DYNAMIC)
+    for place, size in written:
+        inside = any(one.address <= place and place + size <= one.address + one.memory for one in own)
+        if not inside or (place < dynamic.address + dynamic.memory and place + size > dynamic.address):
+            raise UnsafeObjectError("a relocation of it writes where none has to")
 
 
 def _check_code(made: _Object) -> None:
     """At every byte, not only where an instruction begins: code can jump into the middle of one."""
     for one in made.segments:
         if one.kind == PT_LOAD and one.flags & EXECUTABLE:
-            content = made.raw[one.offset : one.offset + one.size]
+            start, end = one.offset // PAGE * PAGE, _page_end(one.offset + one.size)  # what is mapped with it, too
+            content = made.raw[start:end]
             for pattern, name in SYSTEM_CALLS.items():
                 if pattern in content:
                     raise UnsafeObjectError(f"its code has the bytes of a system call ({name})")
 
 
-def _stateless(raw: bytes) -> bool:
-    """Whether it has no variables of its own that outlive a call, beside the C runtime's."""
-    return sum(_section_bytes(raw, name) for name in (".data", ".bss")) <= STATE_BYTES
-
-
-def _section_bytes(raw: bytes, wanted: str) -> int:
-    """A section's size by the section table. It decides about a lock alone: without one there is none."""
-    (table,) = struct.unpack_from("<Q", raw, 40)
-    size, count, names_at = struct.unpack_from("<HHH", raw, 58)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", raw, table + number * size) for number in range(count)]
-    names = headers[names_at][4]
-    for one in headers:
-        start = names + one[0]
-        if raw[start : raw.index(b"\0", start)] == wanted.encode():
-            return int(one[5])
-    return 0
+def _stateless(made: _Object) -> bool:
+    """Whether it has no variables of its own that outlive a call, beside the C runtime's: by what stays writable once
+    it is loaded, whatever its sections are called."""
+    protected = {one.address: one.memory for one in made.segments if one.kind == PT_GNU_RELRO}
+    left = 0
+    for one in made.segments:
+        if one.kind == PT_LOAD and one.flags & WRITABLE:
+            fixed = (one.address + protected.get(one.address, 0)) // PAGE * PAGE
+            left += one.address + one.memory - max(fixed, one.address)
+    return left <= STATE_BYTES

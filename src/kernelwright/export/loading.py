@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from kernelwright.export.standalone.kernel import LoadedKernel
 from kernelwright.export.standalone.manifest import Manifest, ManifestError, ProvedVariant, parsed, proved_digest
 from kernelwright.judge.certificate import CertificateError
 from kernelwright.judge.strangers.trusted import own_key, trusted_keys
-from kernelwright.paths import cache_dir
+from kernelwright.paths import cache_dir, printable
 from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.session import find
 
@@ -81,14 +83,14 @@ def open_exported(
     try:
         manifest = parsed(_read(path, MAX_MANIFEST).decode())
     except (ManifestError, UnicodeDecodeError) as error:
-        raise ExportError(f"{path}: {error}") from None
+        raise ExportError(f"{_shown(path)}: {error}") from None
     text = _read(folder / REFERENCE, MAX_REFERENCE)
     found = hashlib.sha256(text).hexdigest()
     for direction, variants in (("forward", manifest.forward), ("backward", manifest.backward)):
         for variant in variants:
             _require_signed(folder, manifest, direction, variant, found)
     if not manifest.forward:
-        raise ExportError(f"{path}: has no kernel")
+        raise ExportError(f"{_shown(path)}: has no kernel")
     namespace = f"{PREFIX}_{next(_number)}"
     plain = compiled_reference(text.decode())
     return LoadedKernel(
@@ -98,11 +100,11 @@ def open_exported(
 
 def _require_signed(folder: Path, manifest: Manifest, direction: str, variant: ProvedVariant, reference: str) -> None:
     certificate = _inside(folder, variant.certificate)
-    issued = verified(_read(certificate, MAX_REFERENCE), str(certificate))
+    issued = verified(_read(certificate, MAX_REFERENCE), _shown(certificate))
     if issued.judge != own_key() and issued.judge not in {one.key for one in trusted_keys()}:
         raise CertificateError(
-            f"{certificate}: signed by an unknown key ({issued.judge[:16]}…); `kernelwright trust add KEY` if you know "
-            "whose it is"
+            f"{_shown(certificate)}: signed by an unknown key ({issued.judge[:16]}…); `kernelwright trust add KEY` if "
+            "you know whose it is"
         )
     if issued.digests.proved != proved_digest(manifest.operation, direction, variant):
         raise CertificateError(f"{folder / MANIFEST}: is not what the judge signed for (altered, or of another kernel)")
@@ -111,13 +113,13 @@ def _require_signed(folder: Path, manifest: Manifest, direction: str, variant: P
     library = _inside(folder, variant.file)
     content = _read(library, MAX_LIBRARY)
     if hashlib.sha256(content).hexdigest() != issued.digests.binary or variant.sha256 != issued.digests.binary:
-        raise CertificateError(f"{library}: is not the library that the judge signed for")
+        raise CertificateError(f"{_shown(library)}: is not the library that the judge signed for")
     if variant.kind == "cuda":  # what is launched is data, and cubins are looked up by their hash when they are loaded
         return
     try:
         elf.inspect(content)
     except elf.UnsafeObjectError as error:
-        raise elf.UnsafeObjectError(f"{library}: is not loaded: {error}") from None
+        raise elf.UnsafeObjectError(f"{_shown(library)}: is not loaded: {error}") from None
 
 
 def _inside(folder: Path, name: str) -> Path:
@@ -133,9 +135,19 @@ def _manifest_in(folder: Path) -> Path | None:
 
 
 def _read(path: Path, most: int) -> bytes:
+    """A plain file, whole: what a pipe or a device gives has no end."""
     try:
-        if path.stat().st_size > most:
-            raise ExportError(f"{path}: has more than {most:,} bytes")
-        return path.read_bytes()
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ExportError(f"{_shown(path)}: is not a file")
+            content = file.read(most + 1)
     except OSError as error:
-        raise ExportError(f"{path}: {error.strerror}") from error
+        raise ExportError(f"{_shown(path)}: {error.strerror}") from error
+    if len(content) > most:
+        raise ExportError(f"{_shown(path)}: has more than {most:,} bytes")
+    return content
+
+
+def _shown(path: Path) -> str:
+    """Names in a folder are its author's."""
+    return printable(str(path))

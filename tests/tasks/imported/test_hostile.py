@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from kernelwright.isolation.levels import Level, capabilities
 from kernelwright.judge.keys import judge_key
 from kernelwright.paths import cache_dir, state_dir
 from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.imported import tracer
 from kernelwright.tasks.imported.operators import operator_named
 from kernelwright.tasks.imported.problem import task_of
@@ -244,3 +246,134 @@ def test_attention_never_reads_beyond_its_values(tmp_path: Path) -> None:
 
 def test_the_limit_on_what_comes_back_is_the_sandbox_s_business_too() -> None:
     assert 4 * MOST_BYTES < tracer.MEMORY
+
+
+def node(place: int) -> dict[str, int]:
+    return {"node": place}
+
+
+def step(op: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    return {"kind": "call", "op": op, "args": list(args), "kwargs": kwargs}
+
+
+def opened(**changes: Any) -> Any:
+    return task_of(TracedProblem.model_validate_json(json.dumps(changed(**changes))), Path("problem.py"))
+
+
+TYPES = {
+    "a device as text": step("aten.to.device", node(0), {"text": "cuda"}, {"dtype": "float32"}),
+    "a dtype as a number": step("aten.to.dtype", node(0), 12),
+    "a layout": step("aten.zeros_like.default", node(0), layout=1),
+    "a format as a number": step("aten.clone.default", node(0), memory_format=77),
+    "pinned memory": step("aten.zeros_like.default", node(0), pin_memory=True),
+    "text for a number": step("aten.add.Tensor", node(0), {"text": "x"}),
+    "a dtype in a list": step("aten.sum.dim_IntList", node(0), {"items": [{"dtype": "int8"}]}),
+    "a mode that leaves memory unwritten": step("aten.grid_sampler.default", node(0), node(0), 9, 9, False),
+    "an argument that is not there": step("aten.relu.default", node(0), inplace=True),
+    "an out": step("aten.add.out", node(0), node(0), out=node(0)),
+    "text to repeat": step("sym.mul", {"text": "x"}, 1 << 40),
+    "text to format": step("sym.mod", {"text": "%1000000000d"}, 1),
+    "a list to repeat": step("sym.mul", {"items": [1]}, 1 << 40),
+    "running statistics": step(
+        "aten.batch_norm.default", node(0), None, None, node(0), node(0), True, 0.1, 1e-5, False
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_arguments_are_of_the_types_that_the_operator_declares(name: str) -> None:
+    with pytest.raises(TaskError, match=r"it gives|it uses"):
+        opened(nodes=[TYPES[name]])
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [step("aten.add_.Tensor", node(0), 1)],
+        [step("aten.slice.Tensor", node(0), 0, 0, 1), step("aten.fill_.Scalar", node(1), 0)],
+        [step("aten.t_.default", node(0))],
+    ],
+)
+def test_a_graph_leaves_its_arguments_as_they_are(nodes: list[dict[str, Any]]) -> None:
+    with pytest.raises(TaskError, match="changes the argument 'x' in place"):
+        opened(nodes=nodes, results=[len(nodes)])
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [step("sym.pow", 99999, 9999999999)],
+        [step("aten.sym_size.int", node(0), 0), step("sym.pow", 7, node(1))],
+        [step("aten.sym_size.int", node(0), 0), *(step("sym.mul", node(n), node(n)) for n in range(1, 200))],
+        [step("aten.split.Tensor", node(0), 1), step("sym.mul", node(1), 1 << 40)],
+    ],
+)
+def test_arithmetic_on_sizes_ends(nodes: list[dict[str, Any]]) -> None:
+    with pytest.raises(TaskError, match=r"more than 64 bits|a power above|numbers alone"):
+        opened(nodes=[*nodes, step("aten.relu.default", node(0))], results=[len(nodes) + 1])
+
+
+LSTM = (True, 1, 0.0, False, False, False)
+
+
+def lstm(state: list[int], weight: list[int], bias: list[int]) -> list[dict[str, Any]]:
+    zeros = [step("aten.zeros.default", {"items": size}) for size in (state, weight, bias)]
+    given = ({"items": [node(1), node(1)]}, {"items": [node(2), node(2), node(3), node(3)]})
+    layer = step("aten.lstm.input", node(4), *given, *LSTM)
+    return [*zeros, step("aten.unsqueeze.default", node(0), 1), layer, step("sym.getitem", node(5), 0)]
+
+
+@pytest.mark.parametrize(
+    ("state", "weight", "bias"),
+    [([1, 0, 4], [16, 4], [16]), ([1, 1, 4], [16, 1], [16]), ([1, 1, 4], [16, 4], [1]), ([1, 1, 4], [4, 4], [16])],
+)
+def test_a_recurrent_layer_never_reads_beyond_its_weights(state: list[int], weight: list[int], bias: list[int]) -> None:
+    assert opened(nodes=lstm([1, 1, 4], [16, 4], [16]), results=[6])
+    with pytest.raises(TaskError, match="of a recurrent layer do not have"):
+        opened(nodes=lstm(state, weight, bias), results=[6])
+
+
+DRAWN = {"kind": "distribution", "of": "uniform", "low": 0, "high": 1}
+
+
+def test_opening_computes_nothing_large() -> None:
+    """Small arguments and results, and 256 GiB between them: the values are not looked at."""
+    large = [
+        step("aten.full.default", {"items": [1 << 36]}, 1.0),
+        step("aten.sum.default", node(1)),
+        step("aten.add.Tensor", node(0), node(2)),
+    ]
+    assert opened(arguments=argument(draw={"kind": "families", "otherwise": DRAWN}), nodes=large, results=[3])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        {"kind": "drawn", "of": "uniform", "dtype": "float32", "shape": [1 << 36]},
+        {"kind": "drawn", "of": "permutation", "high": 1 << 36, "dtype": "int64"},
+        step("aten.ones.default", {"items": [1 << 36]}),
+    ],
+)
+def test_a_recipe_draws_nothing_large(first: dict[str, Any]) -> None:
+    recipe = {"kind": "recipe", "nodes": [first, step("aten.slice.Tensor", node(0), 0, 0, 4)], "result": 1}
+    second = argument(name="y", dims=[4], draw=recipe)
+    task = opened(
+        arguments=[*argument(), *second], nodes=[step("aten.add.Tensor", node(0), node(1))], results=[2]
+    )  # fmt: skip
+    with pytest.raises(TaskError, match="make tensors of more than"):
+        draw_inputs(task, task.public_workloads()[0], task.families[0], torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("name", ["self", "torch", "inf", "None", "lambda", "kernelwright_tasks_casting_literals"])
+def test_an_argument_hides_nothing_that_a_reference_calls(name: str) -> None:
+    with pytest.raises(TaskError, match="a meaning of its own"):
+        opened(arguments=argument(name=name))
+
+
+@pytest.mark.parametrize("line", ["task = None", "task: object = None"])
+def test_one_more_line_does_not_make_it_the_user_s_own_code(tmp_path: Path, line: str) -> None:
+    ran = tmp_path / "ran"
+    path = hostile(tmp_path, f"open({str(ran)!r}, 'w')\n{line}")
+    with pytest.raises(TaskError, match=r"problem.py: has Model.* and a task"):
+        resolve(str(path))
+    assert not ran.exists()

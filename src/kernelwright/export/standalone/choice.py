@@ -239,7 +239,7 @@ class Direction:
 
 
 def _key(variant: ProvedVariant) -> tuple[str, str, tuple[str, ...]]:
-    return variant.id, variant.dtype, variant.features
+    return variant.sha256, variant.dtype, variant.features
 
 
 class _Unknown:

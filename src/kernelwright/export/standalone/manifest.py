@@ -158,7 +158,7 @@ def proved_digest(operation: OperationSpec, direction: str, variant: ProvedVaria
 
 def parsed(text: str) -> Manifest:
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, parse_constant=_refused)
         if raw["schema"] != SCHEMA:
             raise ManifestError(f"kernel.json is of version {raw['schema']!r:.20}; this runtime reads {SCHEMA}")
         return Manifest(
@@ -170,7 +170,7 @@ def parsed(text: str) -> Manifest:
         )
     except ManifestError:
         raise
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ArithmeticError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ManifestError(f"kernel.json cannot be understood ({type(error).__name__})") from None
 
 
@@ -192,6 +192,11 @@ def _variant(raw: Mapping[str, Any]) -> ProvedVariant:
     names = {field.name for field in fields(ProvedVariant)}
     if set(raw) != names:
         raise ManifestError("kernel.json has a variant with other fields than this runtime knows")
+    for name in ("id", "contract", "kind", "dtype", "sha256", "device"):
+        _text(raw[name])
+    for name in ("file", "certificate"):
+        if "\0" in _text(raw[name]):
+            raise ManifestError("kernel.json names a file that cannot be")
     regions = tuple(UseRegion(**{**one, "ranges": _ranges(one["ranges"])}) for one in raw["regions"])
     domain = None if raw["domain"] is None else _ranges(raw["domain"])
     return ProvedVariant(**{**raw, "features": tuple(raw["features"]), "domain": domain, "regions": regions})
@@ -203,6 +208,10 @@ def _ranges(raw: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, int]]:
 
 def _dims(raw: Sequence[Dim] | None) -> tuple[Dim, ...] | None:
     return None if raw is None else tuple(raw)
+
+
+def _refused(number: str) -> None:
+    raise ManifestError(f"kernel.json has the number {number}")
 
 
 def _text(raw: Any) -> str:

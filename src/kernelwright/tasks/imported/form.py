@@ -25,19 +25,26 @@ def parsed(source: bytes) -> ast.Module | None:
 
 def is_problem(source: bytes) -> bool:
     """A file with `class Model`, `get_inputs` and `get_init_inputs` at its top, and without a `task` of its own."""
+    form, task = _top(source)
+    return form and not task
+
+
+def is_both(source: bytes) -> bool:
+    """A problem with a `task` of its own: a task file is run as the user's code, which one line must not cause."""
+    return _top(source) == (True, True)
+
+
+def _top(source: bytes) -> tuple[bool, bool]:
+    """Whether a file has the form of a problem, and whether it assigns a `task`."""
     tree = parsed(source)
     if tree is None:
-        return False
+        return False, False
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assigned = {
-        target.id
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    return MODEL in classes and {INPUTS, INITIAL} <= functions and "task" not in assigned
+    targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    assigned = {target.id for target in targets if isinstance(target, ast.Name)}
+    return MODEL in classes and {INPUTS, INITIAL} <= functions, "task" in assigned
 
 
 def problems_in(folder: Path) -> tuple[Path, ...]:

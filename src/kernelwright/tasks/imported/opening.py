@@ -12,11 +12,15 @@ from pathlib import Path
 from kernelwright.isolation.levels import Level
 from kernelwright.paths import state_dir
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.imported.form import MOST_SOURCE, is_problem
+from kernelwright.tasks.imported.form import MOST_SOURCE, is_both, is_problem
 from kernelwright.tasks.imported.tracer import CannotTrace, traced
 from kernelwright.tasks.loading import located, refuse_unprintable
 from kernelwright.tasks.model import Task
 
+BOTH = (
+    "has Model, get_inputs and get_init_inputs, as problems of strangers do, and a task, which would run as your own "
+    "code: rename one of them"
+)
 HINT = "--trust-task runs the file as your own code"
 
 
@@ -64,6 +68,8 @@ def source_of(path: Path) -> bytes | None:
             source = file.read(MOST_SOURCE + 1)
     except OSError:
         return None
+    if is_both(source):
+        raise located(str(path.absolute()), None, BOTH)
     return source if is_problem(source) else None
 
 

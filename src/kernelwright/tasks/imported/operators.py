@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.imported.arithmetic import CHECKED
+from kernelwright.tasks.imported.recurrent import RECURRENT
 
 _POINTWISE = """
 abs absolute acos acosh add addcdiv addcmul asin asinh atan atan2 atanh bitwise_and bitwise_left_shift bitwise_not
@@ -82,10 +84,11 @@ IN_PLACE = frozenset(_POINTWISE.split()) | frozenset(_ALSO_IN_PLACE.split())
 
 SYMBOLIC: dict[str, Callable[..., Any]] = {
     "getitem": operator.getitem,
-    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "neg")},
+    **{name: getattr(operator, name) for name in ("floordiv", "truediv", "neg")},
     **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_")},
     **{f"sym_{name}": getattr(torch, f"sym_{name}") for name in ("max", "min", "int", "float", "not", "sum", "sqrt")},
     **{name: getattr(math, name) for name in ("ceil", "floor", "trunc")},
+    **CHECKED,
 }
 FORBIDDEN_TYPES = ("Generator", "Storage", "Stream", "Dimname")
 
@@ -93,6 +96,23 @@ FORBIDDEN_TYPES = ("Generator", "Storage", "Stream", "Dimname")
 def is_allowed(name: str) -> bool:
     """Whether a packet of aten may be called: `add`, or in place `add_`."""
     return name in NAMES or name in _EMPTY or (name.endswith("_") and name[:-1] in IN_PLACE)
+
+
+@cache
+def schema_of(op: str) -> Any:
+    """Of an operator of aten that `operator_named` takes."""
+    _, name, overload = op.split(".")
+    return getattr(getattr(torch.ops.aten, _EMPTY.get(name, name)), _overload(name, overload))._schema
+
+
+@cache
+def makes_of_nothing(op: str) -> bool:
+    """Whether an operator takes a device and no tensor that would tell it one."""
+    if not op.startswith("aten."):
+        return False
+    arguments = schema_of(op).arguments
+    placed = any(one.name == "device" and one.kwarg_only for one in arguments)
+    return placed and not any("Tensor" in str(one.real_type) for one in arguments)
 
 
 @cache
@@ -114,7 +134,7 @@ def operator_named(op: str) -> Callable[..., Any]:
 
 
 # They draw numbers only where a dropout is asked for, which the tracer takes out and `rebuild` refuses.
-SEEDED = frozenset({"scaled_dot_product_attention", "lstm", "gru", "rnn_tanh", "rnn_relu"})
+SEEDED = frozenset({"scaled_dot_product_attention", *RECURRENT})
 
 
 def _overload(name: str, overload: str) -> str:
@@ -129,4 +149,4 @@ def attention(query: Any, key: Any, value: Any, *rest: Any, **options: Any) -> A
 
 
 def _guarded(name: str, found: Callable[..., Any]) -> Callable[..., Any]:
-    return attention if name == "scaled_dot_product_attention" else found
+    return attention if name == "scaled_dot_product_attention" else RECURRENT.get(name, found)

@@ -24,6 +24,7 @@ from kernelwright.tasks.declarations import (
 )
 from kernelwright.tasks.dims import Sizes, TaskError
 from kernelwright.tasks.drawing import draw_inputs, without_data
+from kernelwright.tasks.imported.bounded import Bounded, TooCostly
 from kernelwright.tasks.imported.rebuild import recipe_of, reference_of
 from kernelwright.tasks.imported.traced import (
     AnyFamily,
@@ -42,6 +43,7 @@ SPREADS = (4.0, 3.0, 2.0, 1.5, 1.25, 1.0)  # how far above its own sizes a probl
 DIVISORS = (4, 8, 16, 32, 64, 128, 256)  # and how far below: until it is small
 LARGE, SMALL = 1 << 30, 8 << 20
 TRIED = 64 << 20  # bytes of inputs on which values are looked at before a search begins
+MOST_TRIED, SECONDS_TRIED = 4 << 30, 60.0  # for all that a reference makes of them on the way
 NOTES = {
     "dropout": "Dropout, which draws random numbers, is left out.",
     "batch_statistics": "Batch normalisation is that of training: by the batch; running statistics are not a result.",
@@ -74,6 +76,7 @@ def task_of(problem: TracedProblem, path: Path) -> Task:
         traced=True,
         notes=tuple(NOTES[note] for note in dict.fromkeys(problem.notes)),
     )
+    _require_unchanged(task)
     task = replace(task, hidden=_ranges(task, problem.sizes))
     if all(low == high for low, high in task.hidden.values()):
         raise TaskError(
@@ -81,6 +84,17 @@ def task_of(problem: TracedProblem, path: Path) -> Task:
             "task file"
         )
     return _in_domain(task, problem)
+
+
+def _require_unchanged(task: Task) -> None:
+    """The tracer copies what the code changes in place, so that an honest graph leaves its arguments as they are. A
+    graph has no branches: what it changes, it changes in every call."""
+    workload = task.public_workloads()[0]
+    arguments = without_data(task, workload)
+    call_reference(task, arguments)
+    for name, value in arguments.items():
+        if isinstance(value, torch.Tensor) and value._version:
+            raise TaskError(f"its graph changes the argument {name!r} in place")
 
 
 def _doc(path: Path, problem: TracedProblem) -> str:
@@ -221,7 +235,10 @@ def _in_domain(task: Task, problem: TracedProblem) -> Task:
     smallest = Workload(tuple((name, low) for name, (low, _) in task.hidden.items()), task.dtypes[0])
     if _footprint(task, smallest.size_map)(smallest.size_map) > TRIED:
         return task
-    if all(_is_finite(task, smallest, family) for family in task.families):
+    try:
+        if all(_is_finite(task, smallest, family) for family in task.families):
+            return task
+    except TooCostly:  # between arguments and results; what a judging takes has limits of its own
         return task
     main = task.dtypes[0]
     return replace(task, inputs={a.name: argument_input(a, main, families=False) for a in problem.arguments})
@@ -229,7 +246,13 @@ def _in_domain(task: Task, problem: TracedProblem) -> Task:
 
 def _is_finite(task: Task, workload: Workload, family: Family) -> bool:
     inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(0))
-    results = run_reference(task, inputs).values()
+    with Bounded(MOST_TRIED, SECONDS_TRIED):
+        try:
+            results = run_reference(task, inputs).values()
+        except TaskError as error:
+            if isinstance(error.__cause__, TooCostly):
+                raise error.__cause__ from None
+            raise
     return all(bool(result.isfinite().all()) for result in results if result.is_floating_point())
 
 

@@ -6,17 +6,22 @@ reference takes it: float64, tracing, autograd, torch.compile.
 
 from __future__ import annotations
 
+import keyword
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.fx
+from torch.utils._python_dispatch import _disable_current_modes
 
 from kernelwright.tasks.casting import literals, working_device
 from kernelwright.tasks.declarations import FLOATS
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import widen_types
-from kernelwright.tasks.imported.operators import SEEDED, operator_named
+from kernelwright.tasks.imported.arguments import require_fitting, require_numbers
+from kernelwright.tasks.imported.bounded import Bounded
+from kernelwright.tasks.imported.operators import SEEDED, makes_of_nothing, operator_named, schema_of
 from kernelwright.tasks.imported.traced import (
     DrawnNumbers,
     DtypeValue,
@@ -35,10 +40,15 @@ from kernelwright.tasks.imported.traced import (
 from kernelwright.tasks.reference import torch_dtype
 
 Node = torch.fx.Node
+TAKEN = frozenset({"self", "torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "math", "operator"})
+BYTES = 64  # for an element of an argument: a recipe makes it in several steps, in types of up to eight bytes
+MOST_DRAWN, SECONDS = 1 << 30, 120.0
 
 
 def reference_of(problem: TracedProblem) -> Callable[..., Any]:
     """The function of the arguments, in order, that the graph computes."""
+    for argument in problem.arguments:
+        _require_free(argument.name)
     graph = torch.fx.Graph()
     arguments = [graph.placeholder(argument.name) for argument in problem.arguments]
     declared = [(node, argument.dtype) for node, argument in zip(arguments, problem.arguments, strict=True)]
@@ -59,6 +69,12 @@ def reference_of(problem: TracedProblem) -> Callable[..., Any]:
     return reference
 
 
+def _require_free(name: str) -> None:
+    """A graph becomes a function in Python, in which an argument could hide what the function calls."""
+    if keyword.iskeyword(name) or name in TAKEN or name.startswith("kernelwright"):
+        raise TaskError(f"it calls an argument {name!r}, which has a meaning of its own in a reference")
+
+
 def _append(
     graph: torch.fx.Graph, made: list[Node], nodes: Sequence[OperatorCall | Literals | DrawnNumbers], device: Node
 ) -> list[Node]:
@@ -67,7 +83,7 @@ def _append(
         if isinstance(node, OperatorCall):
             function = _checked(node)
             args = tuple(_value(value, made, device) for value in node.args)
-            kwargs = {name: _value(value, made, device) for name, value in node.kwargs.items()}
+            kwargs = _options(node, made, device)
             made.append(graph.call_function(function, args, kwargs))
         elif isinstance(node, Literals):
             written = (_numbers(node), list(node.shape), torch_dtype(node.dtype), device)
@@ -78,13 +94,17 @@ def _append(
 
 
 def _checked(call: OperatorCall) -> Callable[..., Any]:
-    """Dropout inside of an operator would draw numbers, which the tracer has taken out of an honest graph."""
+    """The function, for arguments of its types. Dropout inside of an operator would draw numbers, which the tracer has
+    taken out of an honest graph."""
     function = operator_named(call.op)
-    name = call.op.split(".")[1]
+    family, name = call.op.split(".")[:2]
+    if family == "sym":
+        require_numbers(call)
+        return function
+    schema = schema_of(call.op)
+    require_fitting(call, schema)
     if name in SEEDED:
-        schema = getattr(torch.ops.aten, name)
-        arguments = getattr(schema, call.op.split(".")[2])._schema.arguments
-        for place, argument in enumerate(arguments):
+        for place, argument in enumerate(schema.arguments):
             given = call.args[place] if place < len(call.args) else call.kwargs.get(argument.name, 0)
             if argument.name in ("dropout_p", "dropout") and given not in (0, 0.0):
                 raise TaskError(f"it uses {call.op} with dropout, which draws random numbers")
@@ -93,6 +113,12 @@ def _checked(call: OperatorCall) -> Callable[..., Any]:
 
 def _numbers(node: Literals) -> list[Any]:
     return [float(value) if isinstance(value, str) else value for value in node.values]
+
+
+def _options(call: OperatorCall, made: Sequence[Any], device: Any) -> dict[str, Any]:
+    """What is made of nothing is made where the arguments are, also without values: a graph may leave that out."""
+    found = {name: _value(value, made, device) for name, value in call.kwargs.items()}
+    return found | {"device": device} if makes_of_nothing(call.op) else found
 
 
 def _value(value: Value, made: Sequence[Any], device: Any) -> Any:
@@ -126,20 +152,29 @@ def recipe_of(recipe: Recipe) -> Recipes:
         generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype, sizes: Mapping[str, int]
     ) -> torch.Tensor:
         made: list[Any] = []
-        for place, node in enumerate(recipe.nodes):
-            if isinstance(node, DrawnNumbers):
-                made.append(_drawn(node, shape, generator))
-            elif isinstance(node, Literals):
-                made.append(literals(_numbers(node), list(node.shape), torch_dtype(node.dtype), generator.device))
-            else:
-                args = [_value(value, made, generator.device) for value in node.args]
-                options = {name: _value(value, made, generator.device) for name, value in node.kwargs.items()}
-                made.append(functions[place](*args, **options))
+        with Bounded(MOST_DRAWN + BYTES * math.prod(shape), SECONDS) as bound:
+            for place, node in enumerate(recipe.nodes):
+                if isinstance(node, DrawnNumbers):
+                    bound.spend(BYTES * _count(node, shape))
+                    with _disable_current_modes():  # these numbers are counted, and a generator has values only
+                        made.append(_drawn(node, shape, generator))
+                elif isinstance(node, Literals):
+                    made.append(literals(_numbers(node), list(node.shape), torch_dtype(node.dtype), generator.device))
+                else:
+                    args = [_value(value, made, generator.device) for value in node.args]
+                    options = _options(node, made, generator.device)
+                    made.append(functions[place](*args, **options))
         found = made[recipe.result]
         return found.to(dtype) if isinstance(found, torch.Tensor) else found
 
     draw.__name__ = "as_the_problem_does"
     return draw
+
+
+def _count(node: DrawnNumbers, own: tuple[int, ...]) -> int:
+    if node.of == "permutation":
+        return int(node.high)
+    return math.prod(own if node.shape is None else node.shape)
 
 
 def _drawn(node: DrawnNumbers, own: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
