@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import subprocess
 import traceback
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 
 import torch
 from benchmarks.kernelbench.shrinking import TooLargeError, problems
+from benchmarks.shared.record import load, save
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.model import BuildFailure, BuildPlan
@@ -47,7 +47,7 @@ def captured(path: Path, folder: Path) -> tuple[Task, dict[str, Any]]:
     """The smallest rewriting that can be captured, and how it was made; kept in the folder for another time."""
     file, notes = folder / f"problem_{path.parent.name}_{path.stem}.py", folder / f"{path.parent.name}_{path.stem}.json"
     if notes.exists():
-        return load_task(file), json.loads(notes.read_text())
+        return load_task(file), load(notes)
     fault: KernelwrightError | None = None
     for tried, problem in enumerate(problems(path)):
         try:
@@ -58,7 +58,7 @@ def captured(path: Path, folder: Path) -> tuple[Task, dict[str, Any]]:
                 break
             continue
         how = {"mode": "as it is" if problem.trained else "eval()", "limit": problem.limit}
-        notes.write_text(json.dumps(how))
+        save(notes, how)
         return load_task(file), how
     raise fault or TooLargeError("no rewriting is small enough")
 
