@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -103,3 +104,8 @@ def test_elementary_functions_are_right_everywhere() -> None:
         gap = (made.double() - exact).abs()[expected.isfinite()]
         allowed = (4e-7 * exact.abs() + 2e-38)[expected.isfinite()]
         assert bool((gap <= allowed).all()), (name, float((gap / allowed).max()))
+
+
+def test_masks_among_floats_count_as_ones_and_zeros() -> None:
+    """As in the gradient of a maximum, which all equal elements share."""
+    check(resolve(f"{Path(__file__).parent / 'cuda_tasks' / 'mean.py'}:backward"), 1, 0, (Family.NORMAL,))

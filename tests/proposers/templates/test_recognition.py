@@ -101,13 +101,20 @@ def test_what_users_write_is_recognised(task: Any, pattern: str) -> None:
 @pytest.mark.parametrize(
     ("function", "named"),
     [
-        (lambda x: x.cumsum(-1), "cumsum"),
-        (lambda x: x.sort(-1).values, "sort"),
-        (lambda x: x.argmax(0), "argmax"),
-        (lambda x: x.t().contiguous() * 2, "permute"),
-        (lambda x: F.avg_pool2d(x[None], 2)[0], "avg_pool2d"),
-        (lambda x: torch.bmm(x[None], x.t()[None]), "bmm"),
+        (lambda x: x.cumsum(-1), "generic"),
+        (lambda x: x.sort(-1).values, "generic"),
+        (lambda x: x.argmax(0), "generic"),
+        (lambda x: F.avg_pool2d(x[None], 2)[0], "generic"),
+        (lambda x: torch.bmm(x[None], x.t()[None]), "generic"),
+        (lambda x: x.t().softmax(-1) @ x, "generic+row_reduction+product"),
     ],
+)
+def test_what_no_fast_pattern_takes_is_generic(function: Callable[..., Any], named: str) -> None:
+    assert make(references.matrix(function), "cpp").pattern == named
+
+
+@pytest.mark.parametrize(
+    ("function", "named"), [(torch.linalg.svdvals, "svd"), (lambda x: torch.linalg.inv(x @ x.t()), "inv")]
 )
 def test_near_misses_are_refused_in_one_line_that_names_the_operation(function: Callable[..., Any], named: str) -> None:
     with pytest.raises(CannotExpressError, match=named) as refusal:
@@ -115,10 +122,10 @@ def test_near_misses_are_refused_in_one_line_that_names_the_operation(function: 
     assert "\n" not in str(refusal.value) and "near_miss" in str(refusal.value)
 
 
-def test_other_dtypes_and_contracts_are_refused() -> None:
+def test_several_dtypes_and_other_contracts_are_refused() -> None:
     task = references.matrix(lambda x: x * 2)
-    with pytest.raises(CannotExpressError, match="float32, not bfloat16"):
-        make(replace(task, dtypes=("bfloat16",)), "cpp")
+    with pytest.raises(CannotExpressError, match="one dtype, not float32, bfloat16"):
+        make(replace(task, dtypes=("float32", "bfloat16")), "cpp")
     with pytest.raises(KernelwrightError, match="triton"):
         make(task, "triton")
 

@@ -85,7 +85,7 @@ class Pointwise(Node):
 class Reduce(Node):
     """Over `dims`, counted from the front of its input."""
 
-    operation: str = ""  # "sum", "max", "min", "argmax" or "argmin"
+    operation: str = ""  # "sum", "prod", "max", "min", "any", "all", "argmax" or "argmin"
     dims: tuple[int, ...] = ()
 
 
@@ -203,6 +203,8 @@ class Graph:
     results: tuple[Result, ...]
     tensors: tuple[GraphTensor, ...]
     scalars: tuple[str, ...]
+    closed: tuple[tuple[Extent, str], ...] = ()  # sizes that follow from others: closed_forms.py
+    unclear: frozenset[Extent] = frozenset()  # different sizes that were the same in both traces
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,12 @@ class GraphBuilder:
             self._known[node] = len(self.nodes)
             self.nodes.append(node)
         return NodeRef(self._known[node])
+
+    def forget(self, count: int) -> None:
+        """What was added after the first `count` nodes."""
+        for node in self.nodes[count:]:
+            del self._known[node]
+        del self.nodes[count:]
 
     def constant(self, value: Number, dtype: str) -> NodeRef:
         return self.add(Constant((), dtype, value=value))
@@ -268,7 +276,10 @@ class Call:
 
     def refuse(self, why: str = "") -> CannotExpressError:
         about = f" ({why})" if why else ""
-        return CannotExpressError(f"{self.builder.task}: no template covers the operation {self.name}{about}")
+        return CannotExpressError(
+            f"{self.builder.task}: no template covers the operation {self.name}{about}: "
+            "use another --proposer (llm, files)"
+        )
 
 
 Lowering = Callable[[Call], Lowered]
@@ -279,7 +290,13 @@ def reduced(call: Call, operation: str, place: NodeRef, dims: tuple[int, ...], d
 
     Dimensions that are neither leading nor trailing are reduced in two steps, the trailing ones first.
     """
-    rank = len(call.builder.shape(place))
+    given = call.builder.shape(place)
+    rank = len(given)
+    several = tuple(dim for dim in dims if not given[dim].single)
+    if several != dims and operation in ("sum", "max", "min") and several:
+        inner = reduced(call, operation, place, several, dtype)
+        form = tuple(extent for dim, extent in enumerate(given) if dim not in dims)
+        return call.builder.add(ViewNode(form, call.builder.dtype(inner), (inner.node,)))
     trailing = tuple(dim for dim in dims if all(d in dims for d in range(dim, rank)))
     if trailing and trailing != dims and operation in ("sum", "max", "min"):
         inner = reduced(call, operation, place, trailing, dtype)

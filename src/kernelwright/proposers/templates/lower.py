@@ -9,6 +9,7 @@ from kernelwright.proposers.templates import lower_windows
 from kernelwright.proposers.templates.graph import (
     Broadcast,
     Call,
+    CannotExpressError,
     Constant,
     Extent,
     Formula,
@@ -27,12 +28,17 @@ from kernelwright.proposers.templates.graph import (
     reduced,
     total,
 )
+from kernelwright.proposers.templates.nests.lower_nests import NESTS
+from kernelwright.proposers.templates.nests.lower_views import VIEWS
 
 _SAME = frozenset(
     (
         *("mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "abs", "relu", "sigmoid", "tanh", "erf", "reciprocal"),
         *("maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not"),
         *("sign", "sgn", "log1p", "expm1", "sin", "cos", "floor", "bitwise_and", "bitwise_or", "bitwise_not"),
+        *("ceil", "trunc", "round", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2"),
+        *("exp2", "log2", "log10", "erfc", "isnan", "isinf", "logical_xor", "remainder", "fmod", "hypot", "copysign"),
+        *("bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "fmax", "fmin"),
     )
 )
 _RENAMED = {"sgn": "sign", "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_not": "logical_not"}
@@ -45,12 +51,30 @@ def lower(
     name = str(getattr(packet, "__name__", packet))
     call = Call(builder, name, args, kwargs, shape, dtype)
     if name in _SAME:
-        if name.startswith("bitwise") and dtype != "bool":
-            raise call.refuse("on integers")
-        return call.pointwise(_RENAMED.get(name, name), *args)
-    if name not in LOWERINGS:
+        if name == "div" and kwargs.get("rounding_mode"):
+            return call.pointwise(f"div_{kwargs['rounding_mode']}", *args)
+        bits = name.startswith("bitwise") and dtype != "bool"
+        return call.pointwise(name if bits else _RENAMED.get(name, name), *args)
+    ways = [table[name] for table in (LOWERINGS, VIEWS, NESTS) if name in table]
+    if not ways:
         raise call.refuse()
-    return LOWERINGS[name](call)
+    for way in ways[:-1]:
+        count = len(builder.nodes)
+        try:
+            return way(call)
+        except CannotExpressError:
+            builder.forget(count)
+    return ways[-1](call)
+
+
+def operations() -> frozenset[str]:
+    """What needs no decomposition."""
+    return frozenset((*_SAME, *LOWERINGS, *VIEWS, *NESTS))
+
+
+def whole_nests() -> frozenset[str]:
+    """What torch would take apart further than a loop nest needs."""
+    return frozenset(name for name in (*VIEWS, *NESTS) if name not in LOWERINGS)
 
 
 def _same_value(call: Call) -> NodeRef:
@@ -101,7 +125,7 @@ def _converted(call: Call) -> NodeRef:
 
 def _filled(call: Call) -> NodeRef:
     values = {"zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, "scalar_tensor": call.args[0]}
-    value = values.get(call.name, call.args[1] if len(call.args) > 1 else 0)
+    value = values.get(call.name, call.args[1] if len(call.args) > 1 and call.name.startswith("full") else 0)
     place = call.builder.constant(value, call.dtype)
     return place if not call.shape else call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
 
@@ -115,8 +139,11 @@ def _view(call: Call) -> NodeRef:
 
 
 def _broadcast(call: Call) -> NodeRef:
-    place = call.args[0]
+    """expand, and copy, which puts its second argument where the first was."""
+    place = call.args[1] if call.name == "copy" else call.args[0]
     assert isinstance(place, NodeRef)
+    if call.builder.dtype(place) != call.dtype:
+        place = call.builder.pointwise("convert", (place,), call.builder.shape(place), call.dtype)
     if call.builder.shape(place) == call.shape:
         return place
     return call.builder.add(Broadcast(call.shape, call.dtype, (place.node,)))
@@ -169,7 +196,8 @@ def _reduction(operation: str) -> Lowering:
         assert isinstance(place, NodeRef)
         dims = _dims(call, place, call.get(1, "dim"))
         if operation.startswith("arg") and len(dims) != 1:
-            raise call.refuse("over all elements")
+            whole = (total(call.builder.shape(place)),)
+            place, dims = _reshaped(call, place, whole), (0,)
         return _reshaped(call, reduced(call, operation, place, dims), call.shape)
 
     return lowering
@@ -217,12 +245,14 @@ def _moments(call: Call) -> tuple[NodeRef, NodeRef]:
     return variance, mean
 
 
-def _extreme(call: Call) -> tuple[NodeRef, NodeRef]:
+def _extreme(call: Call) -> Lowered:
     """Values and places of max(dim) and min(dim)."""
-    place, dim = call.args[0], call.args[1]
+    place, dim = call.args[0], call.args[1] if len(call.args) > 1 else None
     assert isinstance(place, NodeRef)
     dims = _dims(call, place, dim)
     shape = call.builder.shape(place)
+    if dim is None:
+        return _reshaped(call, reduced(call, call.name, place, dims), ())
     keep = call.get(2, "keepdim", False)
     form = tuple(Extent(1, 1) if d in dims else extent for d, extent in enumerate(shape) if keep or d not in dims)
     dtype = call.builder.dtype(place)
@@ -233,7 +263,7 @@ def _extreme(call: Call) -> tuple[NodeRef, NodeRef]:
 
 def _item(call: Call) -> Lowered:
     places, which = call.args
-    chosen = places[which]
+    chosen = places[which] if which < len(places) else None
     if chosen is None:
         raise call.refuse("its further result")
     assert isinstance(chosen, NodeRef)
@@ -274,6 +304,8 @@ def _scatter(call: Call) -> NodeRef:
 
 def _matmul(call: Call) -> NodeRef:
     first, second = call.args[:2]
+    if len(call.shape) != 2 or call.dtype != "float32":
+        raise call.refuse("other than of two float32 matrices")
     return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
 
 
@@ -287,13 +319,17 @@ LOWERINGS: dict[str, Lowering] = {
     **dict.fromkeys(("view", "reshape", "_unsafe_view", "unsqueeze", "squeeze"), _view),
     **dict.fromkeys(("permute", "transpose", "t"), _permute),
     **dict.fromkeys(("full", "full_like", "zeros", "zeros_like", "ones", "ones_like", "scalar_tensor"), _filled),
+    **dict.fromkeys(("empty", "empty_like", "new_empty", "new_zeros", "empty_permuted"), _filled),
     **dict.fromkeys(("mm", "bmm"), _matmul),
     **dict.fromkeys(("max", "min"), _extreme),
     "pow": _power,
     "clamp": _clamp,
     "_to_copy": _converted,
-    "expand": _broadcast,
+    **dict.fromkeys(("expand", "copy"), _broadcast),
     "sum": _reduction("sum"),
+    "prod": _reduction("prod"),
+    "any": _reduction("any"),
+    "all": _reduction("all"),
     "amax": _reduction("max"),
     "amin": _reduction("min"),
     "argmax": _reduction("argmax"),

@@ -42,6 +42,8 @@ def _pool_window(call: Call, start: int) -> Window:
 def pool(call: Call) -> tuple[NodeRef, NodeRef]:
     place = call.args[0]
     shape, dtype = call.builder.shape(place), call.builder.dtype(place)
+    if dtype != "float32":
+        raise call.refuse(f"of {dtype}")
     window = _pool_window(call, 1)
 
     def out(extent: Extent, axis: int) -> Extent:
@@ -64,7 +66,7 @@ def pool_backward(call: Call) -> NodeRef:
 
 def _slid(call: Call, start: int, kernel: tuple[int, int]) -> Window:
     stride, padding, dilation, transposed = call.args[start : start + 4]
-    if transposed or len(stride) != 2:
+    if transposed or len(stride) != 2 or call.dtype not in ("", "float32"):
         raise call.refuse("other than plain two-dimensional")
     return Window(kernel, _pair(stride), _pair(padding), _pair(dilation))
 
@@ -78,7 +80,7 @@ def _kernel(call: Call, weight: NodeRef) -> tuple[int, int]:
 
 def convolution(call: Call) -> NodeRef:
     values, weight, bias = call.args[:3]
-    if len(call.shape) != 4:
+    if len(call.shape) != 4 or call.args[8] != 1:
         raise call.refuse("other than plain two-dimensional")
     window = _slid(call, 3, _kernel(call, weight))
     made = Convolution(call.shape, call.dtype, (values.node, weight.node), window, int(call.args[8]))

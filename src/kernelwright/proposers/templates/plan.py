@@ -29,15 +29,17 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
     recognise_heavy,
 )
+from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
-Step = RowProgram | HeavyStep
+Step = RowProgram | HeavyStep | NestStep
 
 
 @dataclass(frozen=True)
 class Buffer:
     name: str
     count: Extent
+    dtype: str = "float32"
 
 
 @dataclass(frozen=True)
@@ -47,29 +49,25 @@ class StepPlan:
     buffers: tuple[Buffer, ...]
 
 
-def make_plan(graph: Graph) -> StepPlan:
-    return _Planner(graph).plan()
-
-
-class _Planner:
+class Planner:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.held = {place: n.name for place, n in enumerate(graph.nodes) if isinstance(n, ArgumentNode)}
         self.steps: list[Step] = []
         self.buffers: list[Buffer] = []
-        self.alive = self._alive()
+        self.alive = self._alive_nodes()
 
     def plan(self) -> StepPlan:
         for place in sorted(self.alive):
             node = self.graph.nodes[place]
             if isinstance(node, HEAVY):
                 self._heavy(place, node)
-        left = [r.node for r in self.graph.results if not self._written(r.name)]
+        left = [r.node for r in self.graph.results if not self.written(r.name)]
         if left:
             self._rows(left)
         return StepPlan(self.graph, tuple(self.steps), tuple(self.buffers))
 
-    def _alive(self) -> set[int]:
+    def _alive_nodes(self) -> set[int]:
         alive = {result.node for result in self.graph.results}
         for place in range(len(self.graph.nodes) - 1, -1, -1):
             if place in alive:
@@ -81,18 +79,19 @@ class _Planner:
         node = self.graph.nodes[place]
         return self.base(node.inputs[0]) if isinstance(node, ViewNode) and place not in self.held else place
 
-    def _written(self, name: str) -> bool:
+    def written(self, name: str) -> bool:
         return any(name in outputs_of(step) for step in self.steps)
 
-    def _home(self, place: int) -> str:
+    def home(self, place: int) -> str:
         """Where a step puts this node: a result of the kernel if it is one, else a new buffer."""
         for result in self.graph.results:
-            if self.base(result.node) == place and not self._written(result.name):
+            if self.base(result.node) == place and not self.written(result.name):
                 inout = any(t.name == result.name and t.role == "inout" for t in self.graph.tensors)
                 if not inout:
                     return result.name
         name = f"buffer{len(self.buffers)}"
-        self.buffers.append(Buffer(name, total(self.graph.nodes[place].shape)))
+        node = self.graph.nodes[place]
+        self.buffers.append(Buffer(name, total(node.shape), node.dtype))
         return name
 
     def _heavy(self, place: int, node: Node) -> None:
@@ -101,7 +100,7 @@ class _Planner:
         if missing:
             self._rows(missing)
         inputs = tuple(self.held[self.base(operand)] for operand in recognised.operands)
-        home = self._home(place)
+        home = self.home(place)
         self.steps.append(recognised.step(inputs, home))
         self.held[place] = home
 
@@ -120,7 +119,7 @@ class _Planner:
 
     def _soon(self) -> list[int]:
         """Results that need no product that is still to come."""
-        return [r.node for r in self.graph.results if not self._written(r.name) and self._ready(r.node)]
+        return [r.node for r in self.graph.results if not self.written(r.name) and self._ready(r.node)]
 
     def _ready(self, place: int) -> bool:
         node = self.graph.nodes[place]
@@ -129,11 +128,11 @@ class _Planner:
         return not isinstance(node, HEAVY) and all(self._ready(operand) for operand in node.inputs)
 
     def _row_program(self, nodes: Sequence[int]) -> None:
-        results = {r.name: r.node for r in self.graph.results if r.node in nodes and not self._written(r.name)}
+        results = {r.name: r.node for r in self.graph.results if r.node in nodes and not self.written(r.name)}
         wanted = list(results.items())
         kept = [node for node in nodes if node not in results.values()]
         count = len(self.buffers)
-        homes = [(self._home(node), node) for node in kept]
+        homes = [(self.home(node), node) for node in kept]
         try:
             program = recognise(self.graph, [*homes, *wanted], self.held)
         except CannotExpressError:
@@ -178,6 +177,8 @@ def inputs_of(step: Step) -> tuple[str, ...]:
     match step:
         case RowProgram():
             return tuple(i.tensor for i in step.instructions if i.operation == "load")
+        case NestStep():
+            return tuple(dict.fromkeys(step.reads.values()))
         case MatmulStep():
             return (step.left, step.right)
         case ConvolutionStep():

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.proposers.templates.backends import Renderer, renderer_for
+from kernelwright.proposers.templates.cut import make_plan
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
-from kernelwright.proposers.templates.plan import StepPlan, fused, make_plan
+from kernelwright.proposers.templates.plan import StepPlan, fused
 from kernelwright.proposers.templates.trace import read_graph
 from kernelwright.tasks.model import Signature, Task
 
@@ -75,8 +76,8 @@ def make(task: Task, contract: str) -> TemplateProposer:
     """A proposer for the task; CannotExpressError, one line, where no template covers its reference."""
     from kernelwright.tasks.drawing import signature
 
-    if task.dtypes != ("float32",):
-        raise CannotExpressError(f"{task.name}: templates are written for float32, not {', '.join(task.dtypes)}")
+    if len(task.dtypes) != 1:
+        raise CannotExpressError(f"{task.name}: templates are written for one dtype, not {', '.join(task.dtypes)}")
     plan = fused(make_plan(read_graph(task)))
     signatures = tuple(signature(task, workload) for workload in task.public_workloads())
     return TemplateProposer(plan, renderer_for(contract), contract, signatures, _pattern(plan))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 
 from kernelwright.proposers.templates.graph import (
@@ -18,21 +20,56 @@ from kernelwright.proposers.templates.graph import (
     Number,
     PoolBackward,
     PoolNode,
+    Shape,
     total,
 )
+
+MANY = 16  # sizes of which products are searched
+_SIZE = re.compile(r"\{(\d+),(\d+)\}")  # in a closed form
 
 
 @dataclass(frozen=True)
 class Sizes:
     graph: Graph
+    _found: dict[Extent, str] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def _closed(self) -> dict[Extent, str]:
+        return dict(self.graph.closed)
+
+    @cached_property
+    def _runs(self) -> dict[Extent, Shape]:
+        """Products of neighbouring dimensions of values."""
+        found: dict[Extent, Shape] = {}
+        for shape in dict.fromkeys(node.shape for node in self.graph.nodes):
+            for low in range(len(shape)):
+                for high in range(low + 2, len(shape) + 1):
+                    run = tuple(extent for extent in shape[low:high] if not extent.single)
+                    if len(run) > 1:
+                        found.setdefault(total(run), run)
+        return found
 
     def expression(self, extent: Extent) -> str:
         """In terms of `tensor.size(d)`."""
         if extent.literal is not None:
             return str(extent.literal)
+        if extent not in self._found:
+            self._found[extent] = self._search(extent)
+        return self._found[extent]
+
+    def _search(self, extent: Extent) -> str:
+        if extent in self.graph.unclear:
+            raise CannotExpressError(f"{self.graph.task}: templates cannot tell sizes of {extent.first} apart")
         for known, text in self._known():
             if known == extent:
                 return text
+        if extent in self._closed:
+            return _SIZE.sub(lambda s: self.expression(Extent(int(s[1]), int(s[2]))), self._closed[extent])
+        if extent in self._runs:
+            return " * ".join(self.expression(one) for one in self._runs[extent])
+        for known, text in self._known():
+            if known == Extent(extent.first + 1, extent.second + 1):  # the last place of a dimension
+                return f"({text} - 1)"
         raise CannotExpressError(f"{self.graph.task}: templates cannot compute the size {extent.first} from arguments")
 
     def _known(self) -> Iterator[tuple[Extent, str]]:
@@ -51,6 +88,8 @@ class Sizes:
         slid = dict(self._slid(singles))
         yield from slid.items()
         singles |= slid
+        if len(singles) > MANY:
+            return
         for count in (2, 3, 4):
             for chosen in combinations(singles.items(), count):
                 yield total(tuple(extent for extent, _ in chosen)), " * ".join(text for _, text in chosen)

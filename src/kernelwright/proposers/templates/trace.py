@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.fx
-from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms, tensor_operations, varying
 from kernelwright.proposers.templates.graph import (
     ArgumentNode,
     CannotExpressError,
@@ -28,15 +29,26 @@ from kernelwright.proposers.templates.graph import (
     Number,
     Result,
     Shape,
+    total,
 )
-from kernelwright.proposers.templates.lower import lower
+from kernelwright.proposers.templates.lower import lower, operations, whole_nests
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
 
 aten = torch.ops.aten
-PRIMES = ((101, 109, 127, 137, 149, 157), (103, 113, 131, 139, 151, 163))
+PRIMES = (
+    (
+        (101, 109, 127, 137, 149, 157, 173, 191, 197, 223, 229, 241, 263, 271),
+        (103, 113, 131, 139, 151, 163, 179, 193, 199, 227, 233, 251, 269, 277),
+    ),
+    (  # an odd and an even size each: what a window rounds up or down differs at one of them
+        (113, 137, 101, 151, 179, 193, 211, 227, 241, 257, 271, 283, 307, 317),
+        (128, 104, 166, 196, 140, 222, 158, 262, 280, 292, 310, 332, 346, 358),
+    ),
+)
 LITERAL = 16  # a size that never varies is a constant of the reference, if small enough for a window
+POWERS = (0.5, -0.5, -1.0, 0.25, -0.25)  # of a size: what scales are, where torch computes them by itself
 SHIFTS = (0.9871931, 0.9932547)  # what scalar arguments are multiplied with: near enough to stay in their domain
 
 
@@ -47,13 +59,21 @@ def _lerp(start: torch.Tensor, end: torch.Tensor, weight: float) -> torch.Tensor
     return end - (end - start) * (1 - weight)
 
 
+def _name(operation: Any) -> str:
+    return str(operation.__name__).partition(".")[0]
+
+
 def decompositions() -> dict[Any, Callable[..., Any]]:
     further = [
         *(aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.addmm, aten._fused_rms_norm),
         *(aten.native_batch_norm, aten._native_batch_norm_legit, aten.native_batch_norm_backward),
         *(aten.gelu, aten.silu, aten.leaky_relu, aten.hardtanh, aten.elu, aten.softplus, aten.linalg_vector_norm),
     ]
-    table = dict(core_aten_decompositions()) | dict(get_decompositions(further))
+    core: dict[Any, Callable[..., Any]] = dict(core_aten_decompositions())
+    registered: dict[Any, Callable[..., Any]] = dict(decomposition_table)
+    known = {op: made for op, made in registered.items() if _name(op) not in operations()}
+    core = {op: made for op, made in core.items() if _name(op) not in whole_nests()}
+    table = known | core | dict(get_decompositions(further))
     return table | {aten.lerp.Scalar: _lerp}
 
 
@@ -65,20 +85,51 @@ class _Traced:
     results: tuple[torch.fx.Node, ...]
     ledger: FormulaTable
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    sizes: tuple[int, ...]  # that the task names
 
 
 def read_graph(task: Task) -> Graph:
     """The graph of the task's reference; CannotExpressError where it has none of one form for all sizes."""
     fault: Exception | None = None
-    for workloads in _workloads(task):
+    waiting: tuple[Workload, _Traced, _Traced] | None = None
+    for number, workloads in enumerate(_workloads(task)):
         try:
             first, second = (_trace(task, *pair) for pair in zip(workloads, SHIFTS, strict=True))
         except (TaskError, RuntimeError, TypeError, ValueError) as error:
             fault = error
             continue
-        return _merged(task, first, second)
+        if number == 0 and _differing(first, second):  # such sizes are told apart better by the next choice
+            waiting = (workloads[0], first, second)
+            continue
+        return _merged(task, first, second, _closed_forms(task, workloads[0], first, second))
+    if waiting is not None:
+        return _merged(task, waiting[1], waiting[2], _closed_forms(task, *waiting))
     reason = str(fault).splitlines()[0] if fault else "it has too few workloads"
     raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}")
+
+
+def _closed_forms(task: Task, workload: Workload, first: _Traced, second: _Traced) -> ClosedForms:
+    if not _differing(first, second):
+        return ClosedForms()
+    return closed_forms(lambda: _trace(task, workload, SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes)
+
+
+def _differing(first: _Traced, second: _Traced) -> bool:
+    """Whether a size or a number varies that is not simply one that the task names, or a product of such sizes.
+
+    A result's own size is not known: two results may differ by how a window rounds, and be alike at these sizes.
+    """
+    known = set(_shape(first.sizes, second.sizes))
+    for name, (shape, _) in first.tensors.items():
+        given = _shape(shape, second.tensors[name][0])
+        runs = (given[low:high] for low in range(len(given)) for high in range(low + 2, len(given) + 1))
+        known |= {total(run) for run in runs if all(e in known or e.literal is not None for e in run)}
+    for one, other in zip(tensor_operations(first.nodes), tensor_operations(second.nodes), strict=False):
+        for a, b in varying(one, other):
+            whole = float(a).is_integer() and float(b).is_integer()
+            if (whole and Extent(int(a), int(b)) not in known) or (not whole and first.ledger.term(a) is None):
+                return True
+    return False
 
 
 def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
@@ -86,12 +137,13 @@ def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
     dtype = task.dtypes[0]
 
     def chosen(primes: tuple[int, ...]) -> Workload:
-        left = iter(primes * 2)
+        left = iter(primes * 4)
         sizes = {name: _constant(task, name) or next(left) for name in task.hidden}
         return Workload(tuple(sizes.items()), dtype)
 
     public = task.public_workloads()
-    return [(chosen(PRIMES[0]), chosen(PRIMES[1])), *([(public[0], public[1])] if len(public) > 1 else [])]
+    drawn = [(chosen(first), chosen(second)) for first, second in PRIMES]
+    return [*drawn, *([(public[0], public[1])] if len(public) > 1 else [])]
 
 
 def _constant(task: Task, name: str) -> int | None:
@@ -100,7 +152,7 @@ def _constant(task: Task, name: str) -> int | None:
     return values.pop() if len(values) == 1 and max(values) <= LITERAL else None
 
 
-def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
+def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = False) -> _Traced:
     ledger = FormulaTable()
     given = without_data(task, workload)
     tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
@@ -117,9 +169,11 @@ def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
             arguments[name] = named[name].clone()
         return list(call_reference(task, arguments).values())
 
-    recorded = make_fx(reference)(*tensors.values())
+    mode: Literal["symbolic", "real"] = "symbolic" if symbolic else "real"
+    recorded = make_fx(reference, tracing_mode=mode)(*tensors.values())
     table = decompositions()
-    module = make_fx(torch.func.functionalize(recorded), decomposition_table=table)(*tensors.values())
+    whole = torch.func.functionalize(recorded)
+    module = make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
     module.graph.eliminate_dead_code()
     nodes = tuple(module.graph.nodes)
     (returned,) = nodes[-1].args
@@ -127,18 +181,19 @@ def _trace(task: Task, workload: Workload, shift: float) -> _Traced:
     for name, node in zip(task.result_names, returned, strict=True):
         if name not in forms:
             forms[name] = (tuple(node.meta["val"].shape), dtype_name(node.meta["val"].dtype))
-    return _Traced(nodes, tuple(returned), ledger, forms)
+    return _Traced(nodes, tuple(returned), ledger, forms, tuple(size for _, size in workload.sizes))
 
 
-def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
+def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> Graph:
     if [node.target for node in first.nodes if node.op == "call_function"] != [
         node.target for node in second.nodes if node.op == "call_function"
     ]:
         raise CannotExpressError(f"{task.name}: templates need one form for all sizes; the reference's steps differ")
     builder = GraphBuilder(task.name)
     places: dict[torch.fx.Node, NodeRef | tuple[NodeRef, ...]] = {}
-    merge = _Merge(task.name, places, first.ledger, second.ledger)
     tensors = _tensors(task, first, second)
+    sizes = tuple(dict.fromkeys(e for tensor in tensors for e in tensor.shape if e.literal is None))
+    merge = _Merge(task.name, places, first.ledger, second.ledger, forms, sizes)
     arguments = iter(tensor for tensor in tensors if tensor.role != "output")
     for one, other in zip(first.nodes, second.nodes, strict=True):
         if one.op == "placeholder":
@@ -157,7 +212,9 @@ def _merged(task: Task, first: _Traced, second: _Traced) -> Graph:
         assert isinstance(place, NodeRef)
         results.append(Result(name, place.node))
     scalars = tuple(name for name, value in task.inputs.items() if isinstance(value, bool | int | float))
-    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars)
+    closed = tuple((extent, text) for extent, text in forms.sizes.items() if extent not in forms.ambiguous)
+    unclear = frozenset(forms.ambiguous)
+    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars, closed, unclear)
 
 
 def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[GraphTensor, ...]:
@@ -192,6 +249,8 @@ class _Merge:
     places: Mapping[torch.fx.Node, NodeRef | tuple[NodeRef, ...]]
     first: FormulaTable
     second: FormulaTable
+    forms: ClosedForms
+    sizes: tuple[Extent, ...] = ()
 
     def __call__(self, one: Any, other: Any) -> Merged:
         if isinstance(one, torch.fx.Node):
@@ -210,6 +269,12 @@ class _Merge:
             return term
         if float(one).is_integer() and float(other).is_integer():
             return Extent(int(one), int(other))
+        if (one, other) in self.forms.numbers:
+            return self.forms.numbers[one, other]
+        for size in self.sizes:
+            for power in POWERS:
+                if all(abs(n**power / v - 1) < 1e-14 for n, v in ((size.first, one), (size.second, other))):
+                    return Formula("pow", (size, power))
         raise CannotExpressError(f"{self.task}: templates cannot tell how {one!r} follows from sizes and scalars")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelwright.contracts.cpp import CPP
-from kernelwright.proposers.templates.cpp import convolution, matmul, pooling, rows, scatter
+from kernelwright.contracts.cpp import CPP, TYPES
+from kernelwright.proposers.templates.cpp import convolution, matmul, nests, pooling, rows, scatter
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.patterns.heavy import (
@@ -17,8 +17,9 @@ from kernelwright.proposers.templates.patterns.heavy import (
     PoolStep,
     ScatterStep,
 )
+from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Step, StepPlan
+from kernelwright.proposers.templates.plan import Buffer, Step, StepPlan
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -39,6 +40,7 @@ RENDERERS: dict[type, CppStepRenderer] = {
     ScatterStep: CppStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     PoolStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
+    NestStep: CppStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
@@ -76,13 +78,24 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     body = ""
     for buffer in plan.buffers:
         count = f"static_cast<size_t>({sizes.expression(buffer.count)})"
+        if buffer.dtype != "float32":  # in floats: two for the widest element
+            count = f"2 * {count}"
         body += (
             f"  static std::vector<float> memory_{buffer.name};\n"
             f"  if (memory_{buffer.name}.size() < {count} + 16) memory_{buffer.name}.resize({count} + 16);\n"
-            f"  float* const {buffer.name} = aligned(memory_{buffer.name}.data());\n"
+            f"  {_aligned(buffer)};\n"
         )
     for number, step in enumerate(plan.steps):
         body += RENDERERS[type(step)].render(step, own_genes(step, number, genes), sizes, pointers)
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
-    return f"{about}{prelude(body, int(genes['width']))}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+    more = nests.PRELUDE if any(isinstance(step, NestStep) for step in plan.steps) else ""
+    return f"{about}{prelude(body, int(genes['width']))}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+
+
+def _aligned(buffer: Buffer) -> str:
+    memory = f"aligned(memory_{buffer.name}.data())"
+    if buffer.dtype == "float32":
+        return f"float* const {buffer.name} = {memory}"
+    kind = TYPES[buffer.dtype]
+    return f"{kind}* const {buffer.name} = reinterpret_cast<{kind}*>({memory})"

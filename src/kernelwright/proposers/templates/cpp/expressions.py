@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "logical_and": "&", "logical_or": "|"}
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "logical_and": "&", "logical_or": "|"}
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _CALLED = {
     "exp": "exponential",
@@ -36,8 +36,8 @@ COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "exp
 
 def expression(operation: str, operands: list[str], source: str, target: str, *, vector: bool) -> str:
     """`source` and `target` are the dtypes of the first operand and of the result."""
-    if operation in _INFIX:
-        return f"{operands[0]} {_INFIX[operation]} {operands[1]}"
+    if operation in INFIX:
+        return f"{operands[0]} {INFIX[operation]} {operands[1]}"
     if operation in _COMPARED:
         return f"{operands[0]} {_COMPARED[operation]} {operands[1]}"
     if operation in _CALLED:

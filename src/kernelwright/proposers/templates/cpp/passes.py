@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kernelwright.proposers.templates.cpp.expressions import expression, vector_type
+from kernelwright.proposers.templates.cpp.expressions import INFIX, expression, vector_type
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
 
@@ -282,9 +282,15 @@ class _Body:
             return "lanes() + static_cast<std::int32_t>(c)"
         if i.operation == "div" and not self.writer.instruction(i.operands[1]).span & Span.col:
             return f"{self.value(i.operands[0], row)} * {self._inverse(i.operands[1], row)}"
-        operands = [self.value(operand, row) for operand in i.operands]
+        operands = [self._operand(i, operand, row) for operand in i.operands]
         source = self.writer.instruction(i.operands[0]).dtype
         return expression(i.operation, operands, source, i.dtype, vector=True)
+
+    def _operand(self, i: Instruction, place: int, row: int) -> str:
+        """A mask among floats counts as ones and zeros."""
+        given, text = self.writer.instruction(place), self.value(place, row)
+        counted = given.dtype == "bool" and given.span & Span.col and i.dtype == "float32" and i.operation in INFIX
+        return f"pick({text}, wide(1.0f), V{{}})" if counted else text
 
     def _inverse(self, place: int, row: int) -> str:
         """Dividing a whole row by one number is multiplying it, at one rounding more."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import prelude
+from kernelwright.proposers.templates.cuda import nests, prelude
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
 from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
@@ -24,6 +25,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     PoolStep,
     ScatterStep,
 )
+from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.plan import Step, StepPlan
 from kernelwright.proposers.templates.sizes import Sizes
@@ -34,6 +36,9 @@ OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins befor
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arguments of one build for many sizes
 INDENT = "    "
+MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
+BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
+BYTES |= {"uint8": 1, "bool": 1}
 
 AnyStep = Step | PooledConvolution | FoldedProduct | ColumnSum
 
@@ -57,6 +62,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
+    NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
@@ -152,13 +158,15 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     for (number, step), own in zip(steps.items(), steps_of(plan), strict=True):
         if step is not None:
             kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
+    kernels = _memory_once(kernels)
     launches = scheduled(kernels, share=bool(genes["share"]))
     kernel = "\n".join(one.function() for one in kernels)
     text = ""
     used = {name for one in kernels for name in one.reads | one.writes}
     for buffer in plan.buffers:
         if buffer.name in used:
-            text += f'{buffer.name} = kw.scratch("{buffer.name}", 4 * ({python_size(buffer.count, sizes)}))\n'
+            size = f"{BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)})"
+            text += f'{buffer.name} = kw.scratch("{buffer.name}", {size})\n'
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None
@@ -167,6 +175,22 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     needs = tuple(text for one in kernels for text in one.needs)
     helpers = tuple(text for one in kernels for text in one.helpers)
     return _Written(needs, helpers, kernel, text)
+
+
+def _memory_once(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Memory that two kernels of a step know is made by the first."""
+    seen: set[str] = set()
+    made = []
+    for kernel in kernels:
+        lines = []
+        for line in kernel.setup.splitlines():
+            found = MEMORY.match(line)
+            if found is None or found[1] not in seen:
+                lines.append(line)
+            if found is not None:
+                seen.add(found[1])
+        made.append(replace(kernel, setup="\n".join(lines)))
+    return made
 
 
 def _folded(plan: StepPlan) -> dict[int, Changed]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import IntFlag
 
 from kernelwright.proposers.templates.graph import (
+    ONE,
     Broadcast,
     CannotExpressError,
     Constant,
@@ -30,6 +31,14 @@ from kernelwright.proposers.templates.graph import (
 from kernelwright.proposers.templates.patterns.simplify import simplified
 
 FLOAT = "float32"
+REDUCTIONS = frozenset(("sum", "max", "min", "argmax", "argmin"))
+OPERATIONS = frozenset(
+    (
+        *("add", "sub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "abs", "relu", "sigmoid", "tanh", "erf"),
+        *("reciprocal", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"),
+        *("logical_not", "sign", "log1p", "expm1", "sin", "cos", "floor", "pow", "where", "convert"),
+    )
+)
 DTYPES = (FLOAT, "int64", "bool")
 
 
@@ -244,15 +253,39 @@ class _Reading:
 
     def _pointwise(self, node: Pointwise) -> int:
         operands = tuple(self.at[place] for place in node.inputs)
+        if node.operation not in OPERATIONS:
+            raise _MisfitError(f"{node.operation} among the steps of a row")
+        truth = [self.graph.nodes[p].dtype == "bool" for p in node.inputs]
+        if any(truth) and node.dtype not in ("bool", FLOAT) and node.operation not in ("convert", "where"):
+            raise _MisfitError(f"{node.operation} of truth values")
         span = Span.one
         for place in operands:
             span |= self.instructions[place].span
         shape = self._span(node.shape, node.operation)
         if span & ~shape and not self.rows.single:
             raise _MisfitError(f"broadcasting in {node.operation}")
+        for place, given in zip(operands, node.inputs, strict=True):
+            self._check_lie(self.instructions[place].span, self.graph.nodes[given].shape, node)
         return self._add(Instruction(node.operation, operands, span, node.dtype))
 
+    def _check_lie(self, span: Span, given: Shape, node: Node) -> None:
+        """Counts alone could take a value for each row for one of each column where fixed sizes are equal."""
+        if span in (Span.one, Span.full) or total(given) == total(node.shape):
+            return
+        lifted = (ONE,) * (len(node.shape) - len(given)) + given
+        varies = [not own.single for own, whole in zip(lifted, node.shape, strict=True) if not whole.single]
+        behind = total(tuple(w for o, w in zip(lifted, node.shape, strict=True) if not w.single)[_end(varies) :])
+        if span == Span.col and not (behind.single and total(given) == self.cols):
+            raise _MisfitError("broadcasting along rows")
+        if span == Span.row and behind != self.cols and total(node.shape) == self.rows * self.cols:
+            raise _MisfitError("broadcasting over rows")
+        run = varies[varies.index(True) : _end(varies)] if any(varies) else []
+        if not all(run):
+            raise _MisfitError("broadcasting in the middle")
+
     def _reduce(self, node: Reduce) -> int:
+        if node.operation not in REDUCTIONS or not node.dims:
+            raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)}")
         place = self.at[node.inputs[0]]
         shape = self.graph.nodes[node.inputs[0]].shape
         held, rank = self.instructions[place], len(shape)
@@ -276,6 +309,11 @@ class _Reading:
         if self.instructions[values].span != Span.full or self.instructions[index].span & Span.col:
             raise _MisfitError("gather from anything but whole rows")
         return self._add(Instruction("gather", (values, index), Span.row, node.dtype))
+
+
+def _end(varies: Sequence[bool]) -> int:
+    """Behind the last dimension that varies."""
+    return max((n + 1 for n, one in enumerate(varies) if one), default=0)
 
 
 def _levelled(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
