@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.contracts import Candidate
+from kernelwright.contracts import Candidate, nvrtc
 from kernelwright.contracts.model import BuildFailure, GpuContract, PortableBuild, PortableRequest
 from kernelwright.contracts.portable import PortableKernel
 from kernelwright.contracts.program import Program
@@ -39,6 +39,8 @@ from tests.export import making
 KERNELS = Path(__file__).parents[1] / "kernels_cuda"
 NAMES = ("rmsnorm_vector", "rmsnorm_split", "rmsnorm_cluster", "rmsnorm_tma", "rmsnorm_workspace")
 STREAM = 77
+
+needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason="NVRTC is missing")
 
 
 @dataclass
@@ -144,6 +146,7 @@ def library(made: PortableBuild, folder: Path) -> DeviceLibrary:
     return DeviceLibrary(path, sha256, "sm_90a", ("x", "weight", "eps", "out"), PortableKernel.read)
 
 
+@needs_nvrtc
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_launched_is_what_the_judge_launches(name: str, tmp_path: Path, played: PlayedDriver) -> None:
     candidate, made, workload = built(name)
@@ -174,6 +177,7 @@ def test_what_is_launched_is_what_the_judge_launches(name: str, tmp_path: Path, 
         assert seen["address"] == addresses[program.blocks[entry.block].name] + entry.offset
 
 
+@needs_nvrtc
 def test_a_workspace_is_zeroed_once_a_stream_and_again_after_a_fault(tmp_path: Path, played: PlayedDriver) -> None:
     _, made, workload = built("rmsnorm_workspace")
     called = library(made, tmp_path)
@@ -189,6 +193,7 @@ def test_a_workspace_is_zeroed_once_a_stream_and_again_after_a_fault(tmp_path: P
     assert len(played.zeroed) == 2 * first
 
 
+@needs_nvrtc
 def test_a_thread_that_is_new_to_cuda_gets_its_context(tmp_path: Path, played: PlayedDriver) -> None:
     _, made, workload = built("rmsnorm_vector")
     called = library(made, tmp_path)
@@ -197,6 +202,7 @@ def test_a_thread_that_is_new_to_cuda_gets_its_context(tmp_path: Path, played: P
     assert played.made_current == 1 and len(played.launches) == 1
 
 
+@needs_nvrtc
 def test_an_altered_cubin_or_formula_is_not_loaded(tmp_path: Path, played: PlayedDriver) -> None:
     _, made, _ = built("rmsnorm_vector")
     called = library(made, tmp_path)
@@ -207,6 +213,7 @@ def test_an_altered_cubin_or_formula_is_not_loaded(tmp_path: Path, played: Playe
     assert not library(made, tmp_path).holds({"rows": 1})
 
 
+@needs_nvrtc
 @pytest.mark.slow
 def test_a_package_for_a_gpu_answers_by_the_reference_where_there_is_none(tmp_path: Path) -> None:
     candidate = contract_named("cuda").read(KERNELS / "rmsnorm_vector")
