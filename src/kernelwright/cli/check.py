@@ -57,7 +57,7 @@ def check(
 def _read(path: Path) -> Candidate:
     candidate = read_source(path)
     if not contract_named(candidate.contract).emulated:
-        emulated = ", ".join(contract.name for contract in contracts() if contract.emulated)
+        emulated = " or ".join(contract.name for contract in contracts() if contract.emulated)
         raise CandidateError(
             f"{path}: is a {candidate.contract} candidate, and check takes {emulated}: use `kernelwright judge`"
         )

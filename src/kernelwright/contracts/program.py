@@ -81,12 +81,27 @@ class Argument:
 
 @dataclass(frozen=True)
 class Memset:
-    """Bytes of a block set to one value, in order with the launches around it and inside the timed window."""
+    """Bytes of a block set to one value, in order with the launches around it and inside the timed window.
+
+    The value has `width` bytes: 1, 2 or 4, which divides `bytes`.
+    """
 
     block: int
     offset: int
     bytes: int
     value: int = 0
+    width: int = 1
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Bytes copied from block to block on the device, in order with the launches and inside the timed window."""
+
+    target: int
+    target_offset: int
+    source: int
+    source_offset: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +124,7 @@ class Program:
     base: int
     span: int
     blocks: tuple[Block, ...]
-    steps: tuple[ProgramStep | Memset, ...]
+    steps: tuple[ProgramStep | Memset | Copy, ...]
     tensor_maps: tuple[TensorMap, ...] = ()
     modules: int = 0
 
@@ -132,7 +147,9 @@ class Program:
         )
 
 
-def _step(raw: dict[str, Any]) -> ProgramStep | Memset:
+def _step(raw: dict[str, Any]) -> ProgramStep | Memset | Copy:
+    if "target" in raw:
+        return Copy(**raw)
     if "function" not in raw:
         return Memset(**raw)
     sizes = {name: tuple(raw[name]) for name in ("grid", "block")}

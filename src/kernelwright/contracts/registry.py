@@ -23,6 +23,7 @@ GROUP = "kernelwright.contracts"
 _BUILT_IN = {  # the first one of a device is its usual contract
     "cpp": "kernelwright.contracts.cpp:CPP",
     "cuda": "kernelwright.contracts.cuda:CUDA",
+    "extension": "kernelwright.contracts.extension:EXTENSION",
 }
 _registered: dict[str, Contract] = {}
 

@@ -289,7 +289,13 @@ def _checked(answer: Message) -> Message:
 
 def _start(theirs: socket.socket, threads: int) -> subprocess.Popen[bytes]:
     # By default the threads of a parallel region spin for a while after it, on the cores where the next trial runs.
-    variables = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
+    variables = {
+        "OMP_NUM_THREADS": str(threads),
+        "OMP_WAIT_POLICY": "passive",
+        "KMP_BLOCKTIME": "0",
+        "MALLOC_MMAP_THRESHOLD_": str(256 << 20),  # tensors below are cut from memory that the process has already
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 30),  # `CpuOracleDevice.tidy` gives back what is too much
+    }
     return start.serving(
         Role.oracle,
         [sys.executable, "-m", "kernelwright.judge.oracle.server", start.CHANNEL],

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernelwright.contracts.program import Argument, FunctionUse, Memset, Program, ProgramStep, TensorMap
+from kernelwright.contracts.program import Argument, Copy, FunctionUse, Memset, Program, ProgramStep, TensorMap
 from kernelwright.devices.driver import attribute, check, driver, use_device
 
 PORTABLE_CLUSTER = 8
@@ -146,7 +146,13 @@ class LoadedProgram:
         for step in self._program.steps:
             if isinstance(step, Memset):
                 at = self._addresses[step.block] + step.offset
-                check(cu.cuMemsetD8Async(at, step.value, step.bytes, self._stream), "cuMemsetD8Async")
+                name = f"cuMemsetD{8 * step.width}Async"
+                check(getattr(cu, name)(at, step.value, step.bytes // step.width, self._stream), name)
+                continue
+            if isinstance(step, Copy):
+                at = self._addresses[step.target] + step.target_offset
+                source = self._addresses[step.source] + step.source_offset
+                check(cu.cuMemcpyDtoDAsync(at, source, step.bytes, self._stream), "cuMemcpyDtoDAsync")
                 continue
             function, arguments, configuration = next(launches)
             if configuration is None:

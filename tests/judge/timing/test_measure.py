@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -12,17 +13,18 @@ from typing import Any, cast
 import pytest
 
 from kernelwright.isolation.warden import Ending
-from kernelwright.judge.timing.measure import REPEATS, Clock, Measurement, Sampling, Times
+from kernelwright.judge.timing.measure import MOST_REPEATS, REPEATS, Clock, Measurement, Sampling, Times
 from kernelwright.judge.verdict import SpeedStanding, SpeedStatus, WorkloadResult
 from kernelwright.tasks.model import Workload
 
 
 class Oracle:
     def __init__(self) -> None:
-        self.loaded = 0
+        self.loaded, self.seconds = 0, 0.0
 
     def load(self) -> str:
         self.loaded += 1
+        time.sleep(self.seconds)
         return "normal"
 
     def restore(self) -> None: ...
@@ -102,6 +104,13 @@ def test_a_noisy_baseline_is_called_more_often_and_a_candidate_is_not() -> None:
     assert {len(values) for values in (times.candidate, times.twice["fast"], *times.baselines.values())} == {18}
     result = bench.measurement.result(times)
     assert result.speed is SpeedStatus.noisy and result.trials == 18
+
+
+def test_where_values_take_long_a_noisy_baseline_is_called_as_often_as_fits_into_that_time() -> None:
+    bench = Bench(0.1 * seconds for seconds in noisy())
+    bench.oracle.seconds = 0.04
+    bench.measurement.run(Sampling(least=6, most=12), lambda: None)
+    assert bench.candidate.calls == 12 and bench.fast.calls == 2 * 6 + 2 * MOST_REPEATS * 6
 
 
 def test_the_baseline_that_turns_out_to_be_the_fastest_is_the_one_that_must_agree_with_itself() -> None:

@@ -19,6 +19,7 @@ from kernelwright.contracts.cuda.source import (
     KERNEL_NAME,
     PLAN_NAME,
     Sources,
+    binds_functions,
     from_blocks,
     read_cuda_candidate,
     split,
@@ -172,7 +173,7 @@ class CudaContract(GpuContract):
     def takes(self, path: Path) -> bool:
         if path.is_dir():
             return (path / KERNEL_NAME).is_file() or (path / PLAN_NAME).is_file()
-        return super().takes(path)
+        return super().takes(path) and not binds_functions(path)
 
     def read(self, path: Path) -> Candidate:
         return read_cuda_candidate(path)

@@ -48,6 +48,10 @@ def split(source: str) -> Sources:
     return Sources(source[:start] + blank + source[end:], source[plan : end - len(_CLOSE)])
 
 
+def has_plan(source: str) -> bool:
+    return bool(_plans(source))
+
+
 def _plans(source: str) -> list[tuple[int, int, int]]:
     """Of each plan's comment: where it begins, where the plan begins, and where the comment has ended.
 
@@ -99,3 +103,12 @@ def read_cuda_candidate(path: Path) -> Candidate:
     except CandidateError as error:
         raise CandidateError(f"{shown}: {error}") from None
     return Candidate("cuda", joined, printable(path.name))
+
+
+def binds_functions(path: Path) -> bool:
+    """Whether a file is a torch extension: host code that launches its kernels itself, and no plan."""
+    try:
+        source = read_candidate(path, "cuda").source
+    except CandidateError:
+        return False
+    return "PYBIND11_MODULE" in source and not has_plan(source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -24,7 +25,8 @@ MOST_POOLS = 4 << 30  # of the host's, where others want to work too
 HOST_SHARE = 0.6  # of the host's memory, for a judging and all that is held beside it
 GPU_SHARE = 0.8  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
 CONTEXTS = 4 << 30  # of a GPU: contexts of oracle, baselines, runner and inspectors, with buffers that flush caches
-KEPT_SHARE = 0.05  # of the limit: what torch may keep for itself between trials
+KEPT_SHARE = 0.05  # of the limit: what torch or the C library may keep for itself between trials
+_LIBC: Any = ctypes.CDLL(None)
 LIMIT_VARIABLE = "KERNELWRIGHT_JUDGE_MEMORY"
 UNITS = {"K": 10, "M": 20, "G": 30}
 
@@ -38,6 +40,27 @@ def chosen_limit(usual: int) -> int:
     if not number.isdecimal() or not int(number):
         raise CannotDecide(f"{LIMIT_VARIABLE}={given}: write a number of bytes, such as 512M or 24G")
     return min(usual, int(number) << unit)
+
+
+class _HeapCounts(ctypes.Structure):
+    """What the C library's `mallinfo2` answers."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks"),
+            *("uordblks", "fordblks", "keepcost"),
+        )
+    )
+
+
+def _free_heap() -> int:
+    """Bytes that the C library holds and nobody uses; all of them where it cannot say."""
+    count: Any = getattr(_LIBC, "mallinfo2", None)
+    if count is None:  # before glibc 2.33
+        return sys.maxsize
+    count.restype = _HeapCounts
+    return int(count().fordblks)
 
 
 class OracleDevice(Protocol):
@@ -78,8 +101,10 @@ class CpuOracleDevice:
         return asdict(cpu_peaks())
 
     def tidy(self) -> None:
-        """Values come and go in other sizes than references do, and leave holes."""
-        ctypes.CDLL(None).malloc_trim(0)
+        """Values come and go in other sizes than references do, and leave holes. Pages given back cost as much to get
+        again as it takes to compute with them, so a little is kept."""
+        if _free_heap() > KEPT_SHARE * self.limit_bytes:
+            _LIBC.malloc_trim(0)
 
 
 class GpuOracleDevice:

@@ -55,6 +55,7 @@ class Oracle:
         self._arena: WorkloadArena | None = None
         self._trials: Iterator[PoolEntry] = iter(())
         self._sentinels = random.Random(seed(key, "sentinel"))
+        self._looks = random.Random(seed(key, "looks", self._session))  # at the errors of which trials
         self._capacity = self._device.pool_bytes
         self._ledger = Ledger(self._device.limit_bytes)
         self._plans: dict[tuple[str, Workload, int], MemoryPlan] = {}
@@ -324,12 +325,17 @@ class Oracle:
             result, mismatch = fault
             return {"result": result, "mismatch": mismatch.to_json()}
         if self._errors is not None:
-            point = self._points.is_current(arena)
-            item, results = arena.pool.sampled(arena.item, arena.results())
-            self._errors.add(arena.task, arena.workload, item, results, point=point)
+            self._gather(arena, self._errors)
         if remember:
             arena.remember()
         return {}
+
+    def _gather(self, arena: WorkloadArena, errors: JudgingErrors) -> None:
+        """The errors of this trial, if they are looked at."""
+        point = self._points.is_current(arena)
+        if errors.looks_at(arena.workload, point=point, chance=self._looks.random()):
+            item, results = arena.pool.sampled(arena.item, arena.results())
+            errors.add(arena.task, arena.workload, item, results, point=point)
 
     def repeat(self) -> Message:
         """The values of the trial that was remembered, once more, under another sentinel."""

@@ -35,7 +35,8 @@ OUTPUT_LINES = 12
 LEAST_BLOCKS = 6  # a trial of every input family
 HOPELESS = 10.0
 DEADLINE = 50  # times as long as the slowest baseline a call may take
-REPEATS = 5  # calls of the fastest baseline for each of its times, once a first round has shown that it is noisy
+REPEATS = 5  # calls of the fastest baseline for each of its times, once the first blocks have shown that it is noisy
+MOST_REPEATS = 15  # as many where new values take far longer than the calls
 RIVAL = 2.0  # times as slow as the fastest so far, and a baseline may still turn out to be the fastest
 _REASONS = {
     Ending.timeout: Reason.timed_out,
@@ -141,6 +142,8 @@ class Measurement:
         self._empty: tuple[float, ...] = clock.overheads.medians() if clock.overheads is not None else ()
         self._deadline = max(5.0, DEADLINE * max(expected.values(), default=0.1))
         self._trial = 0
+        self._loading: list[float] = []  # seconds in which the oracle put new values into place
+        self._restoring: list[float] = []  # and the same ones again
         self._before: noise.MachineUsage | None = None
 
     def run(self, effort: Sampling, tick: Callable[[], None]) -> Times:
@@ -155,10 +158,12 @@ class Measurement:
         times = Times(baselines={name: [] for name in self._baselines}, twice={name: [] for name in self._baselines})
         self._before = noise.usage()
         until = time.monotonic() + effort.seconds
-        least, doubled = effort.least, False
+        least, doubled, repeats = effort.least, False, 1
         for block in range(1, effort.most + 1):
-            self._block(times, 1 if block <= effort.least else REPEATS, null_runners)
+            self._block(times, repeats, null_runners)
             tick()
+            if repeats == 1 and block >= LEAST_BLOCKS and not self.quiet(times):
+                repeats = self._repeats(times)
             if self._hopeless(times):
                 break
             if block < least or (block - effort.least) % effort.step:
@@ -170,6 +175,15 @@ class Measurement:
                     break
                 least, doubled = 2 * block, True
         return times
+
+    def _repeats(self, times: Times) -> int:
+        """How often the fastest baseline is called for each of its times: as often as fits into the time that new
+        values take, within limits. The candidate has no part in either."""
+        fastest = self.fastest(times)
+        if fastest is None:
+            return 1
+        call = self._usual(times, fastest) + statistics.median(self._restoring)
+        return max(REPEATS, min(MOST_REPEATS, int(statistics.median(self._loading) / (2 * call))))
 
     def _wide(self, times: Times) -> bool:
         """Whether the interval of what would be claimed, over the baseline that leaves least, is too wide."""
@@ -203,7 +217,9 @@ class Measurement:
         times for each of its two times, which are the medians. A candidate is called once, since it may see no value
         twice.
         """
+        started = time.monotonic()
         family = self._oracle.load()
+        self._loading.append(time.monotonic() - started)
         if null_runners is not None:
             null_runners.take()
             for name, baseline in self._baselines.items():
@@ -217,7 +233,9 @@ class Measurement:
         taken: dict[tuple[str, bool], list[float]] = {turn: [] for turn in turns}
         for position, turn in enumerate(turns):
             if position:
+                started = time.monotonic()
                 self._oracle.restore()
+                self._restoring.append(time.monotonic() - started)
             name, _ = turn
             taken[turn].append(self._baselines[name].time() if name else self.call(family))
         kept = {turn: statistics.median(values) for turn, values in taken.items()}

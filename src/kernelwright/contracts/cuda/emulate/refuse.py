@@ -22,7 +22,7 @@ _UNKNOWN = (
     (r"\basm\b|__asm__", "inline PTX"),
     (r"\bwmma\b|\bmma_sync\b|\bnvcuda\b|\bwgmma\b", "tensor cores"),
     (r"\bCUtensorMap\b", "tensor maps"),
-    (r"\bcuda::(?!std\b)", "libcu++"),
+    (r"(?<![\w:])cuda::(?!std\b)", "libcu++"),
     (r"\b__activemask\b|\bcoalesced_threads\b|\bbinary_partition\b", "the mask of lanes that happen to be active"),
     (r"\b__(?:pipeline_\w+)", "asynchronous copies"),
     (r"<<<", "launches from the device"),

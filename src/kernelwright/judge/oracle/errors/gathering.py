@@ -41,6 +41,15 @@ class _Result:
 class JudgingErrors:
     _results: dict[str, _Result] = field(default_factory=dict)
     _filtered: dict[Workload, tuple[int, int]] = field(default_factory=dict)
+    _trials: dict[Workload, int] = field(default_factory=dict)
+
+    def looks_at(self, workload: Workload, *, point: bool, chance: float) -> bool:
+        """Whether the errors of the next trial are looked at: always at a check point and in the first trials of a
+        workload, later where `chance`, drawn evenly from 0 to 1 and secret, is small. A sample costs as much as some
+        calls of the reference."""
+        trial = self._trials.get(workload, 0)
+        self._trials[workload] = trial + 1
+        return point or trial < STATISTICS.sampled_trials or chance < STATISTICS.sampled_share
 
     def add(
         self,

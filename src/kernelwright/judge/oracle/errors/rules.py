@@ -23,7 +23,7 @@ alone would be diluted in the first. Each has limits of its own (`ErrorLimits`):
 
 All rows of a trial may share one rounding (of a norm over the whole tensor), which is large or small by luck, and so is
 the yardstick's. So rules 1 to 3 need several trials, and in the smaller sets a yardstick is at least as large as the
-typical one of the set.
+typical one of the set; for nine rows in ten of a trial, as the typical one of the trial.
 """
 
 from __future__ import annotations
@@ -250,7 +250,8 @@ def _ratio(table: RowTable, column: int, limits: ErrorLimits, *, at_least_typica
 
 def _upper_ratio(seen: Sequence[Observation], limits: ErrorLimits) -> float:
     """What nine rows in ten of a trial stay below, in the typical trial. Rows of one trial may share a rounding, of a
-    sum over everything, so that single trials say nothing here."""
+    sum over everything, so that single trials say nothing here. Where all rows share a few roundings (of the channels
+    of a batch norm), the yardstick of one is small by luck: it counts as no less than the typical one of the trial."""
     found = []
     for one in seen:
         full = one.elements >= STATISTICS.least_row
@@ -260,7 +261,9 @@ def _upper_ratio(seen: Sequence[Observation], limits: ErrorLimits) -> float:
         own, eager, sequential = (
             (part[full][:, SQUARE] / count).sqrt() for part in (one.candidate, one.eager, one.sequential)
         )
-        ratios = (own / torch.maximum(eager, sequential).clamp_min(STATISTICS.floor)).sort().values
+        yardstick = torch.maximum(eager, sequential)
+        floor = max(STATISTICS.floor, float(yardstick.median()))
+        ratios = (own / yardstick.clamp_min(floor)).sort().values
         found.append(float(ratios[len(ratios) * 9 // 10]))
     if len(found) < limits.least_trials:
         return 0.0

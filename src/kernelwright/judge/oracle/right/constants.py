@@ -39,6 +39,8 @@ class StatisticalConstants:
     rows: int = 64  # sampled in a trial of a result
     columns: int = 2048  # sampled in a row
     elements: int = 1 << 15  # sampled in a trial of a result
+    sampled_trials: int = 12  # the first of a workload, whose errors are always looked at
+    sampled_share: float = 0.25  # of the trials after them, chosen in secret
     filtered_trials: int = 4  # of a workload, on which shortened factors are looked for
     filtered_elements: int = 1 << 12  # of a workload, for results so small that more trials are needed
     rounding: float = 0.42  # root mean square of a rounding error, in units of roundoff of the rounded value

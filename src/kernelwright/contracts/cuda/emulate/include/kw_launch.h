@@ -61,19 +61,12 @@ static unsigned resident_blocks(const Geometry& g) {
   return g.multiprocessors * static_cast<unsigned>(each < by_shared ? each : by_shared ? by_shared : 1);
 }
 
-template <class... P>
-KW_OURS void launch(const Geometry& g, void (*kernel)(P...), const Argument* arguments, unsigned count) {
+KW_OURS static void run_launch(const Geometry& g, void (*body)(const void*), const void* arguments) {
   machine.geometry = g;
-  const unsigned long sizes[] = {sizeof(P)..., 0};
-  if (count != sizeof...(P)) report("the plan gives %u arguments and the kernel takes %zu", count, sizeof...(P));
-  for (unsigned i = 0; i < count; ++i)
-    if (arguments[i].size != sizes[i])
-      report("argument %u has %lu bytes in the plan and %lu in the kernel", i + 1, arguments[i].size, sizes[i]);
   if (g.grid.x % g.cluster.x || g.grid.y % g.cluster.y || g.grid.z % g.cluster.z)
     report("the grid is no multiple of its cluster");
-  Call<P...> call{kernel, arguments};
-  machine.body = &Call<P...>::body;
-  machine.arguments = &call;
+  machine.body = body;
+  machine.arguments = arguments;
   machine.threads = g.block.x * g.block.y * g.block.z;
   machine.cluster_size = g.cluster.x * g.cluster.y * g.cluster.z;
   machine.blocks = static_cast<unsigned long long>(g.grid.x) * g.grid.y * g.grid.z;
@@ -92,6 +85,18 @@ KW_OURS void launch(const Geometry& g, void (*kernel)(P...), const Argument* arg
   run_grid();
   free_blocks();
   free(machine.live);
+}
+
+template <class... P>
+KW_OURS void launch(const Geometry& g, void (*kernel)(P...), const Argument* arguments, unsigned count) {
+  machine.geometry = g;
+  const unsigned long sizes[] = {sizeof(P)..., 0};
+  if (count != sizeof...(P)) report("the plan gives %u arguments and the kernel takes %zu", count, sizeof...(P));
+  for (unsigned i = 0; i < count; ++i)
+    if (arguments[i].size != sizes[i])
+      report("argument %u has %lu bytes in the plan and %lu in the kernel", i + 1, arguments[i].size, sizes[i]);
+  Call<P...> call{kernel, arguments};
+  run_launch(g, &Call<P...>::body, &call);
 }
 
 // The globals of the library, as they were before the first call.

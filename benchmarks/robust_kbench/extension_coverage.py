@@ -1,0 +1,94 @@
+"""What of a robust-kbench checkout the `extension` contract takes: builds, records, right on the emulator, or why not.
+
+    python benchmarks/robust_kbench/extension_coverage.py CHECKOUT
+
+The checkout is the user's own; nothing of it is copied. Each distinct .cu file is held against the built-in task whose
+operation it does. Rows are written as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks.shared.record import RESULTS, provenance, save
+
+from kernelwright.contracts.candidate import CandidateError
+from kernelwright.contracts.model import BuildFailure, GpuContract
+from kernelwright.contracts.registry import contract_named, read_source
+from kernelwright.contracts.target import HOPPER
+from kernelwright.judge.emulate.check import Checker
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.resolve import resolve
+
+RESULT = RESULTS / "extension_coverage.json"
+CONTRACT = "extension"
+TASKS = {
+    "layernorm": "layernorm3d",
+    "linear": "linear",
+    "llama_ffw": "llama_ffw",
+    "llama_rmsnorm": "rmsnorm",
+    "mnist_conv_relu_pool": "conv_relu_pool",
+    "mnist_cross_entropy": "cross_entropy",
+    "mnist_linear": "linear",
+    "mnist_linear_relu": "linear_relu",
+    "mnist_pool": "maxpool2d",
+    "resnet_block": "resnet_block",
+}
+
+
+def task_of(path: Path) -> str | None:
+    name = next((TASKS[part] for part in reversed(path.parts[:-1]) if part in TASKS), None)
+    backward = "backward" in path.parts or path.stem == "backward"
+    return None if name is None else f"{name}:backward" if backward else name
+
+
+def examined(path: Path, task: str, checker: Checker) -> dict[str, object]:
+    found: dict[str, object] = {"task": task, "records": False, "emulated": "", "why": ""}
+    try:
+        candidate = read_source(path, CONTRACT)
+    except CandidateError as error:
+        return found | {"why": str(error).partition(": ")[2]}
+    opened = resolve(task, "cuda")
+    signatures = tuple(signature(opened, workload) for workload in opened.public_workloads())
+    contract = contract_named(CONTRACT)
+    assert isinstance(contract, GpuContract)
+    made = contract.toolchain(HOPPER).build(candidate, signatures)
+    if isinstance(made, BuildFailure):
+        found["why"] = made.lines[0]
+    else:
+        found |= {"records": True, "seconds": round(made.seconds, 1), "steps": len(made.built[0].program.steps)}
+    checked = checker.check(task, candidate)
+    return found | {"emulated": str(checked.outcome), "evidence": checked.message or str(checked.reason or "")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("checkout", type=Path)
+    given = parser.parse_args()
+    came = provenance()
+    rows, seen = [], set()
+    with Checker() as checker:
+        for path in sorted(given.checkout.rglob("*.cu")):
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+            task = task_of(path.relative_to(given.checkout))
+            if digest in seen or task is None:
+                continue
+            seen.add(digest)
+            rows.append(
+                {"file": str(path.relative_to(given.checkout)), "sha256": digest, **examined(path, task, checker)}
+            )
+            print(json.dumps(rows[-1]), flush=True)
+            save(RESULT, {"taken": came, "files": rows})
+    recorded = sum(bool(row["records"]) for row in rows)
+    right = sum(row["emulated"] == "right" for row in rows)
+    print(f"{len(rows)} distinct files: {recorded} recorded, {right} right on the emulator")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""From an extension to programs: nvcc in the builder's sandbox, its host code recorded, the records converted."""
