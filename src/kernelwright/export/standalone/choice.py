@@ -31,6 +31,7 @@ class SelectedVariant:
     """A variant for a call of these shapes."""
 
     library: host.HostLibrary | DeviceLibrary
+    key: Any  # (shapes, dtypes, device, threads, deterministic mode): all that the choice depends on
     shapes: Any
     outputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
     sizes: dict[str, int]
@@ -70,7 +71,7 @@ class Direction:
         self._variants = tuple(sorted(variants, key=lambda one: -one.speedup))
         self._dtypes = {one.dtype: self._dtypes_of(one.dtype) for one in variants}
         self._kinds = frozenset(one.kind for one in variants)
-        self._alignment = max((one.alignment for one in variants), default=1)
+        self.alignment = max((one.alignment for one in variants), default=1)
         self._libraries = {_key(one): self._library(one, folder, reader) for one in variants}
         self._remembered: dict[Any, SelectedVariant | str] = {}
         self._allowed: frozenset[str] = frozenset()
@@ -139,7 +140,7 @@ class Direction:
         if isinstance(found, str):
             return found
         for tensor in tensors:
-            if tensor.data_ptr() % self._alignment or not host.readable_behind(tensor):
+            if tensor.data_ptr() % self.alignment or not host.readable_behind(tensor):
                 return guards.ALIGNMENT
         if self.inout_places and self._overlaps(arguments):
             return guards.IN_PLACE
@@ -192,7 +193,7 @@ class Direction:
             (tuple(int(size) for size in one.shape(sizes)), getattr(torch, one.dtype or variant.dtype))
             for one in self.outputs
         )
-        return SelectedVariant(self._libraries[_key(variant)], (key[0], key[1]), outputs, sizes, key[2])
+        return SelectedVariant(self._libraries[_key(variant)], key, (key[0], key[1]), outputs, sizes, key[2])
 
     def _dtypes_of(self, dtype: str) -> tuple[torch.dtype, ...]:
         return tuple(getattr(torch, one.dtype or dtype) for one in self._parameters if one.is_tensor)
