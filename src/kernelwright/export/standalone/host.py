@@ -12,7 +12,6 @@ import itertools
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ MAX_BLOCKS = 256  # shapes that a thread remembers
 PAGE = 4096
 _number = itertools.count(1)  # of libraries that this process has loaded
 _libraries = itertools.count()  # of objects for them
+COPIED = 1 << 16  # bytes: a tensor that a kernel may not read behind of is copied up to this size
 SLACK = 256  # what the judge lets a kernel read beyond a tensor: to the next multiple of this from its beginning
 
 
@@ -47,7 +47,7 @@ class HostLibrary:
         self._path, self._sha256 = path, sha256
         self._threads, self._openmp = threads, openmp
         self._stateless, self._id = stateless, next(_libraries)
-        self._serial = nullcontext() if stateless else threading.Lock()
+        self._serial = threading.Lock()
         self._loading = threading.Lock()
         self._run: Any = None
         self._own = threading.local()
@@ -96,8 +96,11 @@ class HostLibrary:
         for output in outputs:
             block[at].data = output.data_ptr()
             at += 1
-        with self._serial:
+        if self._stateless:
             self._run(block)
+        else:
+            with self._serial:
+                self._run(block)
 
     def fast_body(self, module: Any, chosen: Any, arguments: Sequence[Any]) -> Any:
         """The same call for the fast path; None where calls have to wait for each other."""
@@ -154,6 +157,17 @@ def readable_behind(tensor: torch.Tensor) -> bool:
         return True
     start = tensor.data_ptr()
     return (start + size - 1) // PAGE == (start + (size | (SLACK - 1))) // PAGE
+
+
+def is_copied(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is to be copied first, since a kernel could not read behind it, and is small enough for that."""
+    small = tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() <= COPIED
+    return small and not readable_behind(tensor)
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy behind which a kernel may read."""
+    return empty(tensor.shape, tensor.dtype).copy_(tensor.detach()) if is_copied(tensor) else tensor
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

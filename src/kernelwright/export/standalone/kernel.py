@@ -9,10 +9,12 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
 from torch.compiler import is_compiling
 
 from . import fastpath, guards
@@ -116,7 +118,7 @@ class LoadedKernel:
         chosen = self._choose(arguments)
         if isinstance(chosen, str):
             return chosen
-        return self._no_gradient(arguments) if self._wants_gradient(arguments) else None
+        return self._no_gradient(arguments, chosen) if self._wants_gradient(arguments) else None
 
     def __repr__(self) -> str:
         counted = f"{len(self.manifest.forward)} forward, {len(self.manifest.backward)} backward"
@@ -144,33 +146,45 @@ class LoadedKernel:
             return self._fall_back(chosen, args)
         wanted = self._wants_gradient(arguments)
         if wanted:
-            reason = self._no_gradient(arguments)
+            reason = self._no_gradient(arguments, chosen)
             if reason is not None:
                 return self._fall_back(reason, args)
-        if self._fast is not None:
-            self._fast.enter(
-                chosen, arguments, backward=False, gradient=lambda: self._no_gradient(arguments) is None
-            )
+        self._enter(chosen, arguments)
         next(self._used)
         if wanted:
             return self._operators.differentiable(chosen, arguments)
-        return self._returned(chosen.run(arguments))
+        return self._returned(self._run(chosen, arguments))
+
+    def _run(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        outputs = chosen.run(arguments)
+        for place in self._forward.inout_places:
+            increment_version(arguments[place])  # autograd may have saved it
+        return outputs
+
+    def _enter(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> None:
+        if self._fast is not None:
+            proved = partial(self._no_gradient, arguments, chosen)
+            self._fast.enter(chosen, arguments, backward=False, gradient=lambda: proved() is None)
 
     def _choose(self, arguments: Sequence[Any]) -> SelectedVariant | str:
         reason = guards.of_mode(self._kind)
         return self._forward.choose(arguments) if reason is None else reason
 
     def _wants_gradient(self, arguments: Sequence[Any]) -> bool:
-        return torch.is_grad_enabled() and any(arguments[place].requires_grad for place in self._tensors)
+        if torch.is_grad_enabled():
+            for place in self._tensors:
+                if arguments[place].requires_grad:
+                    return True
+        return False
 
-    def _no_gradient(self, arguments: Sequence[Any]) -> str | None:
+    def _no_gradient(self, arguments: Sequence[Any], chosen: SelectedVariant) -> str | None:
         """Why gradients have to be the reference's, both ways: a backward that computes the forward again would lose
         what the kernel gained. The upstream gradient is not known yet; where it does not fit, autograd answers it."""
         if self._forward.inout_places:
             return guards.IN_PLACE
-        if not self._backward.covers(arguments):
-            return guards.GRADIENT
-        return None
+        if chosen.covered is None:  # `allow` forgets every choice, and what else it depends on is in the choice's key
+            chosen.covered = self._backward.covers(arguments)
+        return None if chosen.covered else guards.GRADIENT
 
     def _fall_back(self, reason: str, args: Sequence[Any]) -> Any:
         self.count(reason)
@@ -227,12 +241,9 @@ class LoadedKernel:
     def run_forward(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         chosen = guards.of_mode(self._kind, autocast=False) or self._forward.choose(arguments)
         if not isinstance(chosen, str):
-            if self._fast is not None:
-                self._fast.enter(
-                    chosen, arguments, backward=False, gradient=lambda: self._no_gradient(arguments) is None
-                )
+            self._enter(chosen, arguments)
             next(self._used)
-            return chosen.run(arguments)
+            return self._run(chosen, arguments)
         self.count(chosen)
         with torch.autocast(self._kind, enabled=False):
             return _unshared(_as_list(self._reference(*arguments)), arguments)

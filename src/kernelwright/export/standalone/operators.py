@@ -38,12 +38,12 @@ class Operators:
             self._define_backward(namespace)
             self.backward = getattr(opened, f"{self._operation.name}_{BACKWARD}").default
         self.forward = getattr(opened, self._operation.name).default
-        self._function = _function(kernel, self)
+        self._apply = _function(kernel, self)
 
     def differentiable(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> Any:
         """A call with gradients, in eager mode: by a function of autograd's own, which costs half of what a registered
         operator does."""
-        return self._function.apply(chosen, *arguments)
+        return self._apply(chosen, *arguments)
 
     # ---- the forward
 
@@ -146,7 +146,8 @@ def _function(kernel: LoadedKernel, operators: Operators) -> Any:
         def forward(ctx: Any, chosen: SelectedVariant, *arguments: Any) -> Any:
             remember(ctx, arguments)
             outputs = chosen.run(arguments)
-            ctx.mark_non_differentiable(*(one for place, one in enumerate(outputs) if place not in places))
+            if len(places) < len(outputs):
+                ctx.mark_non_differentiable(*(one for place, one in enumerate(outputs) if place not in places))
             return kernel._returned(outputs)
 
         @staticmethod
@@ -154,7 +155,8 @@ def _function(kernel: LoadedKernel, operators: Operators) -> Any:
             wanted = [upstream[place].contiguous() for place in places]
             return None, *operators._spread(kernel.gradients(recall(ctx), wanted))
 
-    return WithGradient
+    # `Function.apply` of Python looks for transforms of torch.func first, which a call was asked for already.
+    return super(torch.autograd.Function, WithGradient).apply
 
 
 def _twice_function(operators: Operators) -> Any:

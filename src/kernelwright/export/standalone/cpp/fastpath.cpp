@@ -57,10 +57,8 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t given) {
     const WithoutGil released;
     NodePointer node;
     if (gradient) node = new_node(kernel, tensors);
-    outputs = carried_out(*plan, addresses);
+    outputs = carried_out(kernel->forward, *plan, tensors, addresses);
     if (gradient) attach(*kernel, node, outputs);
-    for (size_t i = 0; i < tensors.size(); ++i)
-      if (kernel->forward.changed[i]) tensors[i]->unsafeGetTensorImpl()->bump_version();
   }
   return returned(*kernel, outputs);
   END_HANDLE_TH_ERRORS
@@ -117,11 +115,12 @@ struct OperatorBody final : c10::OperatorKernel {
     const size_t count = kernel->reference.size() + upstream;
     Tensors tensors;
     Addresses addresses;
+    const Table& table = backward ? kernel->backward : kernel->forward;
     std::shared_ptr<const Plan> plan;
     if (read_stack(*kernel, *stack, upstream, tensors) && plain_state(kernel->kind, /*look_at_autocast=*/false))
-      plan = (backward ? kernel->backward : kernel->forward).find(tensors, addresses);
+      plan = table.find(tensors, addresses);
     if (plan != nullptr && !backward) kernel->used.fetch_add(1, std::memory_order_relaxed);
-    auto outputs = plan ? carried_out(*plan, addresses) : called_back(slow, *stack, count);
+    auto outputs = plan ? carried_out(table, *plan, tensors, addresses) : called_back(slow, *stack, count);
     torch::jit::drop(*stack, count);
     for (auto& one : outputs) stack->emplace_back(std::move(one));
   }

@@ -146,7 +146,8 @@ class KernelBackward final : public ag::Node {
       Tensors tensors;
       for (const at::Tensor& one : kept) tensors.push_back(&one);
       Addresses addresses;
-      if (const auto plan = kernel_->backward.find(tensors, addresses)) return carried_out(*plan, addresses);
+      const Table& table = kernel_->backward;
+      if (const auto plan = table.find(tensors, addresses)) return carried_out(table, *plan, tensors, addresses);
     }
     const WithGil held;
     THPObjectPtr arguments(PyTuple_New(static_cast<Py_ssize_t>(kernel_->reference.size())));

@@ -16,6 +16,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -25,9 +26,14 @@
 namespace kernelwright {
 
 using Tensors = c10::SmallVector<const at::Tensor*, 8>;
-using Addresses = c10::SmallVector<void*, 12>;
 
-constexpr uint64_t PAGE = 4096, SLACK = 256;  // as in host.py
+// Where tensors lie, and copies of those that do not lie where a kernel may read them.
+struct Addresses : c10::SmallVector<void*, 12> {
+  using c10::SmallVector<void*, 12>::SmallVector;
+  std::vector<at::Tensor> copies;
+};
+
+constexpr uint64_t PAGE = 4096, SLACK = 256, COPIED = 1 << 16;  // as in host.py
 constexpr size_t MOST_PLANS = 4096;
 
 struct Form {
@@ -164,7 +170,13 @@ class Table {
     if (tensor.scalar_type() != form.dtype || tensor.sizes() != c10::IntArrayRef(form.sizes)) return false;
     void* data = written ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
     addresses.push_back(data);
-    return reinterpret_cast<uint64_t>(data) % alignment == 0 && readable_behind(data, tensor.nbytes());
+    if (reinterpret_cast<uint64_t>(data) % alignment != 0) return false;
+    if (readable_behind(data, tensor.nbytes())) return true;
+    if (written || !tensor.is_cpu() || tensor.nbytes() > COPIED) return false;
+    addresses.copies.push_back(allocated(form, tensor.device()));
+    addresses.back() = addresses.copies.back().mutable_data_ptr();
+    std::memcpy(addresses.back(), data, tensor.nbytes());
+    return true;
   }
 
   // Whether a tensor that is changed shares memory with another: what is left in it then depends on the order.
@@ -184,7 +196,8 @@ class Table {
   std::unordered_map<uint64_t, std::shared_ptr<const Plan>> plans_;
 };
 
-inline std::vector<at::Tensor> carried_out(const Plan& plan, Addresses& addresses) {
+inline std::vector<at::Tensor> carried_out(const Table& table, const Plan& plan, const Tensors& tensors,
+                                           Addresses& addresses) {
   std::vector<at::Tensor> outputs;
   outputs.reserve(plan.outputs.size());
   for (const Form& form : plan.outputs) {
@@ -192,6 +205,8 @@ inline std::vector<at::Tensor> carried_out(const Plan& plan, Addresses& addresse
     addresses.push_back(outputs.back().mutable_data_ptr());
   }
   plan.body->run(addresses);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (table.changed[i]) tensors[i]->unsafeGetTensorImpl()->bump_version();  // autograd may have saved it
   return outputs;
 }
 
