@@ -54,7 +54,7 @@ PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t given) {
   kernel->used.fetch_add(1, std::memory_order_relaxed);
   std::vector<at::Tensor> outputs;
   {
-    const WithoutGil released;
+    const WithoutGil released(!plan->brief);
     NodePointer node;
     if (gradient) node = new_node(kernel, tensors);
     outputs = carried_out(kernel->forward, *plan, tensors, addresses);
@@ -312,6 +312,10 @@ void enter(Kernel& kernel, bool backward, const py::list& tensors, const py::lis
   plan->deterministic = deterministic;
   plan->gradient = gradient;
   plan->body = std::move(body);
+  uint64_t bytes = 0;
+  for (const auto* forms : {&plan->tensors, &plan->outputs})
+    for (const Form& form : *forms) bytes += form.bytes();
+  plan->brief = device.is_cpu() && bytes <= BRIEF;
   (backward ? kernel.backward : kernel.forward).add(std::move(plan));
 }
 

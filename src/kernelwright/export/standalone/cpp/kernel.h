@@ -78,8 +78,11 @@ struct WithGil {
   ~WithGil() { PyGILState_Release(state); }
 };
 struct WithoutGil {
-  PyThreadState* state = PyEval_SaveThread();
-  ~WithoutGil() { PyEval_RestoreThread(state); }
+  explicit WithoutGil(bool released) : state(released ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state != nullptr) PyEval_RestoreThread(state);
+  }
+  PyThreadState* state;
 };
 
 [[noreturn]] inline void raise_python() {

@@ -14,6 +14,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
@@ -34,11 +35,13 @@ struct Addresses : c10::SmallVector<void*, 12> {
 };
 
 constexpr uint64_t PAGE = 4096, SLACK = 256, COPIED = 1 << 16;  // as in host.py
+constexpr uint64_t BRIEF = 1 << 15;  // bytes read and written: about a microsecond
 constexpr size_t MOST_PLANS = 4096;
 
 struct Form {
   std::vector<int64_t> sizes;
   c10::ScalarType dtype;
+  uint64_t bytes() const { return c10::multiply_integers(sizes) * c10::elementSize(dtype); }
 };
 
 // The kernel itself. `addresses` are those of the tensors in order, and of the outputs.
@@ -53,6 +56,7 @@ struct Plan {
   int threads = 0;
   bool deterministic = false;
   bool gradient = false;  // whether a backward is proved for these sizes
+  bool brief = false;     // so little work that letting go of the interpreter's lock would cost more than it gives
   std::shared_ptr<Body> body;
 };
 
