@@ -1,4 +1,4 @@
-"""A call is judged by its own state, whatever calls came before: nothing that is remembered answers for another state."""
+"""A call is answered by its own state, whatever calls came before: nothing remembered answers for another state."""
 
 from __future__ import annotations
 
@@ -116,10 +116,8 @@ def called(call: Any, state: State, x: torch.Tensor, weight: torch.Tensor) -> tu
     """The result, and the gradients or the tangent that belong to it."""
     with entered(state):
         given_x = forward_ad.make_dual(x, torch.ones_like(x)) if state.mode == "tangent" else x
-        if state.named:
-            result = call(given_x, eps=state.eps, weight=weight)
-        else:
-            result = call(given_x, weight, state.eps)
+        named = {"eps": state.eps, "weight": weight} if state.named else {}
+        result = call(given_x, **named) if named else call(given_x, weight, state.eps)
         found = [result.detach()]
         if state.mode == "tangent":
             found.append(forward_ad.unpack_dual(result).tangent)
@@ -155,7 +153,7 @@ def kernel(proofs: list[Any], host_side: str) -> LoadedKernel:
 def test_every_call_is_answered_by_its_own_state(kernel: LoadedKernel, states: list[State]) -> None:
     """Each state is called twice, with the usual call between: what either left behind must not matter."""
     usual = State(wants="x weight")
-    for state in [usual, *(one for state in states for one in (state, usual, state))]:
+    for state in [usual, *(one for each in states for one in (each, usual, each))]:
         x, weight = drawn(state)
         before = kernel.counts["kernel"]
         with warnings.catch_warnings():

@@ -37,7 +37,8 @@ int cuLaunchKernelEx(const Form* form, void* kernel, void** arguments, void**) {
   const int answer = played_answers[played_next++ % 8];
   char line[400];
   std::snprintf(line, sizeof line, "launch %zu grid %u,%u,%u block %u,%u,%u shared %u attributes", (size_t)kernel,
-                form->grid[0], form->grid[1], form->grid[2], form->block[0], form->block[1], form->block[2], form->shared);
+                form->grid[0], form->grid[1], form->grid[2], form->block[0], form->block[1], form->block[2],
+                form->shared);
   say(line);
   for (unsigned i = 0; i < form->count; ++i) {
     const Attribute& one = form->attributes[i];
@@ -67,7 +68,8 @@ int cuTensorMapEncodeTiled(void* target, unsigned type, unsigned rank, void* add
                            const uint64_t* strides, const uint32_t* box, const uint32_t* steps, unsigned interleave,
                            unsigned swizzle, unsigned promotion, unsigned fill) {
   char line[400];
-  std::snprintf(line, sizeof line, "map %zu type %u rank %u at %llu sizes %llu,%llu strides %llu box %u,%u steps %u,%u %u %u %u %u\n",
+  std::snprintf(line, sizeof line,
+                "map %zu type %u rank %u at %llu sizes %llu,%llu strides %llu box %u,%u steps %u,%u %u %u %u %u\n",
                 (size_t)target % 64, type, rank, (unsigned long long)address, (unsigned long long)sizes[0],
                 (unsigned long long)sizes[1], (unsigned long long)strides[0], box[0], box[1], steps[0], steps[1],
                 interleave, swizzle, promotion, fill);

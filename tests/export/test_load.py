@@ -288,7 +288,8 @@ def test_what_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
 def test_what_autograd_saved_and_a_kernel_changed_is_noticed(tmp_path: Path) -> None:
     one = making.proved("adamw", making.source("adamw", "fused.cpp"))
     kernel = load_proved([one], allow=("sizes",))
-    given = draw_inputs(one.task, one.task.public_workloads()[0], one.task.families[0], torch.Generator().manual_seed(1))
+    generator = torch.Generator().manual_seed(1)
+    given = draw_inputs(one.task, one.task.public_workloads()[0], one.task.families[0], generator)
     place = next(place for place, parameter in enumerate(kernel.operation.parameters) if parameter.inout)
     changed = [*given.values()][place]
     for call in (kernel, kernel, kernel.operator):
