@@ -95,5 +95,5 @@ def test_a_run_of_another_installation_is_not_loaded(runs: tuple[Path, Path], tm
     copy = tmp_path / "copy"
     shutil.copytree(runs[0], copy)
     (copy / "journal.origin").write_text("0" * 64)
-    with pytest.raises(KernelwrightError, match="was not begun by this installation"):
+    with pytest.raises(KernelwrightError, match="another installation started this run"):
         kernelwright.load(copy)

@@ -41,8 +41,8 @@ def progress_of(event: Event, state: State, width: int = WIDTH) -> SearchProgres
             return SearchProgress(text, number, event.verdict.verdict.value, estimate)
         case FinalHeld(challenger=number):
             outcome = "best" if event.won else "undecided" if event.undecided else "not best"
-            words = {"best": "is the new best", "undecided": "is undecided", "not best": "is not the best"}[outcome]
-            text = f"{number:04d}  final: {words}: {event.why}"
+            words = {"best": "won, it is the new best", "undecided": "undecided", "not best": "lost"}[outcome]
+            text = f"{number:04d}  final {words}: {event.why}"
             return SearchProgress(text, number, outcome, event.estimate, event.score)
         case Abandoned(number=number):
             return SearchProgress(f"{number:04d}  abandoned: {event.why}", number, "abandoned")

@@ -70,6 +70,6 @@ class TaskGuard:
 
 def _changed(task: Task) -> TaskChangedError:
     return TaskChangedError(
-        f"{task.origin}: the task has changed since the run began; put it back as it was and go on with --resume, or "
-        "begin another run"
+        f"{task.origin}: the task has changed since the run started; restore it and continue with --resume, or start "
+        "a new run"
     )

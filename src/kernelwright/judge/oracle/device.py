@@ -55,7 +55,7 @@ class _HeapCounts(ctypes.Structure):
 
 
 def _free_heap() -> int:
-    """Bytes that the C library holds and nobody uses; all of them where it cannot say."""
+    """Bytes that the C library holds unused; all of them where it cannot say."""
     count: Any = getattr(_LIBC, "mallinfo2", None)
     if count is None:  # before glibc 2.33
         return sys.maxsize
