@@ -40,6 +40,21 @@ def probe() -> Cpu:
     )
 
 
+def available_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that a new process may have now: what other programs leave, within the limit of a container."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+        free = int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        free = total
+    try:
+        free = min(free, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):  # no such file, or "max"
+        pass
+    return max(0, min(free, total))
+
+
 def _model() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
