@@ -276,7 +276,7 @@ def find(given: str, root: Path) -> Path:
     for path in (Path(given), root / given):
         if path.is_dir():
             return path
-    raise KernelwrightError(f"{given}: there is no such run here or in {root}; `kernelwright runs list` names them")
+    raise KernelwrightError(f"{given}: no such run here or in {root}; `kernelwright runs list` lists them")
 
 
 def runs_in(root: Path) -> list[Path]:

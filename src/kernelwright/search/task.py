@@ -34,7 +34,7 @@ class ResolvedTask:
     def require_same(self, run: Started) -> None:
         """As when the run began. A run that does not say how it was cannot be gone on with."""
         if not run.task_digest:
-            raise TaskChangedError(f"{self.task.origin}: the run does not say what its task was; begin another run")
+            raise TaskChangedError(f"{self.task.origin}: the run does not say what its task was; start another run")
         if run.task_digest != self.digest:
             raise _changed(self.task)
 

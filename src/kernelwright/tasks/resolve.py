@@ -85,7 +85,7 @@ def narrowed(task: Task, sizes: Mapping[str, int]) -> Task:
     """With one public workload, and hidden ones around it. A size that is not named is the first workload's."""
     unknown = sorted(set(sizes) - set(task.hidden))
     if unknown:
-        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: there is {', '.join(task.hidden)}")
+        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: choose from {', '.join(task.hidden)}")
     if not sizes:
         return task
     public = {**task.public[0], **sizes}

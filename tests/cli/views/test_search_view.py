@@ -19,6 +19,7 @@ from kernelwright.judge.verdict import (
     Outcome,
     ProcessEvidence,
     Reason,
+    SpeedStatus,
 )
 from kernelwright.search.core.events import Continued, Evaluated, FinalHeld, Refused, Stopped
 from kernelwright.search.core.state import State, fold
@@ -51,6 +52,14 @@ def test_events_in_a_line_each() -> None:
     assert line_of(Refused(at=1.0, request=1, name="x.md", why="has no code"), state) == "refused: x.md has no code"
     assert line_of(Stopped(at=1.0, reason="at_the_bound", detail="98%"), state) == "stopped: at the bound 98%"
     assert line_of(Continued(at=1.0, budget=""), state) is None
+
+
+def test_an_estimate_on_a_noisy_machine_is_marked() -> None:
+    event = evaluated(3, numbered_genes(3), 2.0)
+    noisy = tuple(one.model_copy(update={"speed": SpeedStatus.noisy}) for one in event.verdict.workloads)
+    event = event.model_copy(update={"verdict": event.verdict.model_copy(update={"workloads": noisy})})
+    said = line_of(event, fold([toy.started()]))
+    assert said == "0003  accepted, about 2.00× (estimate, too noisy to trust)"
 
 
 def rejected(reason: Reason, evidence: Evidence, number: int = 1) -> Evaluated:
