@@ -88,7 +88,7 @@ class LoadedKernel:
         of `threads`, or for all `sizes` of the declared domain and not only where it was timed."""
         unknown = set(what) - ALLOWANCES
         if unknown:
-            raise ValueError(f"{sorted(unknown)[0]!r} cannot be allowed; there is {', '.join(sorted(ALLOWANCES))}")
+            raise ValueError(f"{sorted(unknown)[0]!r} cannot be allowed; choose from {', '.join(sorted(ALLOWANCES))}")
         self._allowed |= frozenset(what)
         for direction in (self._forward, self._backward):
             direction.allow(self._allowed)
