@@ -9,6 +9,7 @@ emulate/           Triton's own interpreter, for `kernelwright check`
 
 from __future__ import annotations
 
+import ast
 from functools import cached_property
 from pathlib import Path
 
@@ -23,10 +24,9 @@ from kernelwright.contracts.model import (
     PortableBuild,
     PortableRequest,
 )
-from kernelwright.contracts.normalise import normalised_python
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.configurations import configured
-from kernelwright.contracts.triton.source import SOURCE_NAME, check, is_triton
+from kernelwright.contracts.triton.source import SOURCE_NAME, check, is_triton, parsed
 from kernelwright.contracts.tunable_syntax import PYTHON_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
@@ -132,7 +132,11 @@ class TritonContract(GpuContract):
         check(source)
 
     def normalised(self, source: str) -> str:
-        return normalised_python(source)
+        """As the syntax tree is written: comments and layout are not in it."""
+        try:
+            return ast.unparse(parsed(source))
+        except (CandidateError, RecursionError):
+            return source.strip()
 
     def implied_tunables(self, source: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
         return configured(source)

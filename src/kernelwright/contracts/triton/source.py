@@ -119,7 +119,8 @@ def _classes(tree: ast.Module) -> list[ast.ClassDef]:
 
 
 def _chosen(tree: ast.Module, wanted: str) -> ast.FunctionDef | None:
-    """Of that name, or the only one whose name ends so, or for forward the only one that launches and is not called."""
+    """Of that name, or the only one whose name ends so, or for forward the only one that launches, or
+    that launches and is not called by another."""
     functions = _functions(tree)
     exact = [function for function in functions if function.name == wanted]
     if exact:
@@ -131,6 +132,8 @@ def _chosen(tree: ast.Module, wanted: str) -> ast.FunctionDef | None:
     if wanted == "backward" or _classes(tree):
         return None
     launching = [function for function in functions if _launches(function)]
+    if len(launching) == 1:
+        return launching[0]
     called = {_name(node.func) for function in functions for node in ast.walk(function) if isinstance(node, ast.Call)}
     roots = [function for function in launching if function.name not in called]
     return roots[0] if len(roots) == 1 else None

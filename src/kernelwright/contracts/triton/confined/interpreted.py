@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,41 @@ def as_on_a_gpu() -> None:
     interpreter.GridExecutor._restore_args_dev = lambda *_: None
 
 
+class _Running:
+    """Whether a kernel is being interpreted, and not host code of the same module."""
+
+    kernel = False
+
+
+def counted(*given: Any) -> Iterator[Any]:
+    """`range` for a module: a kernel counts in tensors, which have methods, as it does on a GPU."""
+    for number in range(*given):
+        yield interpreter._implicit_cvt(number) if _Running.kernel else number
+
+
 def _loops() -> None:
     """A number in a kernel is an array of one element, which NumPy does not turn into an index any more."""
-    original = interpreter._patch_lang_tensor
+    tensors, core = interpreter._patch_lang_tensor, interpreter._patch_lang_core
+    call = interpreter.GridExecutor.__call__
 
     def patched(tensor: Any, scope: Any) -> None:
-        original(tensor, scope)
+        tensors(tensor, scope)
         scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
-    interpreter._patch_lang_tensor = patched
+    def patched_core(lang: Any, scope: Any) -> None:
+        core(lang, scope)
+        plain = lang.range
+        scope.set_attr(lang, "range", lambda *given, **_: map(interpreter._implicit_cvt, plain(*given)))
+
+    def running(self: Any, *given: Any, **named: Any) -> Any:
+        _Running.kernel = True
+        try:
+            return call(self, *given, **named)
+        finally:
+            _Running.kernel = False
+
+    interpreter._patch_lang_tensor, interpreter._patch_lang_core = patched, patched_core
+    interpreter.GridExecutor.__call__ = running
 
 
 def _products() -> None:
