@@ -2,9 +2,9 @@
 
     python benchmarks/imported/open_tasks.py CHECKOUT RESULT [--only TEXT] [--again] [--backward]
 
-RESULT is a name below benchmarks/results. `seconds` are wall-clock from the files to a checked task, tracing included, in
-a process that has imported torch; `cpu_seconds` those of the opener and, as it says itself, of the tracer. With --again
-tasks that opened before are kept, and the rest is tried again; with --backward each task that opens is also derived.
+RESULT is a name below benchmarks/results. `seconds` are wall-clock from the files to a checked task, tracing included,
+in a process that has imported torch; `cpu_seconds` those of the opener and, as it says itself, of the tracer. With
+--again tasks that opened before are kept, and the rest is tried again; with --backward each task that opens is also derived.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -44,7 +45,7 @@ SPREADS = (4.0, 3.0, 2.0, 1.5, 1.25, 1.0)  # how far above its own sizes a probl
 DIVISORS = (4, 8, 16, 32, 64, 128, 256)  # and how far below: until it is small
 LARGE, SMALL = 1 << 30, 8 << 20
 TRIED = 64 << 20  # bytes of inputs on which values are looked at before a search begins
-MOST_TRIED, SECONDS_TRIED = 4 << 30, 60.0  # for all that a reference makes of them on the way
+MOST_TRIED, SECONDS_TRIED = 4 << 30, 20.0  # for all that a reference makes of them on the way, and for all families
 NOTES = {
     "dropout": "Dropout, which draws random numbers, is left out.",
     "batch_statistics": "Batch normalisation is that of training: by the batch; running statistics are not a result.",
@@ -54,6 +55,8 @@ NOTES = {
     "unwritten_input": "Memory for a result, which it hands to its reference, is not an argument.",
     "values_of_a_file": "Values that its workloads take from a file are drawn instead.",
     "failing_settings": "Some of its settings fail in its own code, and are left out.",
+    "drawn_numbers": "Random numbers that its code draws are inputs here.",
+    "state_as_input": "State that its module keeps from call to call is an input here.",
     "without_gradients": "No gradient flows through what it computes under no_grad.",
 }
 HOW = "what the file computes was traced in a sandbox."
@@ -283,17 +286,18 @@ def _in_domain(task: Task, problem: TracedProblem) -> Task:
     smallest = Workload(tuple((name, low) for name, (low, _) in task.hidden.items()), task.dtypes[0])
     if _footprint(task, smallest.size_map)(smallest.size_map) > TRIED:
         return task
+    end = time.monotonic() + SECONDS_TRIED
     try:
-        if all(_is_finite(task, smallest, family) for family in task.families):
+        if all(_is_finite(task, smallest, family, end) for family in task.families):
             return task
     except TooCostly:  # between arguments and results; what a judging takes has limits of its own
         return task
     return replace(task, inputs=_inputs(problem, task.dtypes[0], families=False))
 
 
-def _is_finite(task: Task, workload: Workload, family: Family) -> bool:
+def _is_finite(task: Task, workload: Workload, family: Family, end: float) -> bool:
     inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(0))
-    with Bounded(MOST_TRIED, SECONDS_TRIED):
+    with Bounded(MOST_TRIED, end - time.monotonic()):
         try:
             results = run_reference(task, inputs).values()
         except TaskError as error:

@@ -180,6 +180,8 @@ Note = Literal[
     "values_of_a_file",
     "failing_settings",
     "without_gradients",
+    "drawn_numbers",
+    "state_as_input",
 ]
 
 

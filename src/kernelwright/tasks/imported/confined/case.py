@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._pytree import GetAttrKey, MappingKey, SequenceKey, tree_flatten_with_path
 
-from kernelwright.tasks.imported.confined.placing import Generator, OnCpu
+from kernelwright.tasks.imported.confined.placing import Generator, OnCpu, module_stays, module_to
 from kernelwright.tasks.imported.confined.tape import Tape
 from kernelwright.tasks.imported.form import SizeHints
 
@@ -87,10 +87,29 @@ class Bench:
             yield
 
 
+def with_numbers(case: Case, bench: Bench) -> Case | None:
+    """Buffers of one number, `torch.tensor(1e-5)`, as that number, for a function that takes them for one. None where
+    there are none that are known."""
+    known: dict[int, Any] = {}
+    with bench.making():
+        for leaf in case.tensors:
+            if leaf.part == "buffer" and not leaf.value.dim() and any(leaf.value is one for one in case.inputs):
+                known[id(leaf.value)] = leaf.value.item()
+    if not known:
+        return None
+    inputs = tuple(known.get(id(value), value) for value in case.inputs)
+    leaves = [
+        replace(leaf, value=known[id(leaf.value)], told=True) if id(leaf.value) in known else leaf
+        for leaf in case.leaves
+    ]
+    return replace(case, inputs=inputs, leaves=tuple(leaves))
+
+
 @contextmanager
 def placed() -> Iterator[None]:
     """A device that the code names is the one on which it is traced, and generators draw nothing here."""
-    with OnCpu(), mock.patch.object(torch, "Generator", Generator):
+    modules = mock.patch.multiple(torch.nn.Module, to=module_to, cuda=module_stays, cpu=module_stays)
+    with OnCpu(), mock.patch.object(torch, "Generator", Generator), modules:
         yield
 
 

@@ -26,6 +26,7 @@ from kernelwright.tasks.imported.confined.case import (
     parameter_names,
 )
 from kernelwright.tasks.imported.confined.definition import read_definition
+from kernelwright.tasks.imported.confined.quotients import with_whole_quotients
 from kernelwright.tasks.imported.confined.settings_file import listed_settings
 from kernelwright.tasks.imported.confined.tape import Untraceable, tensors_in
 from kernelwright.tasks.imported.form import INITIAL, INPUTS, MODEL, SizeHints, parsed
@@ -44,7 +45,7 @@ def executed(path: Path, source: bytes) -> ModuleType:
     module.__file__ = str(path)
     sys.modules["problem"] = module
     sys.path[:0] = [str(path.parent)]
-    exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
+    exec(compile(with_whole_quotients(source, str(path)), str(path), "exec", dont_inherit=True), module.__dict__)
     return module
 
 

@@ -8,6 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 CPU = torch.device("cpu")
+_GENERATOR, _TO = torch.Generator, torch.nn.Module.to
 STAYING = {torch.Tensor.cuda, torch.Tensor.cpu}
 
 
@@ -33,22 +34,17 @@ def _placed(value: Any) -> Any:
 
 
 class Generator:
-    """In place of torch's: what is drawn is recorded, and has no values."""
+    """In place of torch's: on the CPU, whatever device it is asked for. What is drawn has no values."""
 
-    def __init__(self, device: Any = None) -> None:
-        self.device = CPU
+    def __new__(cls, device: Any = None) -> Any:
+        return _GENERATOR(CPU)
 
-    def manual_seed(self, seed: int) -> Generator:
-        return self
 
-    def seed(self) -> int:
-        return 0
+def module_to(module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+    """A module that only moves stays as it is: torch cannot swap parameters without data."""
+    dtype = torch._C._nn._parse_to(*map(_placed, args), **{name: _placed(one) for name, one in kwargs.items()})[1]
+    return module if dtype is None else _TO(module, dtype)
 
-    def initial_seed(self) -> int:
-        return 0
 
-    def get_state(self) -> None:
-        return None
-
-    def set_state(self, state: Any) -> None:
-        return None
+def module_stays(module: torch.nn.Module, *_: Any, **__: Any) -> torch.nn.Module:
+    return module

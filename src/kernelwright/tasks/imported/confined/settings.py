@@ -49,7 +49,7 @@ def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> Cho
         raise first
     number = wanted or max(cases, key=lambda number: (_tells(cases[number], bench.tape), -number))
     others = tuple((other, case) for other, case in cases.items() if other != number)
-    return Chosen(cases[number], number, _varying(cases[number], list(cases.values())), others, tuple(failed))
+    return Chosen(cases[number], number, varying_axes(cases[number], list(cases.values())), others, tuple(failed))
 
 
 def _tells(case: Case, tape: Tape) -> tuple[int, int]:
@@ -58,7 +58,7 @@ def _tells(case: Case, tape: Tape) -> tuple[int, int]:
     return sizes, drawn
 
 
-def _varying(case: Case, cases: Sequence[Case]) -> tuple[frozenset[int], ...]:
+def varying_axes(case: Case, cases: Sequence[Case]) -> tuple[frozenset[int], ...]:
     """Of an input every axis that its form does not fix; of a parameter those that differ between the settings."""
     found = []
     alike = [other.tensors for other in cases if len(other.tensors) == len(case.tensors)]

@@ -10,12 +10,14 @@ from collections.abc import Set
 from typing import Any
 
 import torch
+from torch.export.graph_signature import OutputKind
 
-from kernelwright.tasks.imported.confined.tape import Untraceable, storage_of
+from kernelwright.tasks.imported.confined.tape import TapeStep, Untraceable, draws, storage_of
 
 aten = torch.ops.aten
 DROPOUTS = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout"}
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
+KEPT = RECURRENT | {"scaled_dot_product_attention"}  # they draw nothing without dropout
 ASSERTIONS = {"_assert_scalar", "_assert_async", "_assert_tensor_metadata", "sym_constrain_range"}
 ASSERTIONS |= {"sym_constrain_range_for_size", "_functional_assert_scalar"}
 
@@ -25,9 +27,11 @@ def packet(node: Any) -> str:
     return str(found.__name__) if found is not None else ""
 
 
-def purify(module: Any, unwritten: Set[str] = frozenset()) -> list[str]:
+def purify(exported: Any, unwritten: Set[str] = frozenset()) -> list[str]:
     """Returns notes of what was taken out. `unwritten` are placeholders for results, which the graph may change."""
+    module = exported.graph_module
     graph = module.graph
+    _drop_new_states(graph, exported.graph_signature)
     notes = _inline_blocks(module)
     for node in list(graph.nodes):
         if node.op == "get_attr" or (
@@ -48,10 +52,43 @@ def purify(module: Any, unwritten: Set[str] = frozenset()) -> list[str]:
             set_argument(node, "training", False)
         _fix_dtype(node)
     _drop_unused(graph)
+    notes |= _random_numbers_as_inputs(graph)
     notes |= _copy_what_changes(graph, unwritten)
     _copy_what_is_returned(graph)
     graph.lint()
     return sorted(notes)
+
+
+def _drop_new_states(graph: Any, signature: Any) -> None:
+    """A buffer that the code assigns comes back as one more result."""
+    output = next(node for node in graph.nodes if node.op == "output")
+    kinds = [spec.kind for spec in signature.output_specs]
+    results = zip(output.args[0], kinds, strict=True)
+    output.args = (tuple(result for result, kind in results if kind is OutputKind.USER_OUTPUT),)
+
+
+DRAWN = "kernelwright_drawn"  # in a placeholder's meta: how its values are drawn
+
+
+def _random_numbers_as_inputs(graph: Any) -> set[str]:
+    """Two implementations never draw the same numbers, so that both are given them."""
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    found: set[str] = set()
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        if torch.Tag.nondeterministic_seeded not in node.target.tags or _changed(node) or packet(node) in KEPT:
+            continue
+        drawn = draws(TapeStep(node.target, node.args, dict(node.kwargs), node.meta["val"]))
+        if drawn is None or drawn.of not in ("uniform", "normal", "integers"):
+            raise Untraceable(f"it draws random numbers by {packet(node)}: draw them where the inputs are made")
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"drawn{len(found)}")
+        last.meta = {"val": node.meta["val"], DRAWN: drawn}
+        node.replace_all_uses_with(last)
+        graph.erase_node(node)
+        found.add(last.name)
+    return {"drawn_numbers"} if found else set()
 
 
 BLOCKS = {"wrap_with_set_grad_enabled"}

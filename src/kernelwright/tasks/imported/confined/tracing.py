@@ -25,9 +25,15 @@ from torch.utils._pytree import tree_map
 
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import export_call
-from kernelwright.tasks.imported.confined.case import Bench, Case, Files, placed
+from kernelwright.tasks.imported.confined.case import Bench, Case, Files, placed, with_numbers
+from kernelwright.tasks.imported.confined.modules import (
+    recurrent_layers_whole,
+    register_plain_tensors,
+    state_kept,
+    with_state_as_inputs,
+)
 from kernelwright.tasks.imported.confined.openers import OPENERS, problem_case
-from kernelwright.tasks.imported.confined.settings import Chosen, choose, compared, further_settings
+from kernelwright.tasks.imported.confined.settings import Chosen, choose, compared, further_settings, varying_axes
 from kernelwright.tasks.imported.confined.surgery import purify
 from kernelwright.tasks.imported.confined.tape import Tape, Untraceable
 from kernelwright.tasks.imported.confined.writing import Writer, held_inputs
@@ -57,10 +63,24 @@ def trace(files: Files, form: str, setting: int | None = None) -> Data:
 
 
 def written(chosen: Chosen, bench: Bench) -> tuple[Data, Writer]:
+    try:
+        found, writer = _written(chosen, bench)
+    except TaskError:
+        other = with_numbers(chosen.case, bench)
+        if other is None:
+            raise
+        return _written(replace(chosen, case=other, varying=varying_axes(other, [other])), bench)
+    other = with_state_as_inputs(chosen.case) if not found["sizes"] else None
+    if other is None:
+        return found, writer
+    return _written(replace(chosen, case=other, varying=varying_axes(other, [other])), bench)
+
+
+def _written(chosen: Chosen, bench: Bench) -> tuple[Data, Writer]:
     case = chosen.case
     exported, fixed = _exported(case, bench, chosen.varying)
     unwritten = {node.name for node, leaf in held_inputs(exported, case) if bench.tape.is_unwritten(leaf.value)}
-    notes = purify(exported.graph_module, unwritten)
+    notes = purify(exported, unwritten)
     writer = Writer(bench, exported, case, unwritten)
     return writer.problem([*notes, *fixed, *case.notes]), writer
 
@@ -83,9 +103,10 @@ def _exported(case: Case, bench: Bench, varying: tuple[frozenset[int], ...]) -> 
     with bench.fake:
         example = tree_map(_contiguous, case.inputs)
     first: Exception | None = None
+    register_plain_tensors(case.function)
     for most in FEWER:
         try:
-            with bench.fake, placed():
+            with bench.fake, placed(), state_kept(case.function), recurrent_layers_whole():
                 own = (str(Path(__file__).parents[2]), "<")
                 found = export_call(case.function, example, most=most, varying=varying, own=own, fix="")
         except TaskError as error:

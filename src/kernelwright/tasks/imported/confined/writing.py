@@ -15,7 +15,8 @@ from kernelwright.tasks.dims import names_in
 from kernelwright.tasks.exporting import SizeNames, meant_equal
 from kernelwright.tasks.imported.confined import encode, learn
 from kernelwright.tasks.imported.confined.case import Bench, Case, Leaf
-from kernelwright.tasks.imported.confined.tape import Untraceable, is_fake
+from kernelwright.tasks.imported.confined.surgery import DRAWN
+from kernelwright.tasks.imported.confined.tape import Draws, Untraceable, is_fake
 
 Data = dict[str, Any]
 _WORDS = """alignas alignof and asm auto bool case catch char class const constexpr default delete do double else enum
@@ -73,6 +74,7 @@ class _Held:
     tensor: torch.Tensor
     part: str
     leaf: Leaf | None = None
+    drawn: Draws | None = None  # of random numbers that the code itself draws
 
 
 class Writer:
@@ -147,14 +149,25 @@ class Writer:
             if node is None or not node.users:
                 continue
             if held.leaf is None:
-                held.name = self._names.free(str(spec.target).removeprefix("inner."))
+                held.name = self._names.free(re.sub(r"^(inner\.)+", "", str(spec.target)))
             (others if held.leaf is None else inputs).append(held)
+        others += [self._drawn(node) for node in nodes.values() if DRAWN in node.meta]
         for one in (*inputs, *others):
             if str(one.tensor.dtype).removeprefix("torch.") not in DTYPES:
                 raise Untraceable(f"{one.name} is {encode.dtype_name(one.tensor.dtype)}, which a task cannot have")
         return [*inputs, *others]
 
+    def _drawn(self, node: Any) -> _Held:
+        made = node.meta["val"]
+        with self._bench.fake:
+            example = torch.empty(
+                [size if isinstance(size, int) else size.node.hint for size in made.shape], dtype=made.dtype
+            )
+        return _Held(node, self._names.free(node.name), example, "input", drawn=node.meta[DRAWN])
+
     def _is_constant(self, one: _Held) -> bool:
+        if one.drawn is not None:
+            return False
         if not is_fake(one.tensor):
             return True  # written out in the code
         return one.part != "input" and learn.is_computed(self._bench.tape, one.tensor)
@@ -217,7 +230,7 @@ class Writer:
         """Sizes that must agree because the problem mixes a matrix with its transpose: `(a + a.T) / 2`."""
         pairs = []
         for one in arguments:
-            if one.part == "input" and learn.mixes_axes(self._bench.tape.steps_of(one.tensor)):
+            if one.part == "input" and one.drawn is None and learn.mixes_axes(self._bench.tape.steps_of(one.tensor)):
                 shape, values = one.node.meta["val"].shape, tuple(map(int, one.tensor.shape))
                 for place, value in enumerate(values):
                     first = values.index(value)
@@ -232,7 +245,9 @@ class Writer:
         dims = sizes.dims(one.node.meta["val"].shape)
         varies = any(isinstance(dim, str) for dim in dims)
         tape = self._bench.tape
-        if one.part == "input":
+        if one.drawn is not None:
+            draw = learn.distribution(one.drawn.of, one.drawn.low, one.drawn.high)
+        elif one.part == "input":
             draw = learn.input_draw(tape, one.tensor, varies=varies)
         else:
             draw = learn.parameter_draw(tape, one.tensor)
