@@ -113,7 +113,8 @@ def _solved(chosen: Case, case: Case, found: Mapping[str, Any], declared: Declar
     if len(ours) != len(theirs) or any(not _alike(*pair) for pair in zip(ours, theirs, strict=True)):
         return None
     places = {id(leaf): place for place, leaf in enumerate(ours)}
-    shapes = [(dims, tuple(map(int, theirs[places[id(leaf)]].value.shape))) for leaf, dims in declared]
+    known_leaves = [(places[id(leaf)], dims) for leaf, dims in declared if id(leaf) in places]
+    shapes = [(dims, tuple(map(int, theirs[place].value.shape))) for place, dims in known_leaves]
     names = {size["name"] for size in found["sizes"]}
     known: dict[str, int] = {}
     for dims, shape in shapes:
