@@ -26,7 +26,7 @@ from benchmarks.shared.record import RESULTS, load, provenance, save
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation.levels import capabilities
-from kernelwright.tasks.imported.form import problems_in
+from kernelwright.tasks.imported.forms import bundle_of, tasks_in
 from kernelwright.tasks.imported.tracer import traced
 from kernelwright.tasks.resolve import resolve
 
@@ -48,7 +48,7 @@ def main() -> None:
         import torch  # noqa: F401 - nor is this
 
         for level in options.levels:
-            for path in problems_in(options.checkout / f"level{level}"):
+            for path in tasks_in(options.checkout / f"level{level}"):
                 if options.only in path.name:
                     name = f"level{level}/{path.name}"
                     row = kept.get(name) or {"problem": name, "level": level, **opened(path)}
@@ -64,7 +64,8 @@ def opened(path: Path) -> dict[str, Any]:
     began, cpu = time.perf_counter(), _cpu()
     try:
         task = resolve(str(path))
-        spent = traced(path.read_bytes()).spent  # from the cache
+        bundle = bundle_of(path)
+        spent = traced(bundle).spent if bundle is not None else None  # from the cache
         found: dict[str, Any] = {"opened": True, "arguments": len(task.inputs), "hidden": dict(task.hidden)}
         found["tracer_mib"], traced_in = (spent.peak_mib, spent.cpu_seconds) if spent else (0, 0.0)
     except KernelwrightError as error:

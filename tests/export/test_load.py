@@ -24,6 +24,8 @@ from kernelwright.tasks.reference import run_reference
 from kernelwright.tasks.resolve import declared
 from tests.export import making
 
+pytestmark = pytest.mark.usefixtures("host_side")
+
 EPS = 1e-6
 
 

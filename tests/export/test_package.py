@@ -19,6 +19,8 @@ from kernelwright.export.standalone.kernel import LoadedKernel
 from tests.export import making
 from tests.export.test_load import EPS, drawn, reference
 
+pytestmark = pytest.mark.usefixtures("host_side")
+
 HEAD = """
 import importlib.util, sys, warnings
 assert importlib.util.find_spec("kernelwright") is None, "Kernelwright is here"

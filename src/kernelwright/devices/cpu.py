@@ -14,6 +14,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -48,10 +49,8 @@ def available_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("
         free = int(lines["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
         free = total
-    try:
+    with suppress(OSError, ValueError):  # no such file, or "max"
         free = min(free, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):  # no such file, or "max"
-        pass
     return max(0, min(free, total))
 
 

@@ -43,7 +43,7 @@ def resolve_task(reference: str, device: str) -> ResolvedTask:
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     task = resolve(reference, device)
-    return ResolvedTask(task, sources_of(task.origin))
+    return ResolvedTask(task, sources_of(task.origin, task.files))
 
 
 def task_of(run: Started) -> ResolvedTask:
