@@ -20,7 +20,7 @@ def environment(device: Device, threads: int) -> BenchmarkEnvironment:
     return BenchmarkEnvironment(
         judge_version=__version__,
         judge_code=judge_code(),
-        device=f"cpu: {here.model}" if gpu is None else gpu.name,
+        device=f"cpu: {here.model}" if gpu is None else f"cuda: {gpu.name}",
         threads=(threads or len(here.cores)) if gpu is None else 0,
         driver=None if gpu is None else gpu.driver,
         torch=version_of("torch"),

@@ -164,7 +164,7 @@ class Part:
 
 
 def estimated(
-    parts: Sequence[Part], of: Callable[[float], float] = lambda value: value, resamples: int = RESAMPLES
+    parts: Sequence[Part], of: Callable[[float], float] = lambda value: value, resamples: int | None = None
 ) -> Estimate:
     """The ratio of sums, through `of`, and its interval when tasks are drawn again with putting back."""
     tasks = sum(part.under > 0 for part in parts)
@@ -174,8 +174,8 @@ def estimated(
     if len(parts) == 1:  # of one task there is nothing to draw
         return Estimate(value=value, tasks=1)
     draw = random.Random(SEED)
-    again = [of(_ratio(chosen)) for _ in range(resamples) if _under(chosen := draw.choices(parts, k=len(parts))) > 0]
-    again.sort()
+    drawn = (draw.choices(parts, k=len(parts)) for _ in range(resamples or RESAMPLES))
+    again = sorted(of(_ratio(chosen)) for chosen in drawn if _under(chosen) > 0)
     low, high = (again[min(len(again) - 1, int(share * len(again)))] for share in (0.025, 0.975))
     return Estimate(value=value, low=min(low, value), high=max(high, value), tasks=tasks)
 

@@ -36,13 +36,10 @@ def suite_tasks(given: str) -> tuple[SuiteTask, ...]:
         found = [_task(name) for name in builtin_names()]
     elif Path(given).is_dir():
         found = [_task(reference) for reference in folder_suite(Path(given))]
-        if not found:
-            raise KernelwrightError(f"{given}: holds no problem file in KernelBench's form")
     elif given.endswith(LIST_SUFFIX):
         found = list(_listed(Path(given)))
     else:
-        named = parse(given)
-        if not named.is_file and named.name not in builtin_names():
+        if not _exists(given):
             suites = ", ".join((*SUITES, BUILT_IN))
             raise KernelwrightError(
                 f"{given!r} is not a suite: give {suites}, a folder of problem files, a list of tasks ({LIST_SUFFIX}), "
@@ -63,6 +60,11 @@ def chosen(
         return tuple(kept)
     drawn = set(random.Random(f"suite {seed}").sample(sorted(task.name for task in kept), sample))
     return tuple(task for task in kept if task.name in drawn)
+
+
+def _exists(reference: str) -> bool:
+    named = parse(reference)
+    return Path(named.name).is_file() if named.is_file else named.name in builtin_names()
 
 
 def _once(found: Iterable[SuiteTask], given: str) -> tuple[SuiteTask, ...]:
@@ -103,6 +105,10 @@ def _listed(path: Path) -> Iterable[SuiteTask]:
             found = True
             named = parse(line)
             relative = named.is_file and not Path(named.name).is_absolute()
-            yield _task(f"{path.parent.absolute()}/{line}" if relative else line, category)
+            reference = f"{path.parent.absolute()}/{line}" if relative else line
+            if not _exists(reference):
+                what = "there is no such file" if named.is_file else "is not a built-in task"
+                raise KernelwrightError(f"{path}: {line}: {what}")
+            yield _task(reference, category)
     if not found:
         raise KernelwrightError(f"{path}: lists no task; write one in each line")

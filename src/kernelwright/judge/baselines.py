@@ -203,7 +203,8 @@ class Baselines:
                 unfit[name] = error
         found = {name: known[name] for name in names if name not in unfit}
         if names and not any(map(claimable, found)):
-            raise next(iter(unfit.values()), CannotDecide(f"nothing is claimed over {', '.join(names)}: name another"))
+            faults = [unfit[name] for name in names if name in unfit]
+            raise faults[0] if faults else CannotDecide(f"nothing is claimed over {', '.join(names)}: name another")
         return found
 
     def left_out(self, names: tuple[str, ...], task: OpenTask, spec: WorkloadSpec) -> dict[str, str]:
