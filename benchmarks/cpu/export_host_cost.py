@@ -71,9 +71,7 @@ class Case:
     arguments: Callable[[], tuple[Any, ...]]
 
     def load(self, folder: Path) -> LoadedKernel:
-        text = TASK.format(
-            name=self.name, parameters=self.parameters, expression=self.expression, inputs=self.inputs
-        )
+        text = TASK.format(name=self.name, parameters=self.parameters, expression=self.expression, inputs=self.inputs)
         path = making.task_file(folder, text, self.name)
         proofs = [
             making.proved(path, _serial(making.source(self.name, self.kernel))),

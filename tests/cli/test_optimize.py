@@ -236,7 +236,7 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--start", "nowhere.cpp"], "nowhere.cpp: no such file"),
         (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
         (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
-        (["optimize", "--resume", "nowhere-1"], "nowhere-1: there is no such run"),
+        (["optimize", "--resume", "nowhere-1"], "nowhere-1: no such run"),
         (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave out TASK; --budget, --record, --replay, --runs,"),
         (
             ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--answer-timeout", "5"],
@@ -247,7 +247,7 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--policy", "islands:lakes=2"], "has no parameter 'lakes'"),
         (["optimize", "rmsnorm", "--device", "cpu,cpu"], "names a device twice"),
         (["optimize", "rmsnorm", "--budget", f"{'9' * 5000}evals"], "is more than a run can use"),
-        (["runs", "show", "nowhere-1"], "nowhere-1: there is no such run"),
+        (["runs", "show", "nowhere-1"], "nowhere-1: no such run"),
     ],
 )
 def test_one_line_for_bad_input(place: Path, arguments: list[str], said: str) -> None:

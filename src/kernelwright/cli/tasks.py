@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.views.output import complain, console, harmless, print_json
+from kernelwright.cli.views.output import Progress, complain, console, harmless, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
 from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, folder_suite, of_suite
 from kernelwright.tasks.model import TaskError
@@ -179,8 +179,11 @@ def _linted(name: str, seed: int, *, quiet: bool, trust_task: bool) -> LintedTas
     from kernelwright.tasks.resolve import resolve
 
     try:
-        task = resolve(name, trust_task=trust_task)
-        findings = lint(task, seed)
+        with Progress(quiet=quiet) as progress:
+            progress.start(name)
+            progress("computing on every public workload and input family, which may take a minute")
+            task = resolve(name, trust_task=trust_task)
+            findings = lint(task, seed)
     except TaskError as error:
         complain(str(error))
         return LintedTask(task=name, fault=str(error))

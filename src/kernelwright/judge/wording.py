@@ -63,6 +63,7 @@ UNDECIDED = {
 
 
 NOT_CHECKED = "domain not checked"
+DOMAIN_CHECK = "domain check: "
 
 
 def outcome_words(verdict: DomainView) -> str:
@@ -74,7 +75,7 @@ def domain_words(verdict: DomainView) -> str:
     """What the domain check covered, in one line; empty where the candidate did not get that far."""
     if verdict.domain is None:
         return NOT_CHECKED if verdict.verdict is Outcome.accepted else ""
-    return f"domain check: {_domain(verdict.domain)}"
+    return f"{DOMAIN_CHECK}{_domain(verdict.domain)}"
 
 
 def _domain(checked: DomainCheck) -> str:

@@ -1,8 +1,9 @@
 """The host side of a loaded kernel in C++: a call that is alike an earlier one is answered without Python.
 
 Python chooses the variant of a first call and enters it here as a plan. The C++ side (`cpp/`) finds it again by shapes,
-dtypes, device, threads and deterministic mode, and asks of every call what these do not tell: types, strides, addresses,
-modes of torch, numbers, gradients. Whatever it does not know it leaves to Python, so it can be slow and never wrong.
+dtypes, device, threads and deterministic mode, and asks of every call what these do not tell: types, strides,
+addresses, modes of torch, numbers, gradients. Whatever it does not know it leaves to Python, so it can be slow and
+never wrong.
 """
 
 from __future__ import annotations
