@@ -1,4 +1,4 @@
-"""`kernelwright.optimize` and `kernelwright.load`: what the commands do, from Python and without a task file."""
+"""`kernelwright.optimize`, `load` and `bench`: what the commands do, from Python and without a task file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
 from kernelwright.judge.wording import stage_words
-from kernelwright.search.config import RESUMABLE, SearchConfig, accepted_level, config_from, refuse_with_resume
+from kernelwright.search.config import OPTIONS, RESUMABLE, SearchConfig, accepted_level, config_from, refuse_with_resume
 from kernelwright.search.core import budget as budgets
 from kernelwright.search.core.events import Event, StopReason
 from kernelwright.search.core.state import State
@@ -32,6 +32,8 @@ from kernelwright.tasks.loading import shown_path
 if TYPE_CHECKING:
     import torch
 
+    from kernelwright.benchmark.metrics import Metrics
+    from kernelwright.benchmark.results import Results, SampleRow
     from kernelwright.export.standalone.kernel import LoadedKernel
 
 DEFAULTS = SearchConfig(task="")
@@ -198,6 +200,76 @@ def load(
     from kernelwright.export.loading import load as load_kernel
 
     return load_kernel(*given, allow=allow, reference=reference, runs=runs)
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    """What a benchmark came to: the file, its raw rows, and the metrics that follow from them."""
+
+    file: Path
+    results: Results
+    metrics: Metrics
+
+
+class _BenchmarkView:
+    """Tells a caller's function of each sample and of what goes on."""
+
+    def __init__(self, on_progress: Callable[[str], object] | None) -> None:
+        self._tell = on_progress or (lambda text: None)
+
+    def begin(self, task: str, sample: int, done: int, planned: int) -> None:
+        self._tell(f"{done + 1}/{planned} {task}, sample {sample}")
+
+    def progress(self, text: str) -> None:
+        self._tell(text)
+
+    def row(self, row: SampleRow) -> None:
+        self._tell(f"{row.task}, sample {row.sample}: {row.outcome.value}")
+
+    def unopened(self, task: str, why: str) -> None:
+        self._tell(f"{task}: left out: {why}")
+
+
+def bench(
+    suite: str | Path,
+    *,
+    candidates: str | Path | None = None,
+    output: str | Path = "results.jsonl",
+    name: str = "",
+    only: str | Sequence[str] = (),
+    sample: int | None = None,
+    samples: int = 1,
+    retry: bool = False,
+    on_progress: Callable[[str], object] | None = None,
+    **options: Any,
+) -> Benchmarked:
+    """Measures candidates of a folder, or a proposer, over a suite: `kernelwright bench` from Python.
+
+    `options` are those that `optimize` has too: proposer, budget, device, baseline, seed and so on. A results file that
+    is there is gone on with. Ctrl-C is raised, once the file says where it was.
+    """
+    from kernelwright.benchmark.config import BenchConfig
+    from kernelwright.benchmark.metrics import metrics
+    from kernelwright.benchmark.session import run_benchmark
+
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise TypeError(f"bench() got an unexpected keyword argument {unknown[0]!r}")
+    if candidates is not None and "proposer" in options:
+        raise KernelwrightError("give candidates or a proposer: the former are judged, the latter searches")
+    config = BenchConfig(
+        suite=str(suite),
+        candidates=_path(candidates),
+        search=config_from("", options),
+        name=name,
+        only=(only,) if isinstance(only, str) else tuple(only),
+        sample=sample,
+        samples=samples,
+        output=Path(output),
+        retry=retry,
+    )
+    results = run_benchmark(config, _BenchmarkView(on_progress))
+    return Benchmarked(Path(output), results, metrics(results))
 
 
 @dataclass(frozen=True)

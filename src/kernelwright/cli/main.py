@@ -21,10 +21,10 @@ from kernelwright.version import __version__
 
 # In the order of help. Each is in a module of its name, here or in `results`: a function, or an app with commands.
 COMMANDS = (
-    *("optimize", "runs", "best", "report", "export", "judge", "check", "replay", "trust", "tasks"),
-    *("contract", "prompt", "calibrate", "server", "doctor"),
+    *("optimize", "runs", "best", "report", "export", "judge", "check", "replay", "bench", "leaderboard"),
+    *("trust", "tasks", "contract", "prompt", "calibrate", "server", "doctor"),
 )
-IN_RESULTS = ("best", "export", "report")
+IN_RESULTS = ("best", "export", "leaderboard", "report")
 INTERRUPTED = "interrupted; no process of this command is left running, and finished builds stay cached"
 
 

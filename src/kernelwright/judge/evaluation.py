@@ -86,6 +86,7 @@ class Evaluation:
     domain: DomainCheck | None = None
     errors: tuple[ErrorReport, ...] = ()
     public_errors: tuple[ErrorReport, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)  # baselines that cannot do this task, and why
     memory_ended: bool = False  # the machine's, whatever used it up
 
     def run(self, progress: ProgressCallback) -> Verdict:
@@ -275,6 +276,7 @@ class Evaluation:
             artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,
             stage_seconds=dict(self.spent),
+            baselines_left_out=tuple(f"{name}: {why}" for name, why in self.left_out.items()),
         )
 
     def _hidden(self) -> tuple[WorkloadSpec, ...]:
@@ -333,6 +335,7 @@ class Evaluation:
         try:
             with self._timed("baselines"), shop.working():
                 expected = shop.baselines.open(names, shop.oracle, self.task, spec, descriptors, progress)
+                self._note_left_out(names, spec)
             with self._timed("clock"):
                 clock = shop.clock()
             with self._timed("start"):
@@ -342,7 +345,7 @@ class Evaluation:
             close_descriptors(descriptors)
         with runner:
             order = random.Random(seed(self.subkey, "turns", spec.workload.label))
-            baselines = shop.baselines.processes(names)
+            baselines = shop.baselines.processes(tuple(expected))
             measurement = Measurement(shop.oracle, spec, runner, baselines, expected, clock, order)
             with self._timed("start"):
                 reply = runner.ready()
@@ -357,6 +360,11 @@ class Evaluation:
                     rejection = rejected.rejection
         self.results.append(_unmeasured(spec))
         return self._reject(step, rejection)
+
+    def _note_left_out(self, names: tuple[str, ...], spec: WorkloadSpec) -> None:
+        """Why a baseline cannot do a hidden workload may tell its sizes."""
+        for name, why in self.workshop.baselines.left_out(names, self.task, spec).items():
+            self.left_out.setdefault(name, "it cannot do a hidden workload" if spec.workload.hidden else why)
 
     def _profile(self, job: Job, progress: ProgressCallback) -> None:
         """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""

@@ -76,7 +76,7 @@ def report(
         print_text(text)
         return
     target = output or Path(f"report.{format.value}")
-    _write(target, text)
+    write_page(target, text)
     if json:
         print_json(_written(found, target, format, len(text.encode())))
     else:
@@ -85,7 +85,7 @@ def report(
         console().print(f"wrote {plain(str(target))} ({size}{shown})", soft_wrap=True)
 
 
-def _write(target: Path, text: str) -> None:
+def write_page(target: Path, text: str) -> None:
     """`-o /dev/stdout` and other things that are not files are written to as they are."""
     try:
         if target.exists() and not target.is_file():

@@ -119,6 +119,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    for line in verdict.baselines_left_out:
+        console.print(f"  [yellow]not compared with {escape(line)}[/]", soft_wrap=True)
     if checked := domain_words(verdict):
         colour = "dim" if verdict.domain is not None and not verdict.partial_domain else "yellow"
         console.print(f"  [{colour}]{escape(checked)}[/]", soft_wrap=True)

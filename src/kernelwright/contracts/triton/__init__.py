@@ -75,8 +75,8 @@ class TritonContract(GpuContract):
         first = signatures[0]
         like = next(t for t in first.tensors if t.role != "output").name
         made = [
-            f"    {t.name} = torch.empty({list(t.shape)}, dtype=torch.{t.dtype}, device={like}.device)"
-            for t in first.outputs
+            f"    {t.name} = torch.empty({_shape(signatures, place)}, dtype=torch.{t.dtype}, device={like}.device)"
+            for place, t in enumerate(first.outputs)
         ]
         names = ", ".join(t.name for t in first.outputs)
         target = first.outputs[0].name if first.outputs else like
@@ -158,6 +158,22 @@ class TritonContract(GpuContract):
 
     def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
         return BuildFailure(("a Triton module cannot be exported yet: its records hold at the recorded sizes alone",))
+
+
+def _shape(signatures: tuple[Signature, ...], place: int) -> str:
+    """Of an output, in terms of the inputs' sizes where these are the same in all workloads."""
+    rank = len(signatures[0].outputs[place].shape)
+    return f"({', '.join(_size(signatures, place, axis) for axis in range(rank))}{',' if rank == 1 else ''})"
+
+
+def _size(signatures: tuple[Signature, ...], place: int, axis: int) -> str:
+    sizes = [signature.outputs[place].shape[axis] for signature in signatures]
+    for tensor in signatures[0].tensors:
+        for number in range(len(tensor.shape) if tensor.role != "output" else 0):
+            found = [next(t for t in one.tensors if t.name == tensor.name).shape[number] for one in signatures]
+            if found == sizes:
+                return f"{tensor.name}.shape[{number}]"
+    return str(sizes[0])
 
 
 def _described(argument: TensorSpec | ScalarSpec) -> str:

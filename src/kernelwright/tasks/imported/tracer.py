@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import levels, start, warden
 from kernelwright.isolation.log import Log
-from kernelwright.isolation.python_files import interpreter_folders, package_folders
 from kernelwright.isolation.roles import Role
 from kernelwright.paths import cache_dir, printable, write_whole
 from kernelwright.tasks.dims import TaskError
@@ -108,11 +107,11 @@ def _ended(reply: warden.Reply, log: Log) -> str:
 
 def _start(folder: Path, log: Log, product: int) -> warden.Reply:
     source, scratch = start.source_directory(folder), start.scratch_directory(folder)
-    packages = package_folders()
+    packages = start.package_folders()
     boot = BOOT.format(memory=MEMORY, paths=list(packages), package=str(PACKAGE))
     output = f"{scratch}/traced.json"
     grant = start.Grant(
-        visible=(*interpreter_folders(), *packages, PACKAGE),
+        visible=(*start.interpreter_folders(), *packages, PACKAGE),
         folder=folder,
         scratch_bytes=4 * MOST_BYTES,
         address_space=ADDRESS_SPACE,

@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from .arithmetic_kernels import kw_elementwise, kw_sum
-from .tensors import Memory, dense
+from .tensors import StandInMemory, dense
 
 BINARY = {"add": 1, "sub": 2, "mul": 3, "div": 4, "rsub": 5, "maximum": 6, "minimum": 7}
 UNARY = {"neg": 10, "exp": 11, "log": 12, "sqrt": 13, "rsqrt": 14, "reciprocal": 15, "abs": 16, "relu": 17}
@@ -28,7 +28,7 @@ NAMES = frozenset((*BINARY, *UNARY, *COPIES, *SUMS, *_IN_PLACE))
 class Arithmetic:
     """Launches the kernels above for one call."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: StandInMemory) -> None:
         self._memory = memory
 
     def fill(self, result: torch.Tensor, value: float) -> None:
@@ -58,7 +58,7 @@ class Arithmetic:
     def _binary(self, operation: int, args: Any, result: torch.Tensor) -> bool:
         left, right = args[:2]
         numbers = [one for one in (left, right) if not isinstance(one, torch.Tensor)]
-        if any(isinstance(one, torch.Tensor) and one.device.type != "cuda" for one in (left, right)):
+        if any(isinstance(one, torch.Tensor) and one.device != result.device for one in (left, right)):
             return False
         if isinstance(left, torch.Tensor) and numbers:
             return self._elementwise(operation, result, [left], numbers[0])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .refusal import Refusals
-from .tensors import Memory
+from .tensors import StandInMemory
 
 
 class StandInEvent:
@@ -21,7 +21,7 @@ class StandInEvent:
 class StandInStream:
     """Numbered as the record numbers them; 0 is the one that the caller waits for."""
 
-    def __init__(self, number: int, memory: Callable[[], Memory | None]) -> None:
+    def __init__(self, number: int, memory: Callable[[], StandInMemory | None]) -> None:
         self.number, self._memory = number, memory
 
     @property
@@ -47,7 +47,7 @@ class StandInStream:
     def synchronize(self) -> None: ...
 
 
-def stand_in(device: dict[str, Any], refusals: Refusals, memory: Callable[[], Memory | None]) -> None:
+def stand_in(device: dict[str, Any], refusals: Refusals, memory: Callable[[], StandInMemory | None]) -> None:
     """Puts stand-ins into torch.cuda of this process."""
     main = StandInStream(0, memory)
     count = [0]

@@ -18,8 +18,8 @@ from triton.backends.nvidia.driver import TMA_DTYPE_DEVICE_TO_HOST
 from triton.compiler.compiler import CompiledKernel
 from triton.runtime import _allocation
 
-from .refusal import Refusals, Refused
-from .tensors import Memory
+from .refusal import HostCodeRefused, Refusals
+from .tensors import StandInMemory
 
 _PACKED = {
     "i1": "<?",
@@ -60,22 +60,22 @@ class Kernels:
         return self._numbers[key]
 
 
-class State:
+class RecordingState:
     """What the one driver of this process works for: the memory of the call in hand."""
 
     def __init__(self, device: dict[str, Any], refusals: Refusals, registers: dict[str, list[int]]) -> None:
         self.device, self.refusals, self.registers = device, refusals, registers
         self.kernels = Kernels()
-        self.memory: Memory | None = None
+        self.memory: StandInMemory | None = None
 
     @property
-    def in_call(self) -> Memory:
+    def in_call(self) -> StandInMemory:
         if self.memory is None:
             raise self.refusals.refuse("a kernel is launched when the module is loaded")
         return self.memory
 
 
-class NeedsRegisters(Refused):
+class NeedsRegisters(HostCodeRefused):
     """Host code asked how many registers a kernel takes, which is not known before ptxas has seen it."""
 
     def __init__(self, kernel: int) -> None:
@@ -111,7 +111,7 @@ def compile_to_ptx(ptx_version: int) -> None:
 
 
 class Utilities:
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: RecordingState) -> None:
         self._state = state
 
     def get_device_properties(self, _: int) -> dict[str, int]:
@@ -151,10 +151,10 @@ class Utilities:
         }
 
 
-class Launcher:
+class LaunchRecorder:
     """Called for every launch of one kernel, with the values of all its parameters."""
 
-    state: State
+    state: RecordingState
 
     def __init__(self, source: Any, metadata: Any) -> None:
         self._types = list(source.signature.values())
@@ -242,10 +242,10 @@ class Launcher:
 
 
 class RecordingDriver(DriverBase):  # type: ignore[misc]
-    def __init__(self, state: State) -> None:
-        Launcher.state = state
+    def __init__(self, state: RecordingState) -> None:
+        LaunchRecorder.state = state
         self.utils = Utilities(state)
-        self.launcher_cls = Launcher
+        self.launcher_cls = LaunchRecorder
         self._state = state
         self.get_current_stream = lambda device=0: state.memory.stream if state.memory else 0
         self.get_current_device = lambda: 0

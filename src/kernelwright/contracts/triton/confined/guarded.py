@@ -56,7 +56,7 @@ class Allocations:
         self._made: list[tuple[int, int, int]] = []  # address of the pages, their bytes, where the tensor ends
 
     def like(self, shape: torch.Tensor) -> torch.Tensor:
-        """Memory full of NaN, or of large numbers, for a tensor without values of this shape."""
+        """StandInMemory full of NaN, or of large numbers, for a tensor without values of this shape."""
         extent = shape.untyped_storage().nbytes()
         aligned = max(-(-extent // ALIGNMENT) * ALIGNMENT, ALIGNMENT)
         total = -(-aligned // PAGE) * PAGE

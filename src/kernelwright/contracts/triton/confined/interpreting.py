@@ -22,11 +22,11 @@ from triton.runtime import driver
 
 from . import tuning
 from .cuda import stand_in
-from .driver import RecordingDriver, State
+from .driver import RecordingDriver, RecordingState
 from .guarded import Allocations, read_layout
 from .interpreted import as_on_a_gpu, counted
 from .modules import call, execute
-from .refusal import Refusals, Refused, told
+from .refusal import HostCodeRefused, Refusals, told
 from .tensors import EMPTIES, FILLS, FULLS
 
 SAYS = "emulator: "
@@ -68,7 +68,7 @@ def main(go: str, done: str, layout: str, request_path: str, source: str) -> Non
     with os.fdopen(int(layout)) as file:
         arguments = read_layout(file.read(), request["dtypes"])
     refusals = Refusals()
-    state = State(request["device"], refusals, {})
+    state = RecordingState(request["device"], refusals, {})
     driver.set_active(RecordingDriver(state))
     stand_in(state.device, refusals, lambda: None)
     tuning.choose_by(request["choices"])
@@ -91,7 +91,7 @@ def _one_call(request: dict[str, Any], arguments: list[Any], source: Path, refus
             module.__dict__.setdefault("range", counted)
             returned = call(module, request["call"], values)
         _hand_over(returned, request, values)
-    except Refused as error:
+    except HostCodeRefused as error:
         _give_up(str(error))
     except Exception as error:
         _give_up(told(error))

@@ -1,7 +1,7 @@
 """Executes a Triton module statement by statement, and calls the function that stands for the task.
 
-A statement at the top that needs values (a demonstration, a benchmark) is left out. What it would have defined is then
-missing, and the call says so.
+A statement at the top that fails (a demonstration, a benchmark, which need values) is left out, unless it imports or
+defines a function or a class. If the call then misses a name, what was left out first is told.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .refusal import Refusals, Refused
+from .refusal import HostCodeRefused, Refusals
 
 MODULE_NAME = "kernel"
+
+
+LEFT_OUT = "__kw_left_out__"
 
 
 def execute(path: Path, refusals: Refusals) -> types.ModuleType:
@@ -25,17 +28,22 @@ def execute(path: Path, refusals: Refusals) -> types.ModuleType:
     sys.modules[MODULE_NAME] = module
     for statement in ast.parse(path.read_text(encoding="utf-8"), str(path)).body:
         code = compile(ast.Module([statement], []), str(path), "exec")
-        optional = not isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)
+        needed = isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)
         try:
             exec(code, module.__dict__)  # in the sandbox, which is what this process is for
-        except Refused:
-            if not optional:
+        except (HostCodeRefused, Exception) as error:
+            if needed:
                 raise
+            why = refusals.first or f"line {statement.lineno}: {type(error).__name__}: {error}"
+            module.__dict__.setdefault(LEFT_OUT, why)
             refusals.first = ""
-        except Exception:
-            if not optional or not isinstance(statement, ast.Expr | ast.For | ast.If | ast.With):
-                raise
     return module
+
+
+def with_what_is_missing(module: types.ModuleType | None, error: BaseException, said: str) -> str:
+    """A message, and for a name that is not there the statement that may have defined it."""
+    left_out = getattr(module, LEFT_OUT, "")
+    return f"{said}; left out was {left_out}" if left_out and isinstance(error, NameError | AttributeError) else said
 
 
 class Context:

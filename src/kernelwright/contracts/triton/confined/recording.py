@@ -17,22 +17,22 @@ from triton.runtime import driver
 from . import tuning
 from .arithmetic import Arithmetic
 from .cuda import stand_in
-from .driver import NeedsRegisters, RecordingDriver, State, compile_to_ptx
-from .modules import call, execute
-from .refusal import LONGEST, Refusals, Refused, told
-from .tensors import Memory, Watch, as_methods
+from .driver import NeedsRegisters, RecordingDriver, RecordingState, compile_to_ptx
+from .modules import MODULE_NAME, call, execute, with_what_is_missing
+from .refusal import LONGEST, HostCodeRefused, Refusals, told
+from .tensors import StandInMemory, Watch, as_methods
 
 
 def main(request_path: str, source: str, answer: str) -> None:
     request = json.loads(Path(request_path).read_text())
     refusals = Refusals()
-    state = State(request["device"], refusals, request["registers"])
+    state = RecordingState(request["device"], refusals, request["registers"])
     _prepare(state, request)
     calls = [_recorded(one, Path(source), state, request) for one in request["calls"]]
     Path(answer).write_text(json.dumps({"kernels": state.kernels.found, "calls": calls}))
 
 
-def _prepare(state: State, request: dict[str, Any]) -> None:
+def _prepare(state: RecordingState, request: dict[str, Any]) -> None:
     compile_to_ptx(request["ptx_version"])
     driver.set_active(RecordingDriver(state))
     if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
@@ -44,26 +44,27 @@ def _prepare(state: State, request: dict[str, Any]) -> None:
     tuning.choose_by(request["choices"])
 
 
-def _recorded(one: dict[str, Any], source: Path, state: State, request: dict[str, Any]) -> dict[str, Any]:
+def _recorded(one: dict[str, Any], source: Path, state: RecordingState, request: dict[str, Any]) -> dict[str, Any]:
     state.refusals.first = ""
     try:
         return _call(one, source, state, request)
     except NeedsRegisters as error:
         return {"needs": [error.kernel]}
-    except Refused as error:
+    except HostCodeRefused as error:
         return {"refused": state.refusals.first or str(error)}
     except RecursionError:
         return {"refused": "host code recurses without end"}
     except Exception as error:
-        return {"refused": state.refusals.first or told(error)}
+        said = state.refusals.first or told(error)
+        return {"refused": with_what_is_missing(sys.modules.get(MODULE_NAME), error, said)[:LONGEST]}
     finally:
         state.memory = None
-        sys.modules.pop("kernel", None)
+        sys.modules.pop(MODULE_NAME, None)
 
 
-def _call(one: dict[str, Any], source: Path, state: State, request: dict[str, Any]) -> dict[str, Any]:
+def _call(one: dict[str, Any], source: Path, state: RecordingState, request: dict[str, Any]) -> dict[str, Any]:
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    memory = Memory(request["base"]["start"], request["base"]["gap"], state.refusals)
+    memory = StandInMemory(request["base"]["start"], request["base"]["gap"], state.refusals)
     with mode:
         watch = Watch(memory, Arithmetic(memory))
         with watch:
@@ -87,5 +88,5 @@ def _call(one: dict[str, Any], source: Path, state: State, request: dict[str, An
             for tensor in returned
         ]
     if state.refusals.first:  # host code went on regardless
-        raise Refused(state.refusals.first[:LONGEST])
+        raise HostCodeRefused(state.refusals.first[:LONGEST])
     return {"buffers": memory.buffers, "steps": memory.steps, "outputs": outputs}

@@ -9,7 +9,7 @@ SOURCE_NAME = "kernel.py"
 LONGEST = 380
 
 
-class Refused(BaseException):
+class HostCodeRefused(BaseException):
     """Not an Exception, so that `except Exception` in host code does not swallow it."""
 
 
@@ -19,11 +19,11 @@ class Refusals:
     def __init__(self) -> None:
         self.first = ""
 
-    def refuse(self, why: str) -> Refused:
+    def refuse(self, why: str) -> HostCodeRefused:
         line = author_line(None)
         said = f"line {line}: {why}" if line else why
         self.first = self.first or said
-        return Refused(self.first)
+        return HostCodeRefused(self.first)
 
 
 def author_line(trace: TracebackType | None) -> int:

@@ -1,4 +1,4 @@
-"""Memory without values: where stand-in tensors lie, and which operators of torch host code may use on them.
+"""StandInMemory without values: where stand-in tensors lie, and which operators of torch host code may use on them.
 
 Views and allocations are free; zeros and other constants become memsets, copies of whole tensors become copies, and
 plain arithmetic becomes kernels of our own (arithmetic.py). Everything else is refused by name.
@@ -50,7 +50,7 @@ _PACKED = {
 }
 
 
-class Memory:
+class StandInMemory:
     """The buffers of one call, at the addresses that `recorded.record.place_buffers` gives, and its steps."""
 
     def __init__(self, start: int, gap: int, refusals: Refusals) -> None:
@@ -149,7 +149,7 @@ def as_methods(tensors: type[torch.Tensor]) -> None:
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every operator that host code calls."""
 
-    def __init__(self, memory: Memory, arithmetic: Any) -> None:
+    def __init__(self, memory: StandInMemory, arithmetic: Any) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._memory, self._arithmetic = memory, arithmetic
 

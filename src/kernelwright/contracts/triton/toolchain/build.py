@@ -18,8 +18,8 @@ from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.source import SOURCE_NAME, check, module_call
 from kernelwright.contracts.triton.toolchain.ptxas import Assembled, absence, assemble, version
 from kernelwright.contracts.triton.toolchain.record import (
-    Answer,
     PtxKernel,
+    RecorderAnswer,
     RecordingRequest,
     RegistersNeeded,
     record_twice,
@@ -98,7 +98,7 @@ def _registers(assembled: Assembled) -> tuple[int, int]:
     return (most.registers, most.spill_stores // 4) if most else (255, 0)
 
 
-def _asked_for(answers: tuple[Answer, Answer]) -> list[PtxKernel]:
+def _asked_for(answers: tuple[RecorderAnswer, RecorderAnswer]) -> list[PtxKernel]:
     return [
         answer.kernels[number]
         for answer in answers
@@ -109,7 +109,7 @@ def _asked_for(answers: tuple[Answer, Answer]) -> list[PtxKernel]:
     ]
 
 
-def _used(answer: Answer) -> list[PtxKernel]:
+def _used(answer: RecorderAnswer) -> list[PtxKernel]:
     numbers = {
         step.module
         for call in answer.calls
@@ -121,7 +121,10 @@ def _used(answer: Answer) -> list[PtxKernel]:
 
 
 def _programs(
-    answers: tuple[Answer, Answer], signatures: Sequence[Signature], assembled: dict[str, Assembled], begin: float
+    answers: tuple[RecorderAnswer, RecorderAnswer],
+    signatures: Sequence[Signature],
+    assembled: dict[str, Assembled],
+    begin: float,
 ) -> GpuBuild | BuildFailure:
     built = []
     for place, signature in enumerate(signatures):
@@ -133,7 +136,7 @@ def _programs(
 
 
 def _program(
-    pair: Sequence[tuple[Answer, Record | RecordRefusal | RegistersNeeded]],
+    pair: Sequence[tuple[RecorderAnswer, Record | RecordRefusal | RegistersNeeded]],
     signature: Signature,
     assembled: dict[str, Assembled],
 ) -> GpuBuilt | BuildFailure:
@@ -163,7 +166,7 @@ def _program(
     return GpuBuilt(program, cubins, digest, _kernels(program, used), all(one.cached for one in used))
 
 
-def _numbered(answer: Answer, call: Record) -> tuple[Record, list[str]] | BuildFailure:
+def _numbered(answer: RecorderAnswer, call: Record) -> tuple[Record, list[str]] | BuildFailure:
     """The record with the modules of this call alone, in the order of their first launch, and their keys."""
     keys: list[str] = []
     steps = []

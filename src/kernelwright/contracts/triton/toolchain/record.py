@@ -20,8 +20,8 @@ from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.configurations import choices
 from kernelwright.contracts.triton.source import SOURCE_NAME, ModuleCall
 from kernelwright.contracts.triton.toolchain.ptxas import capability, ptx_version
-from kernelwright.isolation.python_files import interpreter_folders, package_folders
 from kernelwright.isolation.roles import Role
+from kernelwright.isolation.start import interpreter_folders, package_folders
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 CONFINED = Path(__file__).resolve().parent.parent / "confined"
@@ -58,12 +58,12 @@ class RegistersNeeded(RecordValue):
     needs: tuple[Annotated[int, Field(ge=0, lt=1024)], ...] = Field(min_length=1, max_length=64)
 
 
-class Answer(RecordValue):
+class RecorderAnswer(RecordValue):
     kernels: tuple[PtxKernel, ...] = Field(max_length=1024)
     calls: tuple[Record | RecordRefusal | RegistersNeeded, ...]
 
 
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_ANSWER: TypeAdapter[RecorderAnswer] = TypeAdapter(RecorderAnswer)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class RecordingRequest:
     registers: Mapping[str, tuple[int, int]]
 
 
-def record_twice(request: RecordingRequest) -> tuple[Answer, Answer] | BuildFailure:
+def record_twice(request: RecordingRequest) -> tuple[RecorderAnswer, RecorderAnswer] | BuildFailure:
     """Answers for both bases, their calls in the order of the request."""
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(_record, request, bases, bool(n)) for n, bases in enumerate(BASES)]
@@ -97,7 +97,7 @@ def visible() -> tuple[str | Path, ...]:
     return (*interpreter_folders(), *package_folders(), CONFINED)
 
 
-def _record(request: RecordingRequest, bases: Bases, backwards: bool) -> Answer | BuildFailure:
+def _record(request: RecordingRequest, bases: Bases, backwards: bool) -> RecorderAnswer | BuildFailure:
     calls = [call_text(*pair) for pair in zip(request.calls, request.signatures, strict=True)]
     told = {
         "device": device_text(request.target),
