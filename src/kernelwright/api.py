@@ -74,14 +74,15 @@ class Optimized:
         function = None if isinstance(self.function, nn.Module) else self.function
         return load(self.run, *others, allow=allow, reference=function)
 
-    def export(self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package") -> Path:
+    def export(
+        self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package", fast_path: bool = False
+    ) -> Path:
         """Writes a package and its wheel, as `kernelwright export` does, and says where the wheel (or folder) is."""
         from kernelwright.export.package import export
         from kernelwright.export.proof import proved_in
 
-        made = export(
-            [proved_in(find(str(run), self.run.parent)) for run in (self.run, *others)], Path(output), name, layout
-        )
+        proved = [proved_in(find(str(run), self.run.parent)) for run in (self.run, *others)]
+        made = export(proved, Path(output), name, layout, fast_path=fast_path)
         return made.wheel or made.folder
 
     def __str__(self) -> str:
@@ -200,6 +201,17 @@ def load(
     from kernelwright.export.loading import load as load_kernel
 
     return load_kernel(*given, allow=allow, reference=reference, runs=runs)
+
+
+def build_fast_path() -> Path:
+    """Compiles the C++ host side of loaded kernels for this torch, once: kernels that are loaded later are called by
+    it, at a fifth of what Python costs or less. Needs a C++ compiler and about a minute."""
+    from kernelwright.export.standalone import fastbuild
+
+    try:
+        return fastbuild.build()
+    except fastbuild.FastPathError as error:
+        raise KernelwrightError(f"the fast path cannot be built: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,10 @@ def export(
         list[str] | None,
         typer.Option(help="GPU architecture to build for, such as sm_90a; repeatable. Default: this machine's."),
     ] = None,
+    fast_path: Annotated[
+        bool,
+        typer.Option("--fast-path", help="Build the C++ host side for this torch into the package; takes a minute."),
+    ] = False,
     root: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
@@ -57,7 +61,8 @@ def export(
     from kernelwright.export.package import export as export_package  # imports torch, which takes seconds
     from kernelwright.export.proof import proved_in
 
-    made = export_package([proved_in(find(run, root)) for run in runs], output, name, layout, arch or ())
+    proved = [proved_in(find(run, root)) for run in runs]
+    made = export_package(proved, output, name, layout, arch or (), fast_path=fast_path)
     directions = (("forward", made.manifest.forward), ("backward", made.manifest.backward))
     report = ExportReport(
         folder=str(made.folder),

@@ -2,8 +2,7 @@
 
 Python chooses the variant of a first call and enters it here as a plan. The C++ side (`cpp/`) finds it again by shapes,
 dtypes, device, threads and deterministic mode, and asks of every call what these do not tell: types, strides,
-addresses, modes of torch, numbers, gradients. Whatever it does not know it leaves to Python, so it can be slow and
-never wrong.
+addresses, modes of torch, numbers, gradients. Whatever it does not know it leaves to Python: slower, and as right.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from .choice import Direction, SelectedVariant
 
 MOST_PLANS = 2048
-TENSOR, NOTHING, MUST_BE_NONE = 0, -1, -2
+NOTHING, MUST_BE_NONE = -1, -2  # in place of the number of a tensor
 
 
 class FastPath:

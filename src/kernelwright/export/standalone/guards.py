@@ -37,6 +37,7 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _tracing = torch._C._get_tracing_state
 _autocast = torch.is_autocast_enabled
+_unpack_dual: Any = forward_ad.unpack_dual  # torch has no types for it
 
 
 def of_mode(kind: str, *, autocast: bool = True) -> str | None:
@@ -57,7 +58,7 @@ def in_forward_mode() -> bool:
 
 
 def has_tangent(tensor: torch.Tensor) -> bool:
-    return forward_ad.unpack_dual(tensor).tangent is not None
+    return _unpack_dual(tensor).tangent is not None
 
 
 def of_machine(variant: ProvedVariant, allowed: frozenset[str], index: int | None = None) -> str | None:

@@ -173,8 +173,10 @@ def _twice_function(operators: Operators) -> Any:
         def backward(ctx: Any, *upstream: Any) -> Any:
             return operators._twice(ctx, *upstream)
 
+    function: Any = Twice
+
     def apply(*given: Any) -> list[torch.Tensor]:
-        found: Any = Twice.apply(*given)
+        found = function.apply(*given)
         return list(found) if isinstance(found, tuple) else [found]
 
     return apply
