@@ -279,7 +279,7 @@ def test_a_captured_module_takes_its_parameters_after_its_own_arguments(tmp_path
 
 
 def test_what_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(KernelwrightError, match="there is no such run"):
+    with pytest.raises(KernelwrightError, match="no such run"):
         kernelwright.load(tmp_path / "nothing")
     with pytest.raises(KernelwrightError, match="name a run"):
         kernelwright.load()

@@ -52,11 +52,11 @@ def export(
 ) -> Exported:
     """Writes into a new or empty folder; all or nothing. `fast_path`: with the C++ host side, built for this torch."""
     if layout not in LAYOUTS:
-        raise ExportError(f"layout {layout!r} is not known: there is {', '.join(LAYOUTS)}")
+        raise ExportError(f"layout {layout!r} is not known: choose from {', '.join(LAYOUTS)}")
     chosen = name or _usual_name(proved)
     _check_name(chosen)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ExportError(f"{output}: is there already; name a new or an empty folder with -o")
+        raise ExportError(f"{output}: already exists; name a new or an empty folder with -o")
     output.absolute().parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
     partial.chmod(0o755)
