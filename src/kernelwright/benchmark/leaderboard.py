@@ -78,7 +78,7 @@ class Leaderboard:
 
     @property
     def tables(self) -> tuple[BoardTable, ...]:
-        found = [_overall(self.ranked), _over_eager(self.ranked), _outcomes(self.ranked)]
+        found = [_overall(self.ranked), _over_eager(self.ranked), _outcomes(self.ranked), _costs(self.ranked)]
         if any(len(one.metrics.categories) > 1 for one in self.ranked):
             found.append(_categories(self.ranked))
         return (*found, _tasks(self.ranked), *_unopened(self.ranked))
@@ -148,7 +148,7 @@ def _standing(one: Ranked) -> tuple[float, float, float]:
 def percent(found: Estimate) -> str:
     if found.value is None:
         return NONE
-    interval = "" if found.low is None or found.high is None else f" [{found.low:.0%}, {found.high:.0%}]"
+    interval = "" if found.low is None or found.high is None else f" [{100 * found.low:.0f}, {100 * found.high:.0f}]"
     return f"{found.value:.0%}{interval}"
 
 
@@ -218,14 +218,12 @@ def _outcomes(ranked: Sequence[Ranked]) -> BoardTable:
         "guess at intent, and a cheat is rejected for what it did."
     )
     head = (
-        "entrant", "judged", "undecided", "right on hidden", "fast on hidden", "error", "ties", "rejected",
-        "faster than the device", "evaluations", "wall", "device", "tokens", "cost",
+        "entrant", "judged", "undecided", "right on hidden", "fast on hidden", "error", "ties", "impossibly fast",
+        "rejected",
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for one in ranked:
         found = one.metrics.overall
-        cost = found.cost
-        unpriced = f" + {cost.unpriced_calls} unpriced" if cost.unpriced_calls else ""
         rows.append(
             (
                 Foreign(one.label),
@@ -235,8 +233,22 @@ def _outcomes(ranked: Sequence[Ranked]) -> BoardTable:
                 percent(found.hidden_fast),
                 times(found.error_ratio),
                 str(found.ties),
-                rejected_words(found.rejections),
                 str(found.suspects),
+                rejected_words(found.rejections),
+            )
+        )
+    return BoardTable("What came of the samples", note, head, tuple(rows))
+
+
+def _costs(ranked: Sequence[Ranked]) -> BoardTable:
+    head = ("entrant", "evaluations", "wall", "device", "tokens", "cost")
+    rows: list[tuple[Cell, ...]] = []
+    for one in ranked:
+        cost = one.metrics.overall.cost
+        unpriced = f" + {counted(cost.unpriced_calls, 'call')} of unknown price" if cost.unpriced_calls else ""
+        rows.append(
+            (
+                Foreign(one.label),
                 str(cost.evaluations),
                 duration(max(cost.wall_seconds, 1e-9)),
                 duration(max(cost.device_seconds, 1e-9)),
@@ -244,7 +256,7 @@ def _outcomes(ranked: Sequence[Ranked]) -> BoardTable:
                 f"${cost.usd:.2f}{unpriced}" if cost.usd or unpriced else NONE,
             )
         )
-    return BoardTable("What came of the samples, and what they cost", note, head, tuple(rows))
+    return BoardTable("What it cost", "", head, tuple(rows))
 
 
 def rejected_words(found: dict[RejectionClass, int]) -> str:
