@@ -183,7 +183,7 @@ class Evaluation:
         run = DomainRun(shop.oracle, self.task, self.checks, self.check_key, limit, deadline, self._timed, keeps_state)
         with self._timed("domain"), points_left(shop.oracle):
             with shop.working():
-                found = run.run(job, partial(_prefixed, progress, "domain"), again)
+                found = run.run(job, partial(_prefixed, progress, "checking sizes and special values"), again)
             if isinstance(found, DomainCheck):
                 self.domain = found
                 return None
@@ -244,7 +244,7 @@ class Evaluation:
 
     def _take(self, step: EvaluationStep, job: Job, progress: ProgressCallback) -> Rejection | None:
         if step.purpose == "sanitized":
-            progress("safety")
+            progress("running the sanitizers")
             with self._timed("safety"):
                 return self._inspect(step, job)
         workload = step.spec.workload
@@ -367,7 +367,7 @@ class Evaluation:
     def _profile(self, job: Job, progress: ProgressCallback) -> None:
         """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""
         step = EvaluationStep("profiled", self.task.public[0])
-        progress("profile")
+        progress("profiling")
         with self._timed("profile"):
             try:
                 profile = self._profiled(step, job)

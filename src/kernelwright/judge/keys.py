@@ -33,7 +33,7 @@ def judge_key() -> bytes:
     except OSError as error:
         raise CannotDecide(f"cannot keep the judge's key: {error.strerror}: {error.filename}") from error
     if len(key) != KEY_BYTES:
-        raise CannotDecide(f"{path}: is not a judge key; delete it to have a new one made")
+        raise CannotDecide(f"{path}: is not a judge key; delete it, and a new one is made")
     return key
 
 

@@ -171,6 +171,7 @@ class Task:
     unchecked: tuple[str, ...] = ()  # kinds of special values (`ValueKind`) that the judge leaves out
     direction: str = "forward"
     origin: str = ""
+    files: tuple[str, ...] = ()  # of an imported task, all that it consists of
     pullback: Pullback | None = None  # of a derived backward
     traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
     notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
