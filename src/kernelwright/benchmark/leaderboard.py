@@ -258,8 +258,8 @@ def _costs(ranked: Sequence[BoardEntrant]) -> BoardTable:
 
 def _rejected(ranked: Sequence[BoardEntrant]) -> BoardTable:
     note = (
-        "Every candidate that was rejected on the way. The judge does not guess at intent: a cheat is rejected for what "
-        "it did, most often by protocol, memory or hidden workloads."
+        "Every candidate that was rejected on the way. The judge does not guess at intent: a cheat is rejected for "
+        "what it did, most often by protocol, memory or hidden workloads."
     )
     rows: list[tuple[Cell, ...]] = [
         (Foreign(one.label), *(str(one.metrics.overall.rejections.get(kind, 0)) for kind in RejectionClass))
