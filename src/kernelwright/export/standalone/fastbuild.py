@@ -135,7 +135,7 @@ def _compiler() -> str:
 
 
 def _is_mine(path: Path) -> bool:
-    """Whether nobody else can have put it there: it is native code for this process."""
+    """Whether no other user can have put it there: it is native code for this process."""
     for one in (path, path.parent):
         found = one.stat()
         if found.st_uid not in (os.getuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
