@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.views.output import complain, console, harmless, print_json
+from kernelwright.cli.views.output import complain, console, harmless, plain, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
+from kernelwright.insight.lint.suite import SECONDS, SuiteRow, lint_suite
 from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, folder_suite, of_suite
+from kernelwright.tasks.imported.forms import bundle_of
 from kernelwright.tasks.model import TaskError
 from kernelwright.tasks.resolve import TRUST_TASK
 
@@ -33,7 +35,7 @@ class TaskReport(BaseModel):
 @tasks.command("list")
 def list_tasks(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder or level of problem files in KernelBench's form: list those.")
+        Path | None, typer.Argument(help="A folder of tasks, whatever their form (docs/tasks.md): list those.")
     ] = None,
     suite: Annotated[
         str | None, typer.Option(help="Only the tasks of a suite, with their public workloads on each kind of device.")
@@ -138,21 +140,74 @@ class LintReport(BaseModel):
 def lint_tasks(
     task: Annotated[
         list[str] | None,
-        typer.Argument(help="Built-in tasks, NAME:backward, or task files; all built-ins by default."),
+        typer.Argument(
+            help="Built-in tasks, NAME:backward, task files, or folders of problems; all built-ins by default."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Chooses the values that are drawn.")] = 0,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="For folders: append each row to this file, and go on from the rows that are in it."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="For folders: the most that one problem may take.")] = SECONDS,
     trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Find what makes a task easy to cheat or its speedups meaningless. Exit code 1: there are errors."""
-    results = [
-        _linted(name, seed, quiet=json, trust_task=trust_task) for name in task or [info.name for info in catalogue()]
-    ]
+    """Find what makes a task easy to cheat or its speedups meaningless. Exit code 1: there are errors.
+
+    Of a folder of problems each is one row, looked at on small sizes.
+    """
+    results: list[LintedTask] = []
+    for name in task or [info.name for info in catalogue()]:
+        if _is_suite(name):
+            results += _linted_suite(Path(name), seed, keep, seconds, quiet=json)
+        else:
+            results.append(_linted(name, seed, quiet=json, trust_task=trust_task))
     errors = sum(finding["severity"] == Severity.error for result in results for finding in result.findings)
     faults = sum(result.fault is not None for result in results)
     if json:
         print_json(LintReport(seed=seed, clean=not errors and not faults, tasks=results))
     raise typer.Exit(2 if faults else 1 if errors else 0)
+
+
+def _is_suite(name: str) -> bool:
+    """A folder that is not itself a task."""
+    path = Path(name)
+    return "/" in name and path.is_dir() and bundle_of(path) is None
+
+
+def _linted_suite(folder: Path, seed: int, keep: Path | None, seconds: float, *, quiet: bool) -> list[LintedTask]:
+    found = []
+    for row in lint_suite(folder_suite(folder), seed, keep, seconds):
+        found.append(LintedTask(task=row.task, findings=list(row.findings), fault=row.fault))
+        if not quiet:
+            _show_row(row, folder)
+    if not quiet:
+        counts = [sum(map(test, found)) for test in (_is_faulty, _has_errors)]
+        clean = len(found) - sum(counts)
+        console().print(f"{len(found)} problems: {clean} without errors, {counts[1]} mean little, {counts[0]} unknown")
+    return found
+
+
+def _is_faulty(linted: LintedTask) -> bool:
+    return linted.fault is not None
+
+
+def _has_errors(linted: LintedTask) -> bool:
+    return any(finding["severity"] == Severity.error for finding in linted.findings)
+
+
+def _show_row(row: SuiteRow, folder: Path) -> None:
+    """`19_ReLU.py  error  zeros-accepted, insensitive (input x)`."""
+    name = Path(row.task).relative_to(folder) if Path(row.task).is_relative_to(folder) else row.task
+    if row.fault is not None:
+        console().print(f"{plain(str(name))}  [dim]unknown  {plain(row.fault)}[/]", soft_wrap=True)
+        return
+    worst = [one for one in row.findings if one["severity"] != Severity.note]
+    level = Severity(worst[0]["severity"]) if worst else None
+    rules = ", ".join(f"{one['rule']} ({one['subject']})" for one in worst if one["severity"] == level)
+    colour = "dim" if level is None else COLOUR[level]
+    console().print(f"{plain(str(name))}  [{colour}]{level or 'clean'}[/]  {plain(rules)}".rstrip(), soft_wrap=True)
 
 
 def _linted(name: str, seed: int, *, quiet: bool, trust_task: bool) -> LintedTask:
