@@ -16,11 +16,12 @@ from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_worklo
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, TaskError, Workload
-from kernelwright.tasks.small_sizes import is_light
+from kernelwright.tasks.small_sizes import is_light, smallest_workload
 
 TRIVIAL = (Rule.zeros_accepted, Rule.constant_accepted)
 VARYING = (Rule.nearly_constant, Rule.repeated, Rule.mostly_constant)
 OF_FAMILIES = 2  # for a suite: every other one
+MOST_ELEMENTS = 1 << 28  # of a problem whose parameters alone are large: its results are looked at, and no more
 HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 
@@ -29,11 +30,14 @@ def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None, *, timed: boo
     `timed` nothing is timed, and one small workload is looked at with every other input family."""
     own, task = task, at_lintable_size(task)
     workloads = (*tried_workloads(task), *probing_workloads(task))
+    if not workloads and not timed and (large := smallest_workload(task)) and _elements(task, large) <= MOST_ELEMENTS:
+        few = replace(task, families=task.families[::OF_FAMILIES])
+        return _worst([*found_by_name(task, own), *_workload_findings(few, large, seed)])
     if not workloads:
         raise TaskError(f"{own.name}: no workload of it is small enough to be looked at here")
     if not timed:
         task = replace(task, families=task.families[::OF_FAMILIES])
-    found = [*range_findings(task), *opt_out_findings(task), *imported_findings(task, own)]
+    found = found_by_name(task, own)
     with working():
         looked_at = _smallest(task, workloads) if not timed else workloads[0]
         first = draw(task, looked_at, task.families[0], seed)
@@ -50,11 +54,17 @@ def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None, *, timed: boo
     return _worst(found)
 
 
-def _smallest(task: Task, workloads: Sequence[Workload]) -> Workload:
-    def elements(workload: Workload) -> int:
-        return sum(math.prod(tensor.shape) for tensor in signature(task, workload).tensors)
+def found_by_name(task: Task, own: Task) -> list[LintFinding]:
+    """What is known without computing anything."""
+    return [*range_findings(task), *opt_out_findings(task), *imported_findings(task, own)]
 
-    return min(workloads, key=elements)
+
+def _elements(task: Task, workload: Workload) -> int:
+    return sum(math.prod(tensor.shape) for tensor in signature(task, workload).tensors)
+
+
+def _smallest(task: Task, workloads: Sequence[Workload]) -> Workload:
+    return min(workloads, key=lambda workload: _elements(task, workload))
 
 
 def _small_findings(task: Task, seed: int) -> Iterator[LintFinding]:

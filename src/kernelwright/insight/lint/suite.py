@@ -35,7 +35,7 @@ class SuiteRow:
         return tuple(one for one in self.findings if one["severity"] == Severity.error)
 
 
-class _TimeUp(BaseException):  # noqa: N818 - it says what happened
+class _TimeUp(BaseException):
     """Raised into whatever is being computed, where every Exception counts as the reference's own."""
 
 
