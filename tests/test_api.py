@@ -307,7 +307,7 @@ def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch
         ((), {"resume": "rms-1"}, "rms-1: no such run"),
         ((rms, EXAMPLE), {"budget": "soon"}, "budget 'soon'"),
         ((rms, EXAMPLE), {"baseline": "magic"}, "unknown baseline 'magic'"),
-        ((rms, EXAMPLE), {"record": "tape"}, "others ask no models"),
+        ((rms, EXAMPLE), {"record": "tape"}, "only that one asks models"),
     ],
 )
 def test_one_line_for_bad_arguments(toys: Path, arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:

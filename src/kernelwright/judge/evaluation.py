@@ -247,8 +247,10 @@ class Evaluation:
             progress("running the sanitizers")
             with self._timed("safety"):
                 return self._inspect(step, job)
-        workload = step.spec.workload
-        name = f"hidden {self.hidden.index(step.spec) + 1}" if workload.hidden else workload.label
+        workload, timed = step.spec.workload, (*self.task.public, *self.hidden)
+        name = (
+            f"workload {timed.index(step.spec) + 1} of {len(timed)}, {'hidden' if workload.hidden else workload.label}"
+        )
         return self._measure(step, job, partial(_prefixed, progress, name))
 
     def undecided(self, why: str) -> Verdict:

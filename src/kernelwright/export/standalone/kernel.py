@@ -259,7 +259,7 @@ class LoadedKernel:
         return list(self.reference_gradients(arguments, upstream, create_graph=False))
 
     def gradients(self, arguments: Sequence[Any], upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """What a node of autograd's graph asks: by the operator where somebody watches or differentiates again."""
+        """What a node of autograd's graph asks; by the operator if a tool watches or it is differentiated again."""
         if torch.is_grad_enabled() or guards.of_mode(self._kind, autocast=False) is not None:
             return _as_list(self._operators.backward(*arguments, *upstream))
         return self.run_backward(arguments, upstream)
