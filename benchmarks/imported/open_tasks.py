@@ -4,7 +4,8 @@
 
 RESULT is a name below benchmarks/results. `seconds` are wall-clock from the files to a checked task, tracing included,
 in a process that has imported torch; `cpu_seconds` those of the opener and, as it says itself, of the tracer. With
---again tasks that opened before are kept with the run that they are from, and the rest is tried again; with --backward the gradient is derived as well.
+--again tasks that opened before are kept, with the run that they are from, and the rest is tried again; with --backward
+the gradient is derived as well.
 """
 
 from __future__ import annotations
