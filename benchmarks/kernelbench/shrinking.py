@@ -31,16 +31,16 @@ class Problem:
     limit: int
 
 
-class _Smaller(ast.NodeTransformer):
+class SmallerNumbers(ast.NodeTransformer):
     def __init__(self, limit: int, *, everywhere: bool) -> None:
         self.limit, self.everywhere = limit, everywhere
         self.inside = 0
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.inside += 1
-        made = self.generic_visit(node)
+        changed = self.generic_visit(node)
         self.inside -= 1
-        return made
+        return changed
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, int) and not isinstance(node.value, bool) and (self.everywhere or not self.inside):
@@ -61,9 +61,9 @@ def problems(path: Path) -> Iterator[Problem]:
     fault: Exception | None = None
     for limit in LIMITS:
         for everywhere in (True, False):
-            tree = _Smaller(limit, everywhere=everywhere).visit(ast.parse(source))
+            tree = SmallerNumbers(limit, everywhere=everywhere).visit(ast.parse(source))
             try:
-                found = _made(compile(ast.fix_missing_locations(tree), str(path), "exec"), limit)
+                found = made(compile(ast.fix_missing_locations(tree), str(path), "exec"), limit)
             except Exception as error:  # whatever a rewritten model raises, another rewriting may do
                 fault = error
                 continue
@@ -72,7 +72,7 @@ def problems(path: Path) -> Iterator[Problem]:
         raise TooLargeError((str(fault).splitlines() or [type(fault).__name__])[0])
 
 
-def _made(code: Any, limit: int) -> Problem:
+def made(code: Any, limit: int) -> Problem:
     names: dict[str, Any] = {"__name__": "problem"}
     exec(code, names)  # the caller is a process of its own for this file
     torch.manual_seed(0)
@@ -99,8 +99,8 @@ def _refuse_large(model: torch.nn.Module, inputs: list[Any]) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        made = model(*inputs)
+        result = model(*inputs)
     if counter.get_total_flops() > MOST_MULTIPLICATIONS:
         raise TooLargeError("too many multiplications")
-    if isinstance(made, torch.Tensor) and made.numel() == 0:
+    if isinstance(result, torch.Tensor) and result.numel() == 0:
         raise TooLargeError("an empty result")

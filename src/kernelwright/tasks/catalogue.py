@@ -124,7 +124,7 @@ SUITES: dict[str, tuple[str, ...]] = {
 def suite(name: str) -> tuple[str, ...]:
     """The tasks of a suite, as names that `resolve` takes."""
     if name not in SUITES:
-        raise TaskError(f"{name!r} is not a suite: there is {', '.join(SUITES)}")
+        raise TaskError(f"{name!r} is not a suite: choose from {', '.join(SUITES)}")
     return SUITES[name]
 
 

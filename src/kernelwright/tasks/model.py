@@ -175,6 +175,7 @@ class Task:
     pullback: Pullback | None = None  # of a derived backward
     traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
     notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
+    baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # `--baseline own:NAME`, as the reference
     call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
 
     def __post_init__(self) -> None:

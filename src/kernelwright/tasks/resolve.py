@@ -18,7 +18,7 @@ from kernelwright.tasks.loading import load_task, refuse_unprintable
 from kernelwright.tasks.model import Task
 
 BACKWARD = "backward"
-TRUST_TASK = "Run an imported problem file that cannot be traced in the sandbox as your own code."
+TRUST_TASK = "Run a problem file that cannot be traced as your own code, without the sandbox."
 _SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]{1,18})")  # Python refuses to read very long numbers, in words of its own
 
 
@@ -90,7 +90,7 @@ def narrowed(task: Task, sizes: Mapping[str, int]) -> Task:
         task = replace(task, name=f"{task.name}@{SETTING}={number}")
     unknown = sorted(set(sizes) - set(task.hidden))
     if unknown:
-        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: there is {', '.join(task.hidden)}")
+        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: choose from {', '.join(task.hidden)}")
     if not sizes:
         return task
     public = {**task.public[0], **sizes}

@@ -93,8 +93,8 @@ def task_of(problem: TracedProblem, bundle: Bundle) -> Task:
     task = _with_settings(replace(task, hidden=_ranges(task, problem.sizes)), problem, own)
     if all(low == high for low, high in task.hidden.values()):
         raise TaskError(
-            "all its sizes are fixed by its code, so that nothing can be hidden: let Model take any batch, or write a "
-            "task file"
+            "all its sizes are fixed by its code, so there are no other sizes to test: let Model take any batch, or "
+            "write a task file"
         )
     return _in_domain(task, problem)
 

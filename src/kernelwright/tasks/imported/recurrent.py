@@ -57,7 +57,7 @@ def shapes_of(given: Any, hx: Any, bidirectional: bool) -> Any:
 
 
 def _unseen(given: Any) -> bool:
-    """Whether nobody needs the single steps: there are no values, and nothing but the shapes is recorded."""
+    """Whether the single steps are not needed: there are no values, and nothing but the shapes is recorded."""
     if torch.compiler.is_compiling() or not (given.device.type == "meta" or isinstance(given, FakeTensor)):
         return False
     return all(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import sys
-import sysconfig
 import tempfile
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -108,11 +107,11 @@ def _ended(reply: warden.Reply, log: Log) -> str:
 
 def _start(folder: Path, log: Log, product: int) -> warden.Reply:
     source, scratch = start.source_directory(folder), start.scratch_directory(folder)
-    packages = _packages()
+    packages = start.package_folders()
     boot = BOOT.format(memory=MEMORY, paths=list(packages), package=str(PACKAGE))
     output = f"{scratch}/traced.json"
     grant = start.Grant(
-        visible=(*_interpreter(), *packages, PACKAGE),
+        visible=(*start.interpreter_folders(), *packages, PACKAGE),
         folder=folder,
         scratch_bytes=4 * MOST_BYTES,
         address_space=ADDRESS_SPACE,
@@ -138,21 +137,6 @@ def _checked(content: bytes) -> TracedProblem:
         where = ".".join(str(part) for part in first["loc"][:6])
         message = first["msg"].removeprefix("Value error, ")
         raise CannotTrace(printable(f"what came back is not a graph: {where}: {message}")[:LONGEST]) from error
-
-
-def _interpreter() -> tuple[Path, ...]:
-    """What Python needs of where it is installed, which may be a folder with much else in it."""
-    prefix = Path(sys.base_prefix).resolve()
-    return tuple(path for name in ("bin", "lib", "lib64", "include") if (path := prefix / name).is_dir())
-
-
-@cache
-def _packages() -> tuple[str, ...]:
-    """The folders of installed packages. The rest of sys.path, a user's own folder or even `/`, is not its business."""
-    installed = {str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib")}
-    names = ("site-packages", "dist-packages")
-    found = [entry for entry in sys.path if Path(entry).name in names or str(Path(entry).resolve()) in installed]
-    return tuple(dict.fromkeys(str(Path(entry).absolute()) for entry in found if Path(entry).is_dir()))
 
 
 @cache
