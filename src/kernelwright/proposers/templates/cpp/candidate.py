@@ -10,6 +10,7 @@ from kernelwright.contracts.cpp import CPP, TYPES
 from kernelwright.proposers.templates.cpp import convolution, matmul, nests, pooling, rows, scatter
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -42,13 +43,19 @@ RENDERERS: dict[type, CppStepRenderer] = {
     PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     NestStep: CppStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
+
+
+def steps_of(plan: StepPlan) -> list[Step]:
+    return [one for step in plan.steps for one in (apart(step) if isinstance(step, ContractionStep) else (step,))]
+
+
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
 
 def gene_pool(plan: StepPlan) -> GenePool:
     """The genes of all steps; those of a second and further step are numbered."""
     genes: dict[str, Gene] = {}
-    for number, step in enumerate(plan.steps):
+    for number, step in enumerate(steps_of(plan)):
         for gene in RENDERERS[type(step)].gene_pool(step).genes:
             name = gene_name(gene.name, number)
             genes.setdefault(name, Gene(name, gene.values, gene.good))
@@ -66,7 +73,8 @@ def own_genes(step: Step, number: int, genes: Genes) -> Genes:
 
 def describe(plan: StepPlan, genes: Genes) -> str:
     notes = [
-        RENDERERS[type(step)].describe(step, own_genes(step, number, genes)) for number, step in enumerate(plan.steps)
+        RENDERERS[type(step)].describe(step, own_genes(step, number, genes))
+        for number, step in enumerate(steps_of(plan))
     ]
     return "; then ".join(notes)
 
@@ -85,11 +93,11 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
             f"  if (memory_{buffer.name}.size() < {count} + 16) memory_{buffer.name}.resize({count} + 16);\n"
             f"  {_aligned(buffer)};\n"
         )
-    for number, step in enumerate(plan.steps):
+    for number, step in enumerate(steps_of(plan)):
         body += RENDERERS[type(step)].render(step, own_genes(step, number, genes), sizes, pointers)
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
-    more = nests.PRELUDE if any(isinstance(step, NestStep) for step in plan.steps) else ""
+    more = nests.PRELUDE if any(isinstance(step, NestStep) for step in steps_of(plan)) else ""
     return f"{about}{prelude(body, int(genes['width']))}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
 
 
