@@ -19,9 +19,11 @@ from kernelwright.proposers.templates.graph import (
     Permute,
     Pointwise,
     Shape,
+    ViewNode,
     total,
 )
 from kernelwright.proposers.templates.nests.index_maps import Contraction, Index, IndexMap, IndexTerm, size_of
+from kernelwright.proposers.templates.nests.nest_code import matched
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 
@@ -54,7 +56,7 @@ class Subscript:
 
 @dataclass(frozen=True)
 class Operand:
-    """`node` is a value that lies in memory in row-major order with one subscript for each dimension."""
+    """`node` is a value that lies in memory in row-major order; subscripts are for a view of it with the same elements."""
 
     node: int
     dtype: str
@@ -180,8 +182,17 @@ def _operand(graph: Graph, place: int, space: Shape) -> Operand | None:
     guarded: frozenset[int] = frozenset()
     node = graph.nodes[place]
     # A guard is about the dimensions of the very value that it guards, so nothing below it is looked through.
-    while isinstance(node, IndexMap | Permute | Broadcast) and not guarded:
+    form = space
+    while isinstance(node, IndexMap | Permute | Broadcast | ViewNode) and not guarded:
         shape = graph.nodes[node.inputs[0]].shape
+        if isinstance(node, ViewNode):
+            below = graph.nodes[node.inputs[0]]
+            turned = _under_view(form, below) if isinstance(below, Permute) else None
+            if turned is None:
+                break
+            place, node = below.inputs[0], graph.nodes[below.inputs[0]]
+            at, form = [at[dim] for dim in turned], tuple(form[dim] for dim in turned)
+            break
         if isinstance(node, IndexMap):
             mapped = _mapped(node, at, shape)
             if mapped is None:
@@ -193,13 +204,25 @@ def _operand(graph: Graph, place: int, space: Shape) -> Operand | None:
         else:
             at = [_Affine({}) if e.single else one for e, one in zip(shape, at[len(at) - len(shape) :], strict=True)]
         place, node = node.inputs[0], graph.nodes[node.inputs[0]]
+        form = node.shape
     if place == start:
         return None
     subscripts = tuple(
         Subscript(tuple(sorted(one.terms.items())), one.constant, one.divisor, size, dim in guarded)
-        for dim, (one, size) in enumerate(zip(at, node.shape, strict=True))
+        for dim, (one, size) in enumerate(zip(at, form, strict=True))
     )
     return Operand(place, node.dtype, subscripts)
+
+
+def _under_view(view: Shape, permuted: Permute) -> list[int] | None:
+    """The dimensions of a view of a permuted value in the order of memory; None where it joins what lies apart."""
+    runs = matched(view, permuted.shape)
+    if any(len(outs) != 1 for outs, _ in runs):
+        return None
+    places = [tuple(permuted.dims[dim] for dim in ins) for _, ins in runs]
+    if any(not ins or ins != tuple(range(ins[0], ins[0] + len(ins))) for ins in places):
+        return None
+    return [runs[n][0][0] for n in sorted(range(len(runs)), key=lambda n: places[n])]
 
 
 def _mapped(node: IndexMap, at: list[_Affine], shape: Shape) -> tuple[list[_Affine], frozenset[int]] | None:
