@@ -56,7 +56,7 @@ class Subscript:
 
 @dataclass(frozen=True)
 class Operand:
-    """`node` is a value that lies in memory in row-major order; subscripts are for a view of it with the same elements."""
+    """`node` lies in memory in row-major order; there is a subscript for each dimension of a view of its elements."""
 
     node: int
     dtype: str
@@ -69,6 +69,11 @@ class Operand:
     @property
     def guarded(self) -> bool:
         return any(s.guarded or s.divisor != 1 for s in self.subscripts)
+
+    @property
+    def slides(self) -> bool:
+        """Whether a dimension is read at a sum of indices, as windows and groups are."""
+        return self.guarded or any(len(s.terms) > 1 for s in self.subscripts)
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,9 @@ def recognise_contraction(graph: Graph, place: int) -> ContractionForm | None:
         return None
     if node.dims != tuple(range(len(product.shape) - len(node.dims), len(product.shape))):
         return None
-    operands = [_operand(graph, place, product.shape) for place in product.inputs]
+    operands = [_operand(graph, place, product.shape, deep=True) for place in product.inputs]
+    if any(operand is not None and operand.slides for operand in operands):
+        operands = [_operand(graph, place, product.shape, deep=False) for place in product.inputs]
     if operands[0] is None or operands[1] is None:
         return None
     axes = _axes(product.shape, len(node.shape), operands[0], operands[1])
@@ -172,8 +179,10 @@ class _Affine:
         return _Affine({axis: c * factor for axis, c in self.terms.items()}, self.constant * factor.first)
 
 
-def _operand(graph: Graph, place: int, space: Shape) -> Operand | None:
-    """Down to the value whose elements lie in memory, through whatever only moves them.
+def _operand(graph: Graph, place: int, space: Shape, *, deep: bool) -> Operand | None:
+    """Down to the value whose elements lie in memory, through whatever only moves them; not `deep`, through one step.
+
+    A window keeps the form that lowering gave it, which renderers know, and what was moved before it is stored.
 
     None where the step into the space itself is not affine: all of the space would have to be stored.
     """
@@ -183,15 +192,15 @@ def _operand(graph: Graph, place: int, space: Shape) -> Operand | None:
     node = graph.nodes[place]
     # A guard is about the dimensions of the very value that it guards, so nothing below it is looked through.
     form = space
-    while isinstance(node, IndexMap | Permute | Broadcast | ViewNode) and not guarded:
+    while isinstance(node, IndexMap | Permute | Broadcast | ViewNode) and not guarded and (deep or place == start):
         shape = graph.nodes[node.inputs[0]].shape
         if isinstance(node, ViewNode):
             below = graph.nodes[node.inputs[0]]
-            turned = _under_view(form, below) if isinstance(below, Permute) else None
-            if turned is None:
+            order = _under_view(form, below) if isinstance(below, Permute) else None
+            if order is None:
                 break
             place, node = below.inputs[0], graph.nodes[below.inputs[0]]
-            at, form = [at[dim] for dim in turned], tuple(form[dim] for dim in turned)
+            at, form = [at[dim] for dim in order], tuple(form[dim] for dim in order)
             break
         if isinstance(node, IndexMap):
             mapped = _mapped(node, at, shape)
