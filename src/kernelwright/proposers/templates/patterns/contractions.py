@@ -55,7 +55,7 @@ class Subscript:
 
 
 @dataclass(frozen=True)
-class Operand:
+class ContractionOperand:
     """`node` lies in memory in row-major order; there is a subscript for each dimension of a view of its elements."""
 
     node: int
@@ -79,7 +79,7 @@ class Operand:
 @dataclass(frozen=True)
 class ContractionForm:
     axes: tuple[Axis, ...]
-    operands: tuple[Operand, Operand]
+    operands: tuple[ContractionOperand, ContractionOperand]
     dtype: str
 
     def of(self, role: str) -> tuple[int, ...]:
@@ -140,7 +140,7 @@ def recognise_contraction(graph: Graph, place: int) -> ContractionForm | None:
     return None if axes is None else ContractionForm(axes, (operands[0], operands[1]), node.dtype)
 
 
-def _axes(space: Shape, kept: int, first: Operand, second: Operand) -> tuple[Axis, ...] | None:
+def _axes(space: Shape, kept: int, first: ContractionOperand, second: ContractionOperand) -> tuple[Axis, ...] | None:
     """None where an operand alone is summed over an axis."""
     axes = []
     for number, extent in enumerate(space):
@@ -179,7 +179,7 @@ class _Affine:
         return _Affine({axis: c * factor for axis, c in self.terms.items()}, self.constant * factor.first)
 
 
-def _operand(graph: Graph, place: int, space: Shape, *, deep: bool) -> Operand | None:
+def _operand(graph: Graph, place: int, space: Shape, *, deep: bool) -> ContractionOperand | None:
     """Down to the value whose elements lie in memory, through whatever only moves them; not `deep`, through one step.
 
     A window keeps the form that lowering gave it, which renderers know, and what was moved before it is stored.
@@ -220,7 +220,7 @@ def _operand(graph: Graph, place: int, space: Shape, *, deep: bool) -> Operand |
         Subscript(tuple(sorted(one.terms.items())), one.constant, one.divisor, size, dim in guarded)
         for dim, (one, size) in enumerate(zip(at, form, strict=True))
     )
-    return Operand(place, node.dtype, subscripts)
+    return ContractionOperand(place, node.dtype, subscripts)
 
 
 def _under_view(view: Shape, permuted: Permute) -> list[int] | None:
