@@ -4,6 +4,8 @@ Both are called alternately in one process, in processor time where one thread w
 least) and in wall time where several do; a ratio is the median of the ratios of neighbouring calls.
 
     python benchmarks/cpu/products_cpu.py [--threads 1 2] [--only WORD ...] [--repeats N]
+
+Rows that are not measured now stay in the result as they were; each says where it comes from.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from kernelwright.tasks.model import Workload
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks.shared.record import RESULTS, provenance, save
+from benchmarks.shared.record import RESULTS, load, provenance, save
 from tests.proposers.templates.checking import aligned, call
 
 SPACE = ("d", "h", "w")
@@ -196,7 +198,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
-    report: dict[str, Any] = {**provenance(), "rows": []}
+    origin, path = provenance(), RESULTS / "products_cpu.json"
     with tempfile.TemporaryDirectory() as folder:
         for number, row in enumerate(rows()):
             if options.only and not any(word in row.name for word in options.only):
@@ -205,10 +207,18 @@ def main() -> None:
             library = library_of(row.task, workload, Path(folder) / str(number))
             for threads in options.threads:
                 found = measured(row, library, threads, options.repeats)
-                report["rows"].append(found)
                 print(f"{row.name:45} {threads} thread(s): {found['ratio']:.2f} × eager, {found['ms']} ms", flush=True)
-    if not options.only:
-        save(RESULTS / "products_cpu.json", report)
+                _keep(path, found | {"from": origin})
+
+
+def _keep(path: Path, found: dict[str, Any]) -> None:
+    """In the order of `rows`, instead of an earlier row of that name and as many threads."""
+    order = [row.name for row in rows()]
+    others = [
+        one for one in load(path).get("rows", []) if (one["name"], one["threads"]) != (found["name"], found["threads"])
+    ]
+    kept = [one for one in (*others, found) if one["name"] in order]
+    save(path, {"rows": sorted(kept, key=lambda one: (order.index(one["name"]), one["threads"]))})
 
 
 if __name__ == "__main__":
