@@ -94,7 +94,7 @@ def convolution(call: Call) -> NodeRef:
 
 def convolution_backward(call: Call) -> tuple[NodeRef | None, ...]:
     gradient, values, weight = call.args[:3]
-    if len(call.builder.shape(gradient)) != 4:
+    if len(call.builder.shape(gradient)) != 4 or call.args[9] != 1:
         raise call.refuse("other than plain two-dimensional")
     window = _slid(call, 4, _kernel(call, weight))
     groups, wanted = int(call.args[9]), call.args[10]

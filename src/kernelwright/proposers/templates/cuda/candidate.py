@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.proposers.templates.cuda import nests, prelude
+from kernelwright.proposers.templates.cuda.contractions import contraction
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
 from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
@@ -63,6 +64,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
+    ContractionStep: CudaStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
@@ -76,7 +78,7 @@ def renderer(step: AnyStep) -> CudaStepRenderer:
 def steps_of(plan: StepPlan) -> list[Step | PooledConvolution]:
     """The plan's steps; a convolution that only a pooling reads becomes one with it."""
     steps: list[Step | PooledConvolution] = []
-    given = [one for step in plan.steps for one in (apart(step) if isinstance(step, ContractionStep) else (step,))]
+    given = [one for step in plan.steps for one in _covered(step)]
     for number, step in enumerate(given):
         before = steps[-1] if steps else None
         later = given[number + 1 :]
@@ -85,6 +87,10 @@ def steps_of(plan: StepPlan) -> list[Step | PooledConvolution]:
         else:
             steps.append(step)
     return steps
+
+
+def _covered(step: Step) -> Sequence[Step]:
+    return apart(step) if isinstance(step, ContractionStep) and not contraction.covers(step) else (step,)
 
 
 def _pooled(plan: StepPlan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, Parameter, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
@@ -106,13 +107,27 @@ class Epilogue:
         return f"{pointer}[row]"
 
 
-def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
-    """Structures with the sizes and the end of a product, and the statement that makes `last`.
+@dataclass(frozen=True)
+class Placing:
+    """Where a result of a product in batches belongs: statements over `batch`, `m` and `n` that set `row` and `c`."""
 
-    `last.extra` is apart from `last.finish`, so that a kernel loads before it has the product.
-    """
+    columns: str  # CUDA
+    statements: Sequence[str]
+    run: str  # CUDA: how many neighbours along n lie together
+
+
+def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
+    """Structures with the sizes and the end of a product, and the statement that makes `last`."""
+    end, last = written_end(code, step.epilogue, step.output)
+    return "".join(f"{line}\n" for line in _shape(code)) + end, last
+
+
+def written_end(
+    code: KernelWriter, program: RowProgram | None, output: str, placing: Placing | None = None
+) -> tuple[str, str]:
+    """`last.extra` is apart from `last.finish`, so that a kernel loads before it has the product."""
     inner = replace(code, parameters={})
-    steps = Epilogue(inner, step.epilogue, step.output)
+    steps = Epilogue(inner, program, output)
     loads, lines, stored = steps.apart()
     stores = [f"store({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
     singles = steps.singles()
@@ -123,15 +138,16 @@ def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
         else:
             code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
     n = code.step
+    columns = placing.columns if placing else f"N_{n}"
     first = f"N_{n}, " if code.dynamic else ""
     text = [
-        *_shape(code),
         f"struct Extra_{n} {{",
         *(f"  float {name};" for name in loads),
         "};",
         f"struct Last_{n} {{",
-        "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = N_{n};",
+        "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = {columns};",
         *(_member(one) for one in members),
+        *(_placed(placing) if placing else []),
         f"  __device__ __forceinline__ Extra_{n} extra(const long long row, const long long c) const {{",
         f"    return {{{', '.join(loads.values())}}};",
         "  }",
@@ -156,6 +172,18 @@ def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
     return "".join(
         f"{line}\n" for line in text if line
     ), f"const Last_{n} last{{{first}{', '.join(o.pointer for o in members)}}};"
+
+
+def _placed(placing: Placing) -> list[str]:
+    """False where no result belongs to the place at all."""
+    return [
+        f"  static constexpr int RUN = {placing.run};",
+        "  __device__ __forceinline__ bool place(",
+        "      const int batch, const int m, const int n, long long& row, long long& c) const {",
+        *(f"    {line}" for line in placing.statements),
+        "    return true;",
+        "  }",
+    ]
 
 
 def _shape(code: KernelWriter) -> list[str]:
