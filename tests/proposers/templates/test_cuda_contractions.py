@@ -35,10 +35,10 @@ class Case:
     sizes: dict[str, int] = field(default_factory=lambda: {"b": 2, "n": 11})
     backward: bool = False
 
-    def task(self) -> Task:
+    def task(self, dtype: str = "float32") -> Task:
         ranges = {name: (max(1, size - 1), size + 2) for name, size in self.sizes.items()}
         given = {name: tensor(*shape) for name, shape in self.inputs.items()}
-        made = Task(self.function, given, [self.sizes], ranges, "contracted")
+        made = Task(self.function, given, [self.sizes], ranges, "contracted", dtypes=(dtype,))
         return derive_backward(made) if self.backward else made
 
 
@@ -170,3 +170,25 @@ def test_the_gpu_compiler_takes_it(name: str, architecture: str) -> None:
             options += [f"-D{key}={value}" for key, value in plan.definitions]
             options += [f"-I{folder}" for folder in include_directories()]
             assert nvrtc.compile_cuda(sources.kernel, "kernel.cu", options, plan.kernels).cubin
+
+
+NARROW = {
+    "stack, columns along the depth": Case(
+        lambda x, y: x @ y.transpose(1, 2), {"x": ("b", 40, "n"), "y": ("b", 34, "n")}, {"b": 2, "n": 72}
+    ),
+    "stack, rows across the depth": Case(
+        lambda x, y: x.transpose(1, 2) @ y, {"x": ("b", "n", 40), "y": ("b", "n", 72)}, {"b": 1, "n": 70}
+    ),
+    "stack of odd sizes": Case(torch.bmm, {"x": ("b", 37, "n"), "y": ("b", "n", 67)}, {"b": 1, "n": 33}),
+    "convolution": Case(conv(2, padding=1), {"x": ("b", 6, "n", 7), "w": (33, 6, 3, 3)}, {"b": 1, "n": 9}),
+}
+
+
+@pytest.mark.parametrize("method", ["direct", "mma", "wgmma"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", NARROW)
+def test_sixteen_bits_are_right(name: str, dtype: str, method: str) -> None:
+    case = NARROW[name]
+    task = case.task(dtype)
+    source = source_of(make(task, "cuda"), {"method": method})
+    assert emulated_errors(task, source, case.sizes) == []

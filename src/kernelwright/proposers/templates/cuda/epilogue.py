@@ -127,9 +127,12 @@ def written_end(
 ) -> tuple[str, str]:
     """`last.extra` is apart from `last.finish`, so that a kernel loads before it has the product."""
     inner = replace(code, parameters={})
+    inner.types = code.types
     steps = Epilogue(inner, program, output)
     loads, lines, stored = steps.apart()
-    stores = [f"store({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
+    stores = [
+        f"{_store(code, tensor)}({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored
+    ]
     singles = steps.singles()
     members = list(inner.parameters.values())
     for one in members:
@@ -172,6 +175,10 @@ def written_end(
     return "".join(
         f"{line}\n" for line in text if line
     ), f"const Last_{n} last{{{first}{', '.join(o.pointer for o in members)}}};"
+
+
+def _store(code: KernelWriter, tensor: str) -> str:
+    return "store" if code.types.get(tensor, "float32") == "float32" else "store_narrow"
 
 
 def _placed(placing: Placing) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.contracts.cuda import TYPES
-from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter, python_number
+from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelWriter, python_number
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Extent, Graph, Number, Reduce, total
 from kernelwright.proposers.templates.nests.nest_bodies import element_body, fold_of, functions
@@ -12,7 +12,6 @@ from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.sizes import Sizes
 
 FUNCTIONS = functions("__device__ inline", "INF", "::")
-HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
 PLAN = """\
 def team(results, terms):
     # Threads for one result of a generic reduction: one where results alone fill the device.

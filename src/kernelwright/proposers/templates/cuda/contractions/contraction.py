@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from kernelwright.proposers.templates.cuda.contractions import direct, writing
 from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, FormWriter
+from kernelwright.proposers.templates.cuda.contractions.narrow import STORES
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm
-from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter
+from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelBody, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
 from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionStep
@@ -72,7 +73,10 @@ def written(
     writing.sized(product, code)
     code.set("few", f"int({is_few(product, code)})")
     before, last = writing.structures(product, code, program, output)
-    return writing.kernel(code, _body(product, code), before, last)
+    made = writing.kernel(code, _body(product, code), before, last)
+    if form.dtype == "float32":
+        return made
+    return replace(made, needs=(HEADERS[form.dtype], STORES, *made.needs))
 
 
 def is_few(form: ProductForm, code: KernelWriter) -> str:

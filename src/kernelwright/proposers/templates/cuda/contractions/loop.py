@@ -1,7 +1,8 @@
 """CUDA for a product in batches whose operands say themselves where an element lies, or that there is none.
 
 An operand is a structure: `move(batch)`, and `at<Whole>(row, k)`, which is null where only padding is. `WIDTH`
-neighbours along the depth, or across it, lie together and are inside together. `last.place` tells the place of a result.
+neighbours along the depth, or across it, lie together and are inside together.
+`last.place` tells where a result belongs.
 """
 
 from __future__ import annotations

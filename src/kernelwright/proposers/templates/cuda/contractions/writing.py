@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from kernelwright.proposers.templates.cuda.contractions import narrow as narrow_cores
 from kernelwright.proposers.templates.cuda.contractions.loop import (
     CONTRACTED,
     COPY_PIECE,
     GATHERED,
     GATHERED_GROUPS,
 )
+from kernelwright.proposers.templates.cuda.contractions.narrow import DEEP, NARROW_CHOICE
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm, declared
 from kernelwright.proposers.templates.cuda.epilogue import Placing, written_end
 from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter
@@ -41,20 +43,22 @@ def genes() -> tuple[Gene, ...]:
 
 def described(method: str, chosen: Genes) -> str:
     size = chosen["block"] if chosen["block"] != "0" else "chosen by size"
-    units = "tensor cores, as three TF32 products" + (", by warpgroups on Hopper" if method == "wgmma" else "")
+    units = "tensor cores" + (", as three TF32 products" if method == "tf32x3" else "")
+    units += ", by warpgroups on Hopper" if method == "wgmma" else ""
     text = f"tiles {size} on {units}, {chosen['stages']} stages of {chosen['depth']} in shared memory"
     return text + (", blocks in equal shares of the depths of all tiles" if chosen["split"] else "")
 
 
 def written(method: str, form: ProductForm, code: KernelWriter) -> KernelBody:
-    """The kernel's lines use `last` and the structures of `written_structures`."""
+    """The kernel's lines use `last` and the structures of `structures`."""
     n, chosen = code.step, code.genes
-    deep = int(chosen["depth"])
-    group = method == "wgmma"
+    group, narrow = method == "wgmma", form.left.dtype != "float32"
+    stages = max(3, int(chosen["stages"])) if narrow else int(chosen["stages"])
+    deep = max(32, int(chosen["depth"])) if narrow else int(chosen["depth"])
     code.set("groups", f'int(kw.device.architecture == "sm_90a" and m_{n} > {FEW_ROWS})' if group else "0")
-    code.set("deep", f"32 if groups_{n} else {deep}")
+    code.set("deep", f"{DEEP if narrow else 32} if groups_{n} else {deep}")
     code.setup.append(f"steps_{n} = ceil(k_{n}, deep_{n})")
-    code.setup.append(f"high_{n}, wide_{n} = {_tile(n, str(chosen['block']), group=group)}")
+    code.setup.append(f"high_{n}, wide_{n} = {_tile(n, str(chosen['block']), group=group, narrow=narrow)}")
     forms = f"{FORMS}[high_{n}, wide_{n}]"
     code.setup.append(
         f"own_high_{n}, own_wide_{n}, fit_{n} = (16, wide_{n}, 128 // high_{n}) if groups_{n} else {forms}"
@@ -69,23 +73,26 @@ def written(method: str, form: ProductForm, code: KernelWriter) -> KernelBody:
     code.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * (pieces_{n} if streams_{n} else 1))')
     sums, came = code.pointer(parts, written=True), code.pointer(arrived, written=True, kind="unsigned")
     left, right = code.pointer(form.left.tensor), code.pointer(form.right.tensor)
+    sizes = f"{stages}, M, N, K" if narrow else "M, N, K"
     lines = [
         f"constexpr int HIGH = HIGH_{n}, WIDE = WIDE_{n}, M = M_{n}, N = N_{n}, K = K_{n};",
         f"#if GROUPS_{n}",
-        f"using Core = GatheredGroupCore<Left_{n}, Right_{n}, HIGH, WIDE, M, N, K>;",
+        f"using Core = {'Narrow' if narrow else 'Gathered'}GroupCore<Left_{n}, Right_{n}, HIGH, WIDE, {sizes}>;",
         "#else",
         f"constexpr int DEEP = DEEP_{n}, THREADS = THREADS_product_{n};",
         f"using Lefts = Gathered<Left_{n}, HIGH, DEEP, M, K, THREADS>;",
         f"using Rights = Gathered<Right_{n}, WIDE, DEEP, N, K, THREADS>;",
-        f"using Tile = TensorCore<Lefts, Rights, HIGH, WIDE, DEEP, OWN_HIGH_{n}, OWN_WIDE_{n}>;",
-        f"using Core = Staged<{chosen['stages']}, Tile>;",
+        f"using Tile = {'Narrow' if narrow else 'Tensor'}Core<",
+        f"    Lefts, Rights, HIGH, WIDE, DEEP, OWN_HIGH_{n}, OWN_WIDE_{n}>;",
+        f"using Core = Staged<{stages}, Tile>;",
         "#endif",
         f"const Left_{n} left{{{left}}};",
         f"const Right_{n} right{{{right}}};",
         f"contracted<Shape_{n}, Core, (STREAMS_{n} > 0)>(block, blocks, left, right, {sums}, {came}, last);",
     ]
-    staged = f"{chosen['stages']} * ({_bytes(form, n, 'left', 'high')} + {_bytes(form, n, 'right', 'wide')})"
-    shared = f"(1024 + 512 * wide_{n}) if groups_{n} else ({staged})"
+    staged = f"{stages} * ({_bytes(form, n, 'left', 'high')} + {_bytes(form, n, 'right', 'wide')})"
+    lined = f"1024 + {stages} * 128 * (high_{n} + wide_{n})" if narrow else f"1024 + 512 * wide_{n}"
+    shared = f"({lined}) if groups_{n} else ({staged})"
     shared = f"max(0 if paired_{n} else 4 * high_{n} * (wide_{n} + 4), {shared})"  # a tile that ends by way of it
     return KernelBody(
         lines,
@@ -94,17 +101,17 @@ def written(method: str, form: ProductForm, code: KernelWriter) -> KernelBody:
         shared,
         f"fit_{n}",
         heavy=True,
-        needs=(
-            COPIES,
-            BLOCKED,
-            TENSORS,
-            COPY_PIECE,
-            GATHERED,
-            *((GROUPS, GATHERED_GROUPS) if group else ()),
-            CONTRACTED,
-        ),
-        helpers=(CHOICE, TILE_CHOICE, *((GROUP_CHOICE,) if group else ())),
+        needs=(*_needs(form.left.dtype, group=group), CONTRACTED),
+        helpers=(CHOICE, TILE_CHOICE, *((NARROW_CHOICE if narrow else GROUP_CHOICE,) if group else ())),
     )
+
+
+def _needs(dtype: str, *, group: bool) -> tuple[str, ...]:
+    if dtype == "float32":
+        groups: tuple[str, ...] = (GROUPS, GATHERED_GROUPS) if group else ()
+        return (COPIES, BLOCKED, TENSORS, COPY_PIECE, GATHERED, *groups)
+    groups = (GROUPS, narrow_cores.groups(dtype), narrow_cores.GROUP_CORE) if group else ()
+    return (COPIES, BLOCKED, TENSORS, COPY_PIECE, GATHERED, narrow_cores.warps(dtype), narrow_cores.WARP_CORE, *groups)
 
 
 def sized(form: ProductForm, code: KernelWriter) -> None:
@@ -150,12 +157,13 @@ def kernel(code: KernelWriter, body: KernelBody, before: str, last: str) -> Kern
     )
 
 
-def _tile(n: int, given: str, *, group: bool) -> str:
+def _tile(n: int, given: str, *, group: bool, narrow: bool) -> str:
     if given != "0":
         high, wide = map(int, given.split("x"))
         return f"({max(high, 64)} if groups_{n} else {high}, {wide})"
+    chooser = "narrow_tile_for" if narrow else "group_tile_for"
     chosen = f"wide_tile_for(m_{n}, n_{n} * batches_{n}, steps_{n})"
-    return f"group_tile_for(m_{n}, n_{n} * batches_{n}, steps_{n}) if groups_{n} else {chosen}" if group else chosen
+    return f"{chooser}(m_{n}, n_{n} * batches_{n}, steps_{n}) if groups_{n} else {chosen}" if group else chosen
 
 
 def _bytes(form: ProductForm, n: int, side: str, rows: str) -> str:
