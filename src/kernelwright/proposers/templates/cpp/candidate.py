@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cpp import CPP, TYPES
-from kernelwright.proposers.templates.cpp import convolution, matmul, nests, pooling, rows, scatter
+from kernelwright.proposers.templates.cpp import contraction, convolution, matmul, nests, pooling, rows, scatter
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
-from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -38,24 +38,19 @@ RENDERERS: dict[type, CppStepRenderer] = {
     RowProgram: CppStepRenderer(rows.gene_pool, rows.describe, rows.render),
     MatmulStep: CppStepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
     ConvolutionStep: CppStepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    ContractionStep: CppStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
     ScatterStep: CppStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     PoolStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     NestStep: CppStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
-
-
-def steps_of(plan: StepPlan) -> list[Step]:
-    return [one for step in plan.steps for one in (apart(step) if isinstance(step, ContractionStep) else (step,))]
-
-
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
 
 def gene_pool(plan: StepPlan) -> GenePool:
     """The genes of all steps; those of a second and further step are numbered."""
     genes: dict[str, Gene] = {}
-    for number, step in enumerate(steps_of(plan)):
+    for number, step in enumerate(plan.steps):
         for gene in RENDERERS[type(step)].gene_pool(step).genes:
             name = gene_name(gene.name, number)
             genes.setdefault(name, Gene(name, gene.values, gene.good))
@@ -73,8 +68,7 @@ def own_genes(step: Step, number: int, genes: Genes) -> Genes:
 
 def describe(plan: StepPlan, genes: Genes) -> str:
     notes = [
-        RENDERERS[type(step)].describe(step, own_genes(step, number, genes))
-        for number, step in enumerate(steps_of(plan))
+        RENDERERS[type(step)].describe(step, own_genes(step, number, genes)) for number, step in enumerate(plan.steps)
     ]
     return "; then ".join(notes)
 
@@ -93,12 +87,16 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
             f"  if (memory_{buffer.name}.size() < {count} + 16) memory_{buffer.name}.resize({count} + 16);\n"
             f"  {_aligned(buffer)};\n"
         )
-    for number, step in enumerate(steps_of(plan)):
+    for number, step in enumerate(plan.steps):
         body += RENDERERS[type(step)].render(step, own_genes(step, number, genes), sizes, pointers)
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
-    more = nests.PRELUDE if any(isinstance(step, NestStep) for step in steps_of(plan)) else ""
+    more = nests.PRELUDE if any(_generic(step) for step in plan.steps) else ""
     return f"{about}{prelude(body, int(genes['width']))}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+
+
+def _generic(step: Step) -> bool:
+    return isinstance(step, NestStep) or (isinstance(step, ContractionStep) and not contraction.covered(step))
 
 
 def _aligned(buffer: Buffer) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from math import prod
 from textwrap import indent
 
-from kernelwright.proposers.templates.cpp import product, rows
+from kernelwright.proposers.templates.cpp import product, rows, windows
 from kernelwright.proposers.templates.genes import GenePool, Genes
-from kernelwright.proposers.templates.graph import Window
+from kernelwright.proposers.templates.graph import ONE, Extent, Window
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep
 from kernelwright.proposers.templates.sizes import Sizes
 
@@ -24,19 +24,58 @@ def describe(step: ConvolutionStep, genes: Genes) -> str:
 
 
 def render(step: ConvolutionStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
+    if step.kind != "weight":
+        body = rows.render_epilogue(step.epilogue, genes, sizes, pointers) if step.epilogue else ""
+        if step.kind == "forward" and step.window == Window((1, 1), (1, 1), (0, 0)):
+            body += _pointwise(step, genes, sizes, pointers)
+        else:
+            image, weight, result = (pointers[name] for name in (step.first, step.second, step.output))
+            body += windows.call(
+                _window_form(step), image, weight, result, genes, sizes, "last" if step.epilogue else "NoRows{}"
+            )
+        return indent(f"{{\n{indent(body, '  ')}}}\n", "  ")
     names = ("batch", "channels", "height", "width", "filters", "tall", "broad")
     body = "".join(f"const int64_t {name} = {sizes.expression(getattr(step, name))};\n" for name in names)
-    if step.kind == "input":
-        body += _towards_input(step, genes, pointers)
-    else:
-        image = pointers[step.first if step.kind == "forward" else step.second]
-        body += _windows(step.window, image)
-        if step.kind == "forward":
-            last = rows.render_epilogue(step.epilogue, genes, sizes, pointers) if step.epilogue else ""
-            body += last + _forward(step, genes, pointers)
-        else:
-            body += _towards_weight(step, genes, pointers)
+    body += _windows(step.window, pointers[step.second]) + _towards_weight(step, genes, pointers)
     return indent(f"{{\n{indent(body, '  ')}}}\n", "  ")
+
+
+def _window_form(step: ConvolutionStep) -> windows.WindowForm:
+    """The gradient of the input is a transposed convolution of the gradient."""
+    forward = step.kind == "forward"
+    slides = []
+    for axis, (size, out) in enumerate(((step.height, step.tall), (step.width, step.broad))):
+        kernel, stride, padding, dilation = (
+            getattr(step.window, name)[axis] for name in ("kernel", "stride", "padding", "dilation")
+        )
+        wide = Extent(kernel, kernel)
+        if forward:
+            slides.append(windows.Slide(out, size, wide, stride, dilation, -padding, 1))
+        else:
+            slides.append(windows.Slide(size, out, wide, 1, -dilation, padding, stride))
+    channels, filters = (step.channels, step.filters) if forward else (step.filters, step.channels)
+    return windows.WindowForm(0, step.batch, ONE, channels, filters, tuple(slides), forward)
+
+
+def _pointwise(step: ConvolutionStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
+    """A window of one place is a product for each image."""
+    depth, places = (
+        sizes.expression(step.channels),
+        f"({sizes.expression(step.height)}) * ({sizes.expression(step.width)})",
+    )
+    filters = sizes.expression(step.filters)
+    operands = (
+        f"[&](int64_t b) {{ return Operands{{Strided{{{pointers[step.second]}, {depth}, 1}}, "
+        f"Strided{{{pointers[step.first]} + b * {depth} * {places}, 1, {places}}}, "
+        f"{pointers[step.output]} + b * {filters} * {places}, {places}}}; }}"
+    )
+    after = (
+        "const auto after = [&](int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {\n"
+        f"  for (int64_t i = i0; i < i1; ++i) last(b * {filters} + i, j0, j1);\n}};\n"
+    )
+    form = (sizes.expression(step.batch), filters, places, depth)
+    called = product.call(genes, *form, operands, "after" if step.epilogue else "Nothing{}")
+    return (after if step.epilogue else "") + called
 
 
 def _windows(window: Window, source: str) -> str:
@@ -50,24 +89,9 @@ def _windows(window: Window, source: str) -> str:
     )
 
 
-def _forward(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:
-    taps = prod(step.window.kernel)
-    operands = (
-        f"[&](int64_t b) {{ return Operands{{Strided{{{pointers[step.second]}, channels * {taps}, 1}}, "
-        "Indexed{image + b * channels * high_ * wide_, pixel.data(), tap.data()}, "
-        f"{pointers[step.output]} + b * filters * tall * broad}}; }}"
-    )
-    after = (
-        "const auto after = [&](int64_t b, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {\n"
-        "  for (int64_t i = i0; i < i1; ++i) last(b * filters + i, j0, j1);\n};\n"
-    )
-    form = ("batch", "filters", "tall * broad", f"channels * {taps}")
-    called = product.call(genes, *form, operands, "after" if step.epilogue else "Nothing{}")
-    return (after if step.epilogue else "") + called
-
-
 def _towards_weight(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:
     """All pixels of all images are the depth of one product."""
+    taps = prod(step.window.kernel)
     tables = (
         "const auto given = offsets(batch, filters * tall * broad, 1, 0, tall * broad, 1);\n"
         "const auto filter = offsets(1, 0, 1, 0, filters, tall * broad);\n"
@@ -77,33 +101,10 @@ def _towards_weight(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, 
     )
     operands = (
         f"[&](int64_t) {{ return Operands{{Indexed{{{pointers[step.first]}, filter.data(), given.data()}}, "
-        f"Indexed{{image, tap.data(), place.data()}}, {pointers[step.output]}}}; }}"
+        f"Indexed{{image, tap.data(), place.data()}}, {pointers[step.output]}, channels * {taps}}}; }}"
     )
-    form = ("1", "filters", f"channels * {prod(step.window.kernel)}", "batch * tall * broad")
+    form = ("1", "filters", f"channels * {taps}", "batch * tall * broad")
     return tables + product.call(genes, *form, operands, "Nothing{}")
-
-
-def _towards_input(step: ConvolutionStep, genes: Genes, pointers: Mapping[str, str]) -> str:
-    """A convolution with the turned window over the gradient, spread out by the stride and padded."""
-    (kh, kw), (ph, pw), (dh, dw) = step.window.kernel, step.window.padding, step.window.dilation
-    taps = kh * kw
-    grown = (f"height + {dh * (kh - 1)}", f"width + {dw * (kw - 1)}")
-    moved = (dh * (kh - 1) - ph, dw * (kw - 1) - pw)
-    tables = (
-        "const auto pixel = offsets(1, 0, height, wide_, width, 1);\n"
-        f"auto tap = offsets(filters, high_ * wide_, {kh}, -{dh} * wide_, {kw}, -{dw});\n"
-        f"for (int64_t& at : tap) at += {dh * (kh - 1)} * wide_ + {dw * (kw - 1)};\n"
-        f"const auto channel = offsets(1, 0, 1, 0, channels, {taps});\n"
-        f"const auto weight_at = offsets(filters, channels * {taps}, 1, 0, {taps}, 1);\n"
-    )
-    operands = (
-        f"[&](int64_t b) {{ return Operands{{Indexed{{{pointers[step.second]}, channel.data(), weight_at.data()}}, "
-        "Indexed{image + b * filters * high_ * wide_, pixel.data(), tap.data()}, "
-        f"{pointers[step.output]} + b * channels * height * width}}; }}"
-    )
-    form = ("batch", "channels", "height * width", f"filters * {taps}")
-    image = _padded(pointers[step.first], "filters", "tall", "broad", *grown, step.window.stride, moved)
-    return image + tables + product.call(genes, *form, operands, "Nothing{}")
 
 
 def _padded(

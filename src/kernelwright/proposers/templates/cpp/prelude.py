@@ -6,7 +6,7 @@ functions are polynomials at float32 accuracy, because the library's are scalar 
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cpp.product import CORE
+from kernelwright.proposers.templates.cpp.product import CORE, WINDOWS
 
 PAD = """
 // Copies planes into larger ones of zeros: element (y, x) goes to (y * step + down, x * step + right) if that exists.
@@ -44,7 +44,9 @@ _BASE = """\
 #include <kernelwright.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <omp.h>
@@ -75,6 +77,7 @@ inline I lanes() {
   return at;
 }
 inline I counted(Some some) { return lanes() < some.count; }
+inline Some upto(int64_t count) { return {static_cast<int>(std::clamp<int64_t>(count, 0, W))}; }
 
 inline V load(const float* from, All) {
   V v;
@@ -329,7 +332,6 @@ inline V woven_high(V a, V b) {
   return __builtin_shuffle(a, b, numbered([](int i) { return W / 2 + i / 2 + i % 2 * W; }));
 }
 inline V load_to(const float* from, int64_t, All) { return load(from, All{}); }
-inline Some upto(int64_t count) { return {static_cast<int>(std::clamp<int64_t>(count, 0, W))}; }
 // As many lanes as there are elements left; the lanes of the result that do not count are never stored.
 inline V load_to(const float* from, int64_t left, Some) { return load(from, upto(left)); }
 inline All half0(All, int64_t) { return {}; }
@@ -340,9 +342,11 @@ inline Some half1(Some, int64_t left) { return upto(left - W); }
 
 _NEEDS = {
     "products<": ("product",),
+    "slide_windows<": ("product", "windows"),
     "offsets(": ("pad",),
     "evens(": ("deal",),
-    "upto(": ("deal",),
+    "half0(": ("deal",),
+    "load_to(": ("deal",),
     "exponential": ("exp",),
     "logarithm": ("log",),
     "hyperbolic": ("exp", "tanh"),
@@ -356,6 +360,7 @@ _NEEDS = {
 }
 _PARTS = {
     "product": CORE,
+    "windows": WINDOWS,
     "pad": PAD,
     "deal": _DEAL,
     "exp": _EXP,
