@@ -17,6 +17,7 @@ from kernelwright.contracts.cuda.toolkit import include_directories
 from kernelwright.contracts.target import HOPPER
 from kernelwright.proposers.templates import make
 from kernelwright.proposers.templates.cuda.candidate import steps_of
+from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep
 from kernelwright.proposers.templates.patterns.nests import NestStep
@@ -192,3 +193,17 @@ def test_sixteen_bits_are_right(name: str, dtype: str, method: str) -> None:
     task = case.task(dtype)
     source = source_of(make(task, "cuda"), {"method": method})
     assert emulated_errors(task, source, case.sizes) == []
+
+
+@pytest.mark.parametrize("method", ["direct", "mma", "wgmma"])
+def test_a_layer_of_sixteen_bits_is_one_launch(method: str) -> None:
+    """Torch adds the bias in float32: operands are read as 16 bits all the same, and what follows is done at once."""
+    case = Case(
+        lambda x, w, b: F.gelu(F.linear(x, w, b)), {"x": ("b", "n"), "w": (72, "n"), "b": (72,)}, {"b": 41, "n": 80}
+    )
+    task = case.task("bfloat16")
+    templates = make(task, "cuda")
+    (step,) = steps_of(templates.plan)
+    assert isinstance(step, NestedContraction)
+    assert {operand.dtype for operand in step.contraction.form.operands} == {"bfloat16"}
+    assert emulated_errors(task, source_of(templates, {"method": method}), case.sizes) == []

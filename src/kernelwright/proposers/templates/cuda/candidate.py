@@ -10,10 +10,18 @@ from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.proposers.templates.cuda import nests, prelude
-from kernelwright.proposers.templates.cuda.contractions import contraction
+from kernelwright.proposers.templates.cuda.contractions import contraction, nested
+from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
-from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
+from kernelwright.proposers.templates.cuda.products.folding import (
+    Changed,
+    ColumnSum,
+    FoldedProduct,
+    PlannedStep,
+    folded,
+    reads_of,
+)
 from kernelwright.proposers.templates.cuda.rows import flat, rows, scatter
 from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
@@ -42,7 +50,7 @@ MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
 BYTES |= {"uint8": 1, "bool": 1}
 
-AnyStep = Step | PooledConvolution | FoldedProduct | ColumnSum
+AnyStep = PlannedStep | FoldedProduct | ColumnSum
 
 
 @dataclass(frozen=True)
@@ -65,6 +73,9 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     ContractionStep: CudaStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
+    NestedContraction: CudaStepRenderer(
+        contraction.nested_genes, contraction.describe_nested, contraction.render_nested
+    ),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
@@ -75,18 +86,25 @@ def renderer(step: AnyStep) -> CudaStepRenderer:
     return _FLAT if isinstance(step, RowProgram) and flat.covers(step) else RENDERERS[type(step)]
 
 
-def steps_of(plan: StepPlan) -> list[Step | PooledConvolution]:
+def steps_of(plan: StepPlan) -> list[PlannedStep]:
     """The plan's steps; a convolution that only a pooling reads becomes one with it."""
-    steps: list[Step | PooledConvolution] = []
+    steps: list[PlannedStep] = []
     given = [one for step in plan.steps for one in _covered(step)]
     for number, step in enumerate(given):
         before = steps[-1] if steps else None
         later = given[number + 1 :]
         if isinstance(step, PoolStep) and isinstance(before, ConvolutionStep) and _pooled(plan, before, step, later):
             steps[-1] = PooledConvolution(before, step)
+        elif isinstance(step, NestStep) and isinstance(before, ContractionStep) and _nested(plan, before, step, later):
+            steps[-1] = NestedContraction(before, step)
         else:
             steps.append(step)
     return steps
+
+
+def _nested(plan: StepPlan, before: ContractionStep, nest: NestStep, later: Sequence[Step]) -> bool:
+    own = any(buffer.name == before.output for buffer in plan.buffers)
+    return own and nested.follows(nest, before) and not any(before.output in reads_of(step) for step in later)
 
 
 def _covered(step: Step) -> Sequence[Step]:
@@ -117,7 +135,7 @@ def _name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}{number + 1}"
 
 
-def _own(step: Step | PooledConvolution, number: int, genes: Genes) -> Genes:
+def _own(step: PlannedStep, number: int, genes: Genes) -> Genes:
     own = {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
     return own | {"sizes": DYNAMIC} if genes.get("sizes") == DYNAMIC else own
 

@@ -130,9 +130,7 @@ def written_end(
     inner.types = code.types
     steps = Epilogue(inner, program, output)
     loads, lines, stored = steps.apart()
-    stores = [
-        f"{_store(code, tensor)}({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored
-    ]
+    stores = [f"{_store(code, tensor)}({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
     singles = steps.singles()
     members = list(inner.parameters.values())
     for one in members:
@@ -149,8 +147,8 @@ def written_end(
         "};",
         f"struct Last_{n} {{",
         "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = {columns};",
-        *(_member(one) for one in members),
-        *(_placed(placing) if placing else []),
+        *(member(one) for one in members),
+        *(placed(placing) if placing else []),
         f"  __device__ __forceinline__ Extra_{n} extra(const long long row, const long long c) const {{",
         f"    return {{{', '.join(loads.values())}}};",
         "  }",
@@ -181,7 +179,7 @@ def _store(code: KernelWriter, tensor: str) -> str:
     return "store" if code.types.get(tensor, "float32") == "float32" else "store_narrow"
 
 
-def _placed(placing: Placing) -> list[str]:
+def placed(placing: Placing) -> list[str]:
     """False where no result belongs to the place at all."""
     return [
         f"  static constexpr int RUN = {placing.run};",
@@ -201,7 +199,7 @@ def _shape(code: KernelWriter) -> list[str]:
     return [f"struct Shape_{n} {{", f"  static constexpr bool EVEN = EVEN_{n};", "  int ROWS, COLS, DEPTH;", "};"]
 
 
-def _member(one: Parameter) -> str:
+def member(one: Parameter) -> str:
     if one.value:
         return f"  {one.type} {one.pointer};"
     return f"  {'' if one.written else 'const '}{one.type}* {one.pointer};"

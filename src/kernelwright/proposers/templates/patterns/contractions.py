@@ -16,6 +16,7 @@ from kernelwright.proposers.templates.graph import (
     Broadcast,
     Extent,
     Graph,
+    Node,
     Permute,
     Pointwise,
     Shape,
@@ -180,13 +181,15 @@ def _operand(graph: Graph, place: int, space: Shape) -> Operand | None:
     guarded: frozenset[int] = frozenset()
     node = graph.nodes[place]
     # A guard is about the dimensions of the very value that it guards, so nothing below it is looked through.
-    while isinstance(node, IndexMap | Permute | Broadcast) and not guarded:
+    while (isinstance(node, IndexMap | Permute | Broadcast) and not guarded) or widened(graph, node):
         shape = graph.nodes[node.inputs[0]].shape
         if isinstance(node, IndexMap):
             mapped = _mapped(node, at, shape)
             if mapped is None:
                 break
             at, guarded = mapped
+        elif isinstance(node, Pointwise):
+            pass  # the same numbers, stored in less room
         elif isinstance(node, Permute):
             turned = dict(zip(node.dims, at, strict=True))
             at = [turned[dim] for dim in range(len(at))]
@@ -211,6 +214,13 @@ def _mapped(node: IndexMap, at: list[_Affine], shape: Shape) -> tuple[list[_Affi
         return (affine, frozenset()) if all(one.divisor == 1 for one in affine) else None
     guarded = _guarded(node, shape) if node.fill == 0 else None
     return None if guarded is None else (affine, guarded)
+
+
+def widened(graph: Graph, node: Node) -> bool:
+    """Whether a value is a 16-bit one as float32: a product reads such operands as they lie, and loses nothing."""
+    if not isinstance(node, Pointwise) or node.operation != "convert" or node.dtype != "float32":
+        return False
+    return graph.nodes[node.inputs[0]].dtype in ("bfloat16", "float16")
 
 
 def _affine(term: IndexTerm, at: list[_Affine]) -> _Affine | None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kernelwright.proposers.templates.cuda import nests
 from kernelwright.proposers.templates.cuda.contractions import direct, writing
 from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, FormWriter
 from kernelwright.proposers.templates.cuda.contractions.narrow import STORES
+from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction, nested_end
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm
+from kernelwright.proposers.templates.cuda.epilogue import written_end
 from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelBody, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
 from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionStep
+from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.sizes import Sizes
 
@@ -20,8 +24,8 @@ FEW = 8  # rows, or columns: fewer leave most of a tile empty
 
 def covers(step: ContractionStep) -> bool:
     form = step.form
-    dtypes = {form.dtype, *(operand.dtype for operand in form.operands)}
-    if len(dtypes) != 1 or form.dtype not in WIDEST or not form.kept:
+    dtypes = {operand.dtype for operand in form.operands}
+    if len(dtypes) != 1 or not dtypes <= set(WIDEST) or form.dtype not in ("float32", *dtypes) or not form.kept:
         return False
     nothing = KernelWriter(genes={}, sizes=Sizes(step.nest.graph), graph=step.nest.graph, step=0)
     try:
@@ -41,12 +45,20 @@ def genes(dtype: str) -> tuple[Gene, ...]:
 
 
 def gene_pool(step: ContractionStep) -> GenePool:
-    return GenePool(genes(step.form.dtype))
+    return GenePool(genes(step.form.operands[0].dtype))
 
 
 def describe(step: ContractionStep, chosen: Genes) -> str:
     text = f"contraction {described(str(chosen['method']), chosen)}"
     return text + (", the steps after it on each element" if step.epilogue else "")
+
+
+def nested_genes(step: NestedContraction) -> GenePool:
+    return gene_pool(step.contraction)
+
+
+def describe_nested(step: NestedContraction, chosen: Genes) -> str:
+    return f"{describe(step.contraction, chosen)}, the steps after it on each element"
 
 
 def described(method: str, chosen: Genes) -> str:
@@ -63,20 +75,37 @@ def render(step: ContractionStep, genes: Genes, sizes: Sizes, graph: Graph, numb
     return [written(step.form, step.first, step.second, step.output, step.epilogue, code)]
 
 
+def render_nested(step: NestedContraction, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
+    inner = step.contraction
+    return [written(inner.form, inner.first, inner.second, inner.output, step.nest, code)]
+
+
 def written(
-    form: ContractionForm, first: str, second: str, output: str, program: RowProgram | None, code: KernelWriter
+    form: ContractionForm,
+    first: str,
+    second: str,
+    output: str,
+    program: RowProgram | NestStep | None,
+    code: KernelWriter,
 ) -> Kernel:
+    """With a generic step behind it the product itself is not stored."""
     for tensor, operand in zip((first, second), form.operands, strict=True):
         code.types[tensor] = operand.dtype
     code.types[output] = form.dtype
     product = FormWriter(form, first, second, code).product()
     writing.sized(product, code)
     code.set("few", f"int({is_few(product, code)})")
-    before, last = writing.structures(product, code, program, output)
+    if isinstance(program, NestStep):
+        end, last = nested_end(code, program, output, writing.placing(product, code))
+    else:
+        end, last = written_end(code, program, output, writing.placing(product, code))
+    before = writing.structures(product, code) + end
     made = writing.kernel(code, _body(product, code), before, last)
-    if form.dtype == "float32":
-        return made
-    return replace(made, needs=(HEADERS[form.dtype], STORES, *made.needs))
+    headers = tuple(text for dtype, text in HEADERS.items() if dtype in code.types.values())
+    more = (nests.FUNCTIONS,) if isinstance(program, NestStep) else ()
+    helpers = (nests.PLAN,) if isinstance(program, NestStep) else ()
+    return replace(made, needs=(*headers, STORES, *more, *made.needs), helpers=(*helpers, *made.helpers))
 
 
 def is_few(form: ProductForm, code: KernelWriter) -> str:

@@ -111,8 +111,8 @@ struct NarrowCore {
 """
 
 GROUP_CORE = """\
-// Rows x 64 elements of a 16-bit operand where tensor cores read them by themselves: lines of 128 bytes, whose pieces of
-// 16 bytes change places by the number of the line. A line is a row, or 64 rows at one place of the depth.
+// Rows x 64 elements of a 16-bit operand where tensor cores read them by themselves: lines of 128 bytes, whose pieces
+// of 16 bytes change places by the number of the line. A line is a row, or 64 rows at one place of the depth.
 template <class Operand, int Rows, int All, int Depth, int Threads>
 struct Lined {
   using Element = typename Operand::Element;
@@ -125,7 +125,7 @@ struct Lined {
   static __device__ __forceinline__ void fetch(
       float* const room, const Operand& operand, const int first, const int start) {
     Element* const to = reinterpret_cast<Element*>(room);
-#pragma unroll
+#pragma unroll(WIDTH == 1 ? 8 : LINES * EACH / Threads)
     for (int i = 0; i < LINES * EACH / Threads; ++i) {
       const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * WIDTH;
       const Element* const from = operand.template at<WHOLE>(

@@ -11,12 +11,11 @@ from kernelwright.proposers.templates.cuda.contractions.loop import (
 )
 from kernelwright.proposers.templates.cuda.contractions.narrow import DEEP, NARROW_CHOICE
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm, declared
-from kernelwright.proposers.templates.cuda.epilogue import Placing, written_end
+from kernelwright.proposers.templates.cuda.epilogue import Placing
 from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter
 from kernelwright.proposers.templates.cuda.products.blocked import BLOCKED, CHOICE, COPIES, GROUP_CHOICE
 from kernelwright.proposers.templates.cuda.products.cores import GROUPS, TENSORS
 from kernelwright.proposers.templates.genes import Gene, Genes
-from kernelwright.proposers.templates.patterns.rows import RowProgram
 
 SHAPES = ("0", "32x128", "64x64", "64x128", "128x64", "128x128")
 # Rows and columns of a tile, what a warp has of it, and blocks that fit a multiprocessor.
@@ -36,7 +35,7 @@ def genes() -> tuple[Gene, ...]:
     return (
         Gene("block", SHAPES, ("0", "128x64", "128x128", "64x64")),
         Gene("depth", (16, 32), (32, 16)),
-        Gene("stages", (2, 3, 4), (3, 4, 2)),
+        Gene("stages", (2, 3, 4), (4, 3, 2)),
         Gene("split", (0, 1, 2), (1, 0, 2)),  # blocks on each multiprocessor that share the depth
     )
 
@@ -126,8 +125,7 @@ def sized(form: ProductForm, code: KernelWriter) -> None:
         code.define(f"ROWS_{side}_{n}", f"{rows}_{n}")
 
 
-def structures(form: ProductForm, code: KernelWriter, program: RowProgram | None, output: str) -> tuple[str, str]:
-    """Structures for operands and results, and the statement that makes `last`."""
+def structures(form: ProductForm, code: KernelWriter) -> str:
     n = code.step
     text = [
         f"struct Shape_{n} {{",
@@ -136,8 +134,11 @@ def structures(form: ProductForm, code: KernelWriter, program: RowProgram | None
         *declared(code, f"Left_{n}", form.left),
         *declared(code, f"Right_{n}", form.right),
     ]
-    end, last = written_end(code, program, output, Placing(f"LENGTH_{n}", form.place, f"PAIRED_{n} ? 2 : 1"))
-    return "".join(f"{line}\n" for line in text) + end, last
+    return "".join(f"{line}\n" for line in text)
+
+
+def placing(form: ProductForm, code: KernelWriter) -> Placing:
+    return Placing(f"LENGTH_{code.step}", form.place, f"PAIRED_{code.step} ? 2 : 1")
 
 
 def kernel(code: KernelWriter, body: KernelBody, before: str, last: str) -> Kernel:
