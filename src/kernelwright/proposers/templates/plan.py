@@ -19,6 +19,7 @@ from kernelwright.proposers.templates.graph import (
     ViewNode,
     total,
 )
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     HEAVY,
@@ -33,7 +34,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
-Step = RowProgram | HeavyStep | ContractionStep | NestStep
+Step = RowProgram | HeavyStep | ContractionStep | AttentionStep | NestStep
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,8 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return tuple(i.tensor for i in step.instructions if i.operation == "load")
         case NestStep():
             return tuple(dict.fromkeys(step.reads.values()))
+        case AttentionStep():
+            return step.reads
         case MatmulStep():
             return (step.left, step.right)
         case ConvolutionStep() | ContractionStep():

@@ -44,6 +44,7 @@ RENDERERS: dict[type, CppStepRenderer] = {
     PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     NestStep: CppStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
+ATTENTION = False  # products and a softmax by themselves
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
 

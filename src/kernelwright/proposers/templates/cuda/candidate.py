@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
 from kernelwright.proposers.templates.cuda import nests, prelude
+from kernelwright.proposers.templates.cuda.contractions import attention as attention_kernel
 from kernelwright.proposers.templates.cuda.contractions import contraction, nested
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
@@ -27,6 +28,7 @@ from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
@@ -45,6 +47,7 @@ SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need 
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arguments of one build for many sizes
+ATTENTION = True  # a step of its own
 INDENT = "    "
 MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
@@ -73,11 +76,13 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     ContractionStep: CudaStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
+    AttentionStep: CudaStepRenderer(attention_kernel.gene_pool, attention_kernel.describe, attention_kernel.render),
     NestedContraction: CudaStepRenderer(
         contraction.nested_genes, contraction.describe_nested, contraction.render_nested
     ),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
 }
+Contracting = ContractionStep | AttentionStep
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
 
@@ -95,14 +100,14 @@ def steps_of(plan: StepPlan) -> list[PlannedStep]:
         later = given[number + 1 :]
         if isinstance(step, PoolStep) and isinstance(before, ConvolutionStep) and _pooled(plan, before, step, later):
             steps[-1] = PooledConvolution(before, step)
-        elif isinstance(step, NestStep) and isinstance(before, ContractionStep) and _nested(plan, before, step, later):
+        elif isinstance(step, NestStep) and isinstance(before, Contracting) and _nested(plan, before, step, later):
             steps[-1] = NestedContraction(before, step)
         else:
             steps.append(step)
     return steps
 
 
-def _nested(plan: StepPlan, before: ContractionStep, nest: NestStep, later: Sequence[Step]) -> bool:
+def _nested(plan: StepPlan, before: ContractionStep | AttentionStep, nest: NestStep, later: Sequence[Step]) -> bool:
     own = any(buffer.name == before.output for buffer in plan.buffers)
     return own and nested.follows(nest, before) and not any(before.output in reads_of(step) for step in later)
 

@@ -7,24 +7,30 @@ The pattern says nothing of how: an axis is shared by both operands ("batch"), b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernelwright.proposers.templates.graph import (
     ONE,
     Broadcast,
+    Constant,
     Extent,
     Graph,
     Node,
+    Number,
     Permute,
     Pointwise,
     Shape,
+    ViewNode,
     total,
 )
 from kernelwright.proposers.templates.nests.index_maps import Contraction, Index, IndexMap, IndexTerm, size_of
+from kernelwright.proposers.templates.nests.nest_code import matched
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
+
+MOST_SPLITS = 8  # of axes, for one contraction
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,16 @@ class ContractionStep:
     pattern: ClassVar[str] = "contraction"
 
 
-def recognise_contraction(graph: Graph, place: int) -> ContractionForm | None:
+class _SplitAxisError(Exception):
+    """An operand lies in memory with several dimensions where the space has one axis."""
+
+    def __init__(self, axis: int, sizes: Shape) -> None:
+        super().__init__(axis, sizes)
+        self.axis, self.sizes = axis, sizes
+
+
+def recognise_contraction(graph: Graph, place: int, factors: list[Number] | None = None) -> ContractionForm | None:
+    """With `factors`, numbers that whole operands are multiplied with are put there, and the operands are without."""
     node = graph.nodes[place]
     if not isinstance(node, Contraction) or node.operation != "sum" or not node.dtype.startswith(("float", "bfloat")):
         return None
@@ -125,11 +140,36 @@ def recognise_contraction(graph: Graph, place: int) -> ContractionForm | None:
         return None
     if node.dims != tuple(range(len(product.shape) - len(node.dims), len(product.shape))):
         return None
-    operands = [_operand(graph, place, product.shape) for place in product.inputs]
+    pieces: list[Shape] = [(extent,) for extent in product.shape]
+    for _ in range(MOST_SPLITS):
+        found: list[Number] = []
+        try:
+            operands = [_operand(graph, one, pieces, None if factors is None else found) for one in product.inputs]
+        except _SplitAxisError as split:
+            pieces = _split(pieces, split.axis, split.sizes)
+            continue
+        if factors is not None:
+            factors += found
+        break
+    else:
+        return None
     if operands[0] is None or operands[1] is None:
         return None
-    axes = _axes(product.shape, len(node.shape), operands[0], operands[1])
+    space = tuple(extent for run in pieces for extent in run)
+    axes = _axes(space, sum(len(run) for run in pieces[: len(node.shape)]), operands[0], operands[1])
     return None if axes is None else ContractionForm(axes, (operands[0], operands[1]), node.dtype)
+
+
+def _split(pieces: list[Shape], axis: int, sizes: Shape) -> list[Shape]:
+    made: list[Shape] = []
+    number = 0
+    for run in pieces:
+        new: Shape = ()
+        for extent in run:
+            new += sizes if number == axis else (extent,)
+            number += 1
+        made.append(new)
+    return made
 
 
 def _axes(space: Shape, kept: int, first: Operand, second: Operand) -> tuple[Axis, ...] | None:
@@ -171,49 +211,146 @@ class _Affine:
         return _Affine({axis: c * factor for axis, c in self.terms.items()}, self.constant * factor.first)
 
 
-def _operand(graph: Graph, place: int, space: Shape) -> Operand | None:
-    """Down to the value whose elements lie in memory, through whatever only moves them.
-
-    None where the step into the space itself is not affine: all of the space would have to be stored.
-    """
-    start = place
-    at: list[_Affine] = [_Affine({} if e.single else {axis: ONE}) for axis, e in enumerate(space)]
-    guarded: frozenset[int] = frozenset()
+def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Number] | None) -> Operand | None:
+    """Down to the value whose elements lie in memory, through whatever only moves them."""
+    at = _own_places(pieces)
+    extents = [extent for run in pieces for extent in run]
+    guarded: frozenset[int] = frozenset()  # for dimensions of that very value, so that nothing is passed then
     node = graph.nodes[place]
-    # A guard is about the dimensions of the very value that it guards, so nothing below it is looked through.
-    while (isinstance(node, IndexMap | Permute | Broadcast) and not guarded) or widened(graph, node):
-        shape = graph.nodes[node.inputs[0]].shape
-        if isinstance(node, IndexMap):
-            mapped = _mapped(node, at, shape)
-            if mapped is None:
+    while not guarded:
+        inner = node.inputs[0] if node.inputs else -1
+        match node:
+            case IndexMap():
+                if len(node.inputs) != 1:
+                    return None
+                found = [_affine(term, at) for term in node.at]
+                if any(one is None for one in found):
+                    return None
+                if node.guard is not None:
+                    dims = _guarded(node, graph.nodes[inner].shape) if node.fill == 0 else None
+                    if dims is None:
+                        return None
+                    guarded = dims
+                at = [one for one in found if one is not None]
+            case Permute():
+                turned = dict(zip(node.dims, at, strict=True))
+                at = [turned[dim] for dim in range(len(at))]
+            case Broadcast():
+                shape = graph.nodes[inner].shape
+                last = at[len(at) - len(shape) :]
+                at = [_Affine({}) if e.single else one for e, one in zip(shape, last, strict=True)]
+            case ViewNode() if _turned(graph, inner, factors is not None):
+                viewed = _viewed(node, graph.nodes[inner].shape, at, extents)
+                if viewed is None:
+                    break
+                at = viewed
+            case Pointwise() if widened(graph, node):
+                pass  # the same numbers, stored in less room
+            case Pointwise() if factors is not None and (scaled := _scaled(graph, node)):
+                inner = scaled[0]
+                factors.append(scaled[1])
+            case _:
                 break
-            at, guarded = mapped
-        elif isinstance(node, Pointwise):
-            pass  # the same numbers, stored in less room
-        elif isinstance(node, Permute):
-            turned = dict(zip(node.dims, at, strict=True))
-            at = [turned[dim] for dim in range(len(at))]
-        else:
-            at = [_Affine({}) if e.single else one for e, one in zip(shape, at[len(at) - len(shape) :], strict=True)]
-        place, node = node.inputs[0], graph.nodes[node.inputs[0]]
-    if place == start:
-        return None
+        place, node = inner, graph.nodes[inner]
     subscripts = tuple(
         Subscript(tuple(sorted(one.terms.items())), one.constant, one.divisor, size, dim in guarded)
         for dim, (one, size) in enumerate(zip(at, node.shape, strict=True))
     )
+    below = node
+    while isinstance(below, ViewNode):
+        below = graph.nodes[below.inputs[0]]
+    if widened(graph, below):  # in the same order, so that subscripts hold
+        place, node = below.inputs[0], graph.nodes[below.inputs[0]]
     return Operand(place, node.dtype, subscripts)
 
 
-def _mapped(node: IndexMap, at: list[_Affine], shape: Shape) -> tuple[list[_Affine], frozenset[int]] | None:
-    found = [_affine(term, at) for term in node.at]
-    affine = [one for one in found if one is not None]
-    if len(node.inputs) != 1 or len(affine) != len(found):
+def _own_places(pieces: Sequence[Shape]) -> list[_Affine]:
+    """Along every dimension of the space, in terms of the axes that it was split into."""
+    made, number = [], 0
+    for run in pieces:
+        terms = {}
+        for n, extent in enumerate(run):
+            if not extent.single:
+                terms[number] = total(run[n + 1 :])
+            number += 1
+        made.append(_Affine(terms))
+    return made
+
+
+def _turned(graph: Graph, place: int, scaled: bool) -> bool:
+    """Whether a value is another one with its elements moved, so that reading it where it lies saves a copy."""
+    node = graph.nodes[place]
+    if isinstance(node, Permute | Broadcast):
+        return True
+    if isinstance(node, ViewNode) or widened(graph, node):
+        return _turned(graph, node.inputs[0], scaled)
+    found = _scaled(graph, node) if scaled else None
+    return found is not None  # also without a move: the number is taken apart
+
+
+def _scaled(graph: Graph, node: Node) -> tuple[int, Number] | None:
+    """Of a value times a number: both."""
+    if not isinstance(node, Pointwise) or node.operation != "mul":
         return None
-    if node.guard is None:
-        return (affine, frozenset()) if all(one.divisor == 1 for one in affine) else None
-    guarded = _guarded(node, shape) if node.fill == 0 else None
-    return None if guarded is None else (affine, guarded)
+    for one, other in (node.inputs, node.inputs[::-1]):
+        constant = graph.nodes[other]
+        if isinstance(constant, Constant) and graph.nodes[one].shape == node.shape:
+            return one, constant.value
+    return None
+
+
+def _viewed(node: ViewNode, given: Shape, at: list[_Affine], extents: Sequence[Extent]) -> list[_Affine] | None:
+    """Places along the dimensions of the value that is viewed; None where they are not affine."""
+    made: list[_Affine] = [_Affine({})] * len(given)
+    for outs, ins in matched(node.shape, given):
+        whole: _Affine | None = _Affine({})
+        for n, dim in enumerate(outs):
+            part = at[dim].times(total(tuple(node.shape[d] for d in outs[n + 1 :])))
+            whole = whole.plus(part) if whole is not None and part is not None else None
+        own = [dim for dim in ins if not given[dim].single]
+        if whole is None:
+            return None
+        if len(own) == 1:
+            made[own[0]] = whole
+        elif own:
+            parts = _dealt(whole, tuple(given[dim] for dim in own), extents)
+            if parts is None:
+                return None
+            for dim, part in zip(own, parts, strict=True):
+                made[dim] = part
+    return made
+
+
+def _dealt(whole: _Affine, sizes: Shape, extents: Sequence[Extent]) -> list[_Affine] | None:
+    """The place in a row of dimensions as a place along each; axes that lie across several must be split."""
+    if whole.constant or whole.divisor != 1:
+        return None
+    terms = sorted(whole.terms.items(), key=lambda term: term[1].first)
+    found: list[_Affine] = []
+    stride = ONE
+    left = list(sizes)
+    while left:
+        size, own, inner = left.pop(), dict[int, Extent](), ONE
+        while terms and inner != size:
+            axis, coefficient = terms[0]
+            if coefficient != stride * inner:
+                return None
+            extent = extents[axis]
+            several = [size]
+            while total(tuple(several)).first < extent.first and inner == ONE and left:
+                several.insert(0, left.pop())
+            if len(several) > 1:
+                if total(tuple(several)) != extent:
+                    return None
+                raise _SplitAxisError(axis, tuple(several))
+            terms.pop(0)
+            own[axis] = inner
+            inner = inner * extent
+        if inner != size and own:
+            return None
+        found.insert(0, _Affine(own))
+        stride = stride * size
+    return found if not terms else None
 
 
 def widened(graph: Graph, node: Node) -> bool:

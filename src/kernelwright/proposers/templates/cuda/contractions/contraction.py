@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernelwright.proposers.templates.cuda import nests
-from kernelwright.proposers.templates.cuda.contractions import direct, writing
+from kernelwright.proposers.templates.cuda.contractions import attention, direct, writing
 from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, FormWriter
 from kernelwright.proposers.templates.cuda.contractions.narrow import STORES
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction, nested_end
@@ -54,11 +54,15 @@ def describe(step: ContractionStep, chosen: Genes) -> str:
 
 
 def nested_genes(step: NestedContraction) -> GenePool:
-    return gene_pool(step.contraction)
+    inner = step.contraction
+    return gene_pool(inner) if isinstance(inner, ContractionStep) else attention.gene_pool(step)
 
 
 def describe_nested(step: NestedContraction, chosen: Genes) -> str:
-    return f"{describe(step.contraction, chosen)}, the steps after it on each element"
+    inner = step.contraction
+    if isinstance(inner, ContractionStep):
+        return f"{describe(inner, chosen)}, the steps after it on each element"
+    return attention.describe(step, chosen)
 
 
 def described(method: str, chosen: Genes) -> str:
@@ -78,6 +82,8 @@ def render(step: ContractionStep, genes: Genes, sizes: Sizes, graph: Graph, numb
 def render_nested(step: NestedContraction, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
     code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     inner = step.contraction
+    if not isinstance(inner, ContractionStep):
+        return attention.render(step, genes, sizes, graph, number)
     return [written(inner.form, inner.first, inner.second, inner.output, step.nest, code)]
 
 

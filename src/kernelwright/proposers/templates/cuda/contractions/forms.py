@@ -41,10 +41,15 @@ class _Phased:
 
 
 class FormWriter:
-    """Axes are numbered as in the form. A loop variable of axis a is `i{a}`, of a remainder `p{a}`."""
+    """Axes are numbered as in the form. A loop variable of axis a is `i{a}`, of a remainder `p{a}`.
 
-    def __init__(self, form: ContractionForm, first: str, second: str, code: KernelWriter) -> None:
-        self.form, self.code = form, code
+    With `led`, the last two axes of the result are rows and columns, and all before them batches, whoever has them.
+    """
+
+    def __init__(
+        self, form: ContractionForm, first: str, second: str, code: KernelWriter, *, prefix: str = "", led: bool = False
+    ) -> None:
+        self.form, self.code, self.prefix = form, code, prefix
         self.phased = {one.outer: one for one in self._phases()}
         self.windows = {one.window: one for one in self.phased.values()}
         last = next((axis for axis in reversed(form.kept) if not form.axes[axis].extent.single), form.kept[-1])
@@ -54,6 +59,8 @@ class FormWriter:
         self.left, self.right = tensors[rows], tensors[self.columns]
         self.batch_axes = form.of("batch")
         self.row_axes, self.col_axes, self.depth_axes = form.of(rows), form.of(self.columns), form.of("depth")
+        if led:
+            self.batch_axes, self.row_axes, self.col_axes = form.kept[:-2], form.kept[-2:-1], form.kept[-1:]
         self.extents = {axis: self._extent(axis) for axis in range(len(form.axes))}  # CUDA
 
     def _extent(self, axis: int) -> str:
@@ -61,13 +68,13 @@ class FormWriter:
         extent = self.form.axes[axis].extent
         python = self.code.size(extent)
         if axis in self.phased:
-            self.code.set(f"whole{axis}", python)
+            self.code.set(f"{self.prefix}whole{axis}", python)
             python = f"ceil({python}, {self.phased[axis].divisor})"
         elif axis in self.windows:
-            self.code.set(f"whole{axis}", python)
+            self.code.set(f"{self.prefix}whole{axis}", python)
             python = f"ceil({python}, {self.windows[axis].every})"
-        self.code.set(f"axis{axis}", python)
-        return f"AXIS{axis}_{self.code.step}" if not extent.single else "1"
+        self.code.set(f"{self.prefix}axis{axis}", python)
+        return f"{self.prefix.upper()}AXIS{axis}_{self.code.step}" if not extent.single else "1"
 
     def _phases(self) -> list[_Phased]:
         found = []
@@ -100,16 +107,16 @@ class FormWriter:
     def product(self) -> ProductForm:
         form, n = self.form, self.code.step
         phases = " * ".join(str(one.divisor) for one in self.phased.values()) or "1"
-        batches = [f"axis{axis}_{n}" for axis in self.batch_axes]
+        batches = [f"{self.prefix}axis{axis}_{n}" for axis in self.batch_axes]
         _, columns = form.shape
         return ProductForm(
             " * ".join([*batches, phases]),
-            self._count(self.row_axes),
-            self._count(self.col_axes),
-            self._count(self.depth_axes),
-            self._gathered(*self.left, self.row_axes),
-            self._gathered(*self.right, self.col_axes),
-            self._place(),
+            self.count(self.row_axes),
+            self.count(self.col_axes),
+            self.count(self.depth_axes),
+            self.gathered(*self.left, self.row_axes),
+            self.gathered(*self.right, self.col_axes),
+            self.place(),
             self.code.size(columns),
             f"({self.code.size(columns)}) % 2 == 0" if not self.phased and self._ends_in_columns() else "False",
         )
@@ -118,8 +125,8 @@ class FormWriter:
         behind = self.form.kept[self.form.behind :]
         return all(axis in self.col_axes or self.form.axes[axis].extent.single for axis in behind)
 
-    def _count(self, axes: Sequence[int]) -> str:
-        return " * ".join(f"axis{axis}_{self.code.step}" for axis in axes) or "1"
+    def count(self, axes: Sequence[int]) -> str:
+        return " * ".join(f"{self.prefix}axis{axis}_{self.code.step}" for axis in axes) or "1"
 
     def _split(self, number: str, axes: Sequence[int]) -> list[str]:
         if not axes:
@@ -135,7 +142,7 @@ class FormWriter:
             return []
         return taken_apart("batch", [*axes, *remainders], sizes)
 
-    def _gathered(self, tensor: str, operand: Operand, own: Sequence[int]) -> GatheredOperand:
+    def gathered(self, tensor: str, operand: Operand, own: Sequence[int]) -> GatheredOperand:
         used = operand.axes
         members = [f"i{axis}" for axis in self.batch_axes if axis in used]
         moved = self._batch_lines() if members or self.phased else []
@@ -165,7 +172,7 @@ class FormWriter:
         known = next((a for a in range(len(self.form.axes)) if self.form.axes[a].extent == extent), None)
         if known is not None and known not in self.phased and known not in self.windows:
             return self.extents[known]
-        name = f"size_{extent.first}_{extent.second}"
+        name = f"{self.prefix}size_{extent.first}_{extent.second}"
         self.code.set(name, self.code.size(extent))
         return f"{name.upper()}_{self.code.step}"
 
@@ -198,7 +205,8 @@ class FormWriter:
 
     def _tap(self, one: _Phased) -> list[str]:
         tap = f"first{one.outer} + i{one.window} * {one.every}"
-        return [f"if (first{one.outer} < 0 || {tap} >= WHOLE{one.window}_{self.code.step}) return nullptr;"]
+        taps = f"{self.prefix.upper()}WHOLE{one.window}_{self.code.step}"
+        return [f"if (first{one.outer} < 0 || {tap} >= {taps}) return nullptr;"]
 
     def _lies(self, operand: Operand, own: Sequence[int]) -> tuple[bool, str]:
         """Whether lines run along the depth, and Python for how many neighbours can be read at once."""
@@ -225,7 +233,7 @@ class FormWriter:
         length = " * ".join(self.code.size(extent) for extent in run)
         return along, f"widest({WIDEST[operand.dtype]}, {length})"
 
-    def _place(self) -> list[str]:
+    def place(self) -> list[str]:
         form = self.form
         lines = [*self._batch_lines(), *self._split("m", self.row_axes), *self._split("n", self.col_axes)]
         names, sizes = {}, {}
@@ -234,7 +242,7 @@ class FormWriter:
             if axis in self.phased:
                 one = self.phased[axis]
                 lines.append(f"const int o{axis} = i{axis} * {one.divisor} + p{axis};")
-                sizes[axis] = f"WHOLE{axis}_{self.code.step}"
+                sizes[axis] = f"{self.prefix.upper()}WHOLE{axis}_{self.code.step}"
                 lines.append(f"if (o{axis} >= {sizes[axis]}) return false;")
                 names[axis] = f"o{axis}"
         for target, axes in (("row", form.kept[: form.behind]), ("c", form.kept[form.behind :])):

@@ -12,18 +12,19 @@ from kernelwright.proposers.templates.cuda.kernels import KernelWriter
 from kernelwright.proposers.templates.cuda.nests import NestWriter
 from kernelwright.proposers.templates.graph import Constant, Pointwise, ViewNode, total
 from kernelwright.proposers.templates.nests.index_maps import Ranked, Scan
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.nests import NestStep
 
 
 @dataclass(frozen=True)
 class NestedContraction:
-    contraction: ContractionStep
+    contraction: ContractionStep | AttentionStep
     nest: NestStep
     pattern: ClassVar[str] = "contraction"
 
 
-def follows(nest: NestStep, contraction: ContractionStep) -> bool:
+def follows(nest: NestStep, contraction: ContractionStep | AttentionStep) -> bool:
     """Whether every element is made of the product's element at the same place, and of what does not need others."""
     graph, root = nest.graph, nest.root
     read = [place for place, tensor in nest.reads.items() if tensor == contraction.output]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.contracts.cuda import TYPES
-from kernelwright.proposers.templates.cuda.kernels import KernelWriter
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class ProductForm:
     constants: Sequence[str] = field(default_factory=list)  # declarations for operands and `place`
 
 
-def declared(code: KernelWriter, name: str, operand: GatheredOperand) -> list[str]:
+def declared(name: str, operand: GatheredOperand) -> list[str]:
     """The structure `name` of an operand; what it is of is in scope as ROWS and DEPTH."""
     kind = TYPES[operand.dtype]
     return [
@@ -52,7 +51,7 @@ def declared(code: KernelWriter, name: str, operand: GatheredOperand) -> list[st
         f"  using Element = {kind};",
         f"  static constexpr bool ALONG_DEPTH = {str(operand.along_depth).lower()};",
         f"  static constexpr int WIDTH = WIDTH_{name};",
-        f"  static constexpr int ROWS = ROWS_{name}, DEPTH = K_{code.step};",
+        f"  static constexpr int ROWS = ROWS_{name}, DEPTH = DEPTH_{name};",
         f"  const {kind}* from;",
         *(f"  int {member};" for member in operand.members),
         "  __device__ __forceinline__ void move(const int batch) {",

@@ -123,6 +123,7 @@ def sized(form: ProductForm, code: KernelWriter) -> None:
     for side, operand, rows in (("Left", form.left, "m"), ("Right", form.right, "n")):
         code.define(f"WIDTH_{side}_{n}", operand.width)
         code.define(f"ROWS_{side}_{n}", f"{rows}_{n}")
+        code.define(f"DEPTH_{side}_{n}", f"k_{n}")
 
 
 def structures(form: ProductForm, code: KernelWriter) -> str:
@@ -131,8 +132,8 @@ def structures(form: ProductForm, code: KernelWriter) -> str:
         f"struct Shape_{n} {{",
         f"  static constexpr int BATCHES = BATCHES_{n}, ROWS = M_{n}, COLS = N_{n}, DEPTH = K_{n};",
         "};",
-        *declared(code, f"Left_{n}", form.left),
-        *declared(code, f"Right_{n}", form.right),
+        *declared(f"Left_{n}", form.left),
+        *declared(f"Right_{n}", form.right),
     ]
     return "".join(f"{line}\n" for line in text)
 
