@@ -101,7 +101,7 @@ def _written(step: AttentionStep, nest: NestStep | None, code: KernelWriter) -> 
     code.define(f"FACTOR_{n}", f"literal(float({' * '.join(numbers) or '1.0'}))")
     head = _padded(form.scores.extent(form.scores.of("depth")).literal)
     wide = _padded(form.values.axes[form.values.kept[-1]].extent.literal)
-    each = 32 if dtype == "float32" else 64
+    each = 32 if dtype == "float32" or (max(head, wide) > 128 and min(head, wide) >= 32) else 64
     score, pointers = _score(step, code)
     columns = form.values.axes[form.values.kept[-1]].extent.literal or 1
     placing = Placing(f"LENGTH_{n}", values.place(), "2" if columns % 2 == 0 else "1")
