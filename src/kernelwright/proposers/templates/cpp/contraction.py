@@ -19,7 +19,9 @@ STORED = ("float32", "bfloat16", "float16")  # what packing converts to float
 def covered(step: ContractionStep) -> bool:
     """Whether a faster way than loops over elements is known."""
     dtypes = {step.form.dtype, *(operand.dtype for operand in step.form.operands)}
-    return dtypes <= set(STORED) and (plain_form(step.form) is not None or windows.parsed(step.form) is not None)
+    if not dtypes <= set(STORED):
+        return False
+    return any(form is not None for form in (plain_form(step.form), windows.parsed(step.form), windows.met(step.form)))
 
 
 def gene_pool(step: ContractionStep) -> GenePool:

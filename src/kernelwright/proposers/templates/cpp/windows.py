@@ -11,6 +11,8 @@ from kernelwright.proposers.templates.graph import Extent
 from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionStep, Subscript
 from kernelwright.proposers.templates.sizes import Sizes
 
+FEW = 8  # filters of a group that would leave most of a vector empty
+
 
 @dataclass(frozen=True)
 class Slide:
@@ -84,6 +86,57 @@ def _parsed(form: ContractionForm, image: int) -> WindowForm | None:
     return WindowForm(image, batches, groups, share, each, tuple(known), ways[0])
 
 
+@dataclass(frozen=True)
+class MeetingForm:
+    """The gradient of a weight: every channel of one operand with every one of the other, which slides."""
+
+    still: int  # which operand
+    batch: Extent
+    groups: Extent
+    own: Extent
+    other: Extent
+    slides: tuple[Slide, ...]  # from places of `still` to places of the other
+
+
+def met(form: ContractionForm) -> MeetingForm | None:
+    """Results: group, channel of `still`, channel of the other, window; both operands: batch, channel, places."""
+    for still in (0, 1):
+        found = _met(form, still)
+        if found is not None:
+            return found
+    return None
+
+
+def _met(form: ContractionForm, still: int) -> MeetingForm | None:
+    fixed, moved = form.operands[still], form.operands[1 - still]
+    rank, kept, depth = len(fixed.subscripts) - 2, form.kept, form.of("depth")
+    if fixed.guarded or len(moved.subscripts) != rank + 2 or not 1 <= rank <= 3 or len(depth) != rank + 1:
+        return None
+    if len(kept) not in (rank + 2, rank + 3) or any(s.guarded for s in moved.subscripts[:2]):
+        return None
+    if any(s.constant for s in (*fixed.subscripts, *moved.subscripts[:2])):
+        return None
+    group = kept[0] if len(kept) == rank + 3 else None
+    own, other, window = kept[-rank - 2], kept[-rank - 1], kept[-rank:]
+    batch, places = depth[0], depth[1:]
+
+    def channels(axis: int) -> dict[int, Extent]:
+        return {axis: ONE} | ({group: form.axes[axis].extent} if group is not None else {})
+
+    checks = (
+        *(_is(form, operand.subscripts[0], {batch: ONE}) for operand in (fixed, moved)),
+        _is(form, fixed.subscripts[1], channels(own)),
+        _is(form, moved.subscripts[1], channels(other)),
+        *(_is(form, s, {axis: ONE}) for s, axis in zip(fixed.subscripts[2:], places, strict=True)),
+    )
+    slides = [_slide(form, *one) for one in zip(moved.subscripts[2:], places, window, strict=True)]
+    known = tuple(slide for slide in slides if slide is not None and slide.divisor == 1 and slide.gap >= 0)
+    if not all(checks) or len(known) != rank:
+        return None
+    extents = [form.axes[axis].extent if axis is not None else ONE for axis in (batch, group, own, other)]
+    return MeetingForm(still, *extents, known)
+
+
 def _is(form: ContractionForm, subscript: Subscript, terms: dict[int, Extent]) -> bool:
     """Axes of size one do not occur."""
     wanted = {axis: c for axis, c in terms.items() if not form.axes[axis].extent.single}
@@ -103,19 +156,24 @@ def _slide(form: ContractionForm, subscript: Subscript, place: int, tap: int) ->
 
 
 def render(step: ContractionStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, str]) -> str:
-    form = parsed(step.form)
-    assert form is not None
     names = (step.first, step.second)
+    meeting = met(step.form)
+    form = parsed(step.form)
+    if form is None:
+        assert meeting is not None
+        still, moved = pointers[names[meeting.still]], pointers[names[1 - meeting.still]]
+        return meeting_call(meeting, still, moved, pointers[step.output], genes, sizes)
     image, weight = pointers[names[form.image]], pointers[names[1 - form.image]]
     result = f"static_cast<{TYPES[step.form.dtype]}*>({pointers[step.output]})"
     return call(form, image, weight, result, genes, sizes, "last" if step.epilogue else "NoRows{}")
 
 
 def call(form: WindowForm, image: str, weight: str, result: str, genes: Genes, sizes: Sizes, last: str) -> str:
-    """A call of `slide_windows`; `last` follows every finished stretch of a row of the result."""
+    """`last` follows every finished stretch of a row of the result."""
+    few = form.filters.literal is not None and form.filters.literal < FEW
+    function = "slide_places" if few else "slide_filters"
     taps = " * ".join(f"({sizes.expression(slide.kernel)})" for slide in form.slides)
-    flat = Slide(ONE, ONE, ONE, 1, 0, 0, 1)
-    slides = ", ".join(_sliding(slide, sizes) for slide in (*(flat,) * (3 - len(form.slides)), *form.slides))
+    slides = _three(form.slides, sizes)
     counts = ", ".join(sizes.expression(e) for e in (form.batch, form.groups, form.channels, form.filters))
     if form.filter_first:
         filter_, channel = f"({sizes.expression(form.channels)}) * {taps}", taps
@@ -126,8 +184,23 @@ def call(form: WindowForm, image: str, weight: str, result: str, genes: Genes, s
     limits = f"{max(int(genes['block_depth']), 256)}, {genes['grain']}"
     return (
         f"const Windows windows{{{counts}, {slides}, {group}, {filter_}, {channel}}};\n"
-        f"slide_windows<{shape}>(windows, {image}, {weight}, {result}, {limits}, {last});\n"
+        f"{function}<{shape}>(windows, {image}, {weight}, {result}, {limits}, {last});\n"
     )
+
+
+def meeting_call(form: MeetingForm, still: str, moved: str, result: str, genes: Genes, sizes: Sizes) -> str:
+    counts = ", ".join(sizes.expression(e) for e in (form.batch, form.groups, form.own, form.other))
+    shape = f"{genes['tile_rows']}, {genes['tile_vectors']}"
+    blocks = f"{genes['block_rows']}, {genes['block_cols']}, {genes['block_depth']}, {genes['grain']}"
+    return (
+        f"const Meeting meeting{{{counts}, {_three(form.slides, sizes)}}};\n"
+        f"meet_windows<{shape}>(meeting, {still}, {moved}, {result}, {blocks});\n"
+    )
+
+
+def _three(slides: tuple[Slide, ...], sizes: Sizes) -> str:
+    flat = Slide(ONE, ONE, ONE, 1, 0, 0, 1)
+    return ", ".join(_sliding(slide, sizes) for slide in (*(flat,) * (3 - len(slides)), *slides))
 
 
 def _sliding(slide: Slide, sizes: Sizes) -> str:

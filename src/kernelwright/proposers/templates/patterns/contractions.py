@@ -61,7 +61,7 @@ class Subscript:
 
 @dataclass(frozen=True)
 class Operand:
-    """`node` is a value that lies in memory in row-major order with one subscript for each dimension."""
+    """`node` is a value that lies in memory in row-major order; subscripts are for a view of it with the same elements."""
 
     node: int
     dtype: str
@@ -212,8 +212,11 @@ class _Affine:
 
 
 def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Number] | None) -> Operand | None:
-    """Down to the value whose elements lie in memory, through whatever only moves them."""
-    at = _own_places(pieces)
+    """Down to the value whose elements lie in memory, through whatever only moves them.
+
+    None where the step into the space itself is not affine: all of the space would have to be stored.
+    """
+    start, at = place, _own_places(pieces)
     extents = [extent for run in pieces for extent in run]
     guarded: frozenset[int] = frozenset()  # for dimensions of that very value, so that nothing is passed then
     node = graph.nodes[place]
@@ -221,17 +224,10 @@ def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Nu
         inner = node.inputs[0] if node.inputs else -1
         match node:
             case IndexMap():
-                if len(node.inputs) != 1:
-                    return None
-                found = [_affine(term, at) for term in node.at]
-                if any(one is None for one in found):
-                    return None
-                if node.guard is not None:
-                    dims = _guarded(node, graph.nodes[inner].shape) if node.fill == 0 else None
-                    if dims is None:
-                        return None
-                    guarded = dims
-                at = [one for one in found if one is not None]
+                mapped = _mapped(node, at, graph.nodes[inner].shape)
+                if mapped is None:
+                    break
+                at, guarded = mapped
             case Permute():
                 turned = dict(zip(node.dims, at, strict=True))
                 at = [turned[dim] for dim in range(len(at))]
@@ -252,6 +248,8 @@ def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Nu
             case _:
                 break
         place, node = inner, graph.nodes[inner]
+    if place == start:
+        return None
     subscripts = tuple(
         Subscript(tuple(sorted(one.terms.items())), one.constant, one.divisor, size, dim in guarded)
         for dim, (one, size) in enumerate(zip(at, node.shape, strict=True))
@@ -358,6 +356,17 @@ def widened(graph: Graph, node: Node) -> bool:
     if not isinstance(node, Pointwise) or node.operation != "convert" or node.dtype != "float32":
         return False
     return graph.nodes[node.inputs[0]].dtype in ("bfloat16", "float16")
+
+
+def _mapped(node: IndexMap, at: list[_Affine], shape: Shape) -> tuple[list[_Affine], frozenset[int]] | None:
+    found = [_affine(term, at) for term in node.at]
+    affine = [one for one in found if one is not None]
+    if len(node.inputs) != 1 or len(affine) != len(found):
+        return None
+    if node.guard is None:
+        return (affine, frozenset()) if all(one.divisor == 1 for one in affine) else None
+    guarded = _guarded(node, shape) if node.fill == 0 else None
+    return None if guarded is None else (affine, guarded)
 
 
 def _affine(term: IndexTerm, at: list[_Affine]) -> _Affine | None:

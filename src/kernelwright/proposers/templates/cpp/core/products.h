@@ -1,9 +1,41 @@
+// A few rows by a right operand whose columns lie along the depth: nothing is packed, sums run along the vectors.
+template <int R>
+void dots(const float* left, int64_t row, const float* right, int64_t column, int64_t depth, float* c, int64_t pitch,
+          int64_t cols) {
+  constexpr int C = 4;
+  for (int64_t j = 0; j < cols; j += C) {
+    V sum[R][C] = {};
+    const float* from[C];
+    for (int n = 0; n < C; ++n) from[n] = right + std::min<int64_t>(j + n, cols - 1) * column;
+    const auto step = [&](auto count, int64_t k) {
+#pragma GCC unroll 4
+      for (int n = 0; n < C; ++n) {
+        const V own = load(from[n] + k, count);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) sum[r][n] += load(left + r * row + k, count) * own;
+      }
+    };
+    int64_t k = 0;
+    for (; k + W <= depth; k += W) step(All{}, k);
+    if (k < depth) step(upto(depth - k), k);
+    for (int r = 0; r < R; ++r)
+      for (int n = 0; n < C && j + n < cols; ++n)
+        c[r * pitch + j + n] = across<W / 2>(sum[r][n], [](V a, V b) { return a + b; });
+  }
+}
+
 // One block of a product, all of its depth. Panels of the right operand lie T wide, those of the left one as high as
 // its rows divide evenly. A right operand that few rows use is read where it lies.
 template <int R, int N, class L, class O>
 void block(const L& left, const O& right, float* c, int64_t pitch, int64_t i0, int64_t rows, int64_t j0, int64_t cols,
            int64_t low, int64_t high, int64_t chunk, float* room) {
   constexpr int T = N * W;
+  if constexpr (std::is_same_v<L, Strided<float>> && std::is_same_v<O, Strided<float>>) {
+    if (rows <= 4 && left.inner == 1 && right.inner == 1 && right.outer != 1)
+      return with_rows<4, 1>(rows, [&](auto r) {
+        dots<r>(place_of(left, i0, low), left.outer, place_of(right, j0, low), right.outer, high - low, c, pitch, cols);
+      });
+  }
   const int64_t panels = (rows + R - 1) / R, whole = cols / T * T;
   bool direct = false;
   if constexpr (requires { right.outer + 1.5; right.inner + 1.5; static_cast<const float*>(right.data); })
@@ -14,15 +46,22 @@ void block(const L& left, const O& right, float* c, int64_t pitch, int64_t i0, i
     const int64_t here = std::min(chunk, high - k0);
     for (int64_t j = direct ? whole : 0; j < cols; j += T) pack(right, j0 + j, std::min<int64_t>(T, cols - j), k0, here, b + j * here, T);
     for (int64_t p = 0; p < panels; ++p) {
-      const int64_t i = cut(rows, panels, p), high_ = cut(rows, panels, p + 1) - i;
-      pack(left, i0 + i, high_, k0, here, a + i * here, high_);
+      const int64_t i = panel_start(rows, panels, p), own = panel_start(rows, panels, p + 1) - i;
+      pack(left, i0 + i, own, k0, here, a + i * here, (own + 1) / 2 * 2);
     }
-    for (int64_t j = 0; j < cols; j += T) {
+    int64_t done = 0;
+    if constexpr (requires { right.outer + 1.5; right.inner + 1.5; static_cast<const float*>(right.data); }) {
+      if (direct && rows <= 2)  // memory is all that counts: long stretches of each line
+        for (; done + 4 * T <= whole; done += 4 * T)
+          tile<2, 4 * N, true>(here, Panel<2>{a}, Vectors{place_of(right, j0 + done, k0), right.inner}, c + done, pitch,
+                               k0 == low, rows, 4 * T);
+    }
+    for (int64_t j = done; j < cols; j += T) {
       Vectors from{b + j * here, T};
       if constexpr (requires { right.outer + 1.5; right.inner + 1.5; static_cast<const float*>(right.data); })
         if (direct && j < whole) from = {place_of(right, j0 + j, k0), right.inner};
       for (int64_t p = 0; p < panels; ++p) {
-        const int64_t i = cut(rows, panels, p), next = cut(rows, panels, p + 1);
+        const int64_t i = panel_start(rows, panels, p), next = panel_start(rows, panels, p + 1);
         panel_tile<R, N>(next - i, here, a + i * here, from, c + i * pitch + j, pitch, cols - j, k0 == low);
       }
     }

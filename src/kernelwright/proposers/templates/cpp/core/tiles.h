@@ -21,9 +21,10 @@ struct TapVectors {
   const float* at(int64_t k, int n) const { return data + away[k] + n * W; }
 };
 
-// c[r][j] (+)= sum over k of a(k, r) b(k, j): R rows and N vectors, of which `cols` columns count.
-template <int R, int N, class A, class B>
-inline void tile(int64_t depth, const A a, const B b, float* c, int64_t pitch, int64_t cols, bool first) {
+// c[r][j] (+)= sum over k of a(k, r) b(k, j): R rows and N vectors. With Edges only `rows` and `cols` of them count.
+template <int R, int N, bool Edges, class A, class B>
+inline void tile(int64_t depth, const A a, const B b, float* c, int64_t pitch, bool first, int64_t rows = R,
+                 int64_t cols = N * W) {
   V sum[R][N] = {};
 #pragma GCC unroll 32
   for (int r = 0; r < R; ++r) __builtin_prefetch(c + r * pitch, 1);
@@ -38,39 +39,48 @@ inline void tile(int64_t depth, const A a, const B b, float* c, int64_t pitch, i
       for (int n = 0; n < N; ++n) sum[r][n] += left * right[n];
     }
   }
-  const bool whole = cols >= N * W;
+  if (Edges && (rows < R || cols < N * W)) {
+    V held[R][N];
+    std::memcpy(held, sum, sizeof held);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t j = 0; j < cols; j += W) {
+        const Some some = upto(cols - j);
+        const V own = held[r][j / W];
+        store(c + r * pitch + j, first ? own : load(c + r * pitch + j, some) + own, some);
+      }
+    return;
+  }
 #pragma GCC unroll 32
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
       float* const to = c + r * pitch + n * W;
-      if (whole) {
-        store(to, first ? sum[r][n] : load(to, All{}) + sum[r][n], All{});
-      } else if (const int64_t left = cols - n * W; left > 0) {
-        const Some some = upto(left);
-        store(to, first ? sum[r][n] : load(to, some) + sum[r][n], some);
-      }
+      store(to, first ? sum[r][n] : load(to, All{}) + sum[r][n], All{});
     }
   }
 }
 
-// Calls f with `rows`, from 1 to Most, as a constant.
-template <int Most, class F>
+// Calls f with `rows`, or the next number that is `By` times another, up to Most, as a constant.
+template <int Most, int By, class F>
 inline void with_rows(int64_t rows, const F& f) {
-  if constexpr (Most > 1) {
-    if (rows < Most) return with_rows<Most - 1>(rows, f);
+  if constexpr (Most > By) {
+    if (rows <= Most - By) return with_rows<Most - By, By>(rows, f);
   }
   f(std::integral_constant<int, Most>{});
 }
 template <int R, int N, class B>
 inline void panel_tile(int64_t rows, int64_t depth, const float* a, const B b, float* c, int64_t pitch, int64_t cols,
                        bool first) {
-  with_rows<R>(rows, [&](auto r) {
-    if (N > 1 && cols <= W) tile<r, 1>(depth, Panel<r>{a}, b, c, pitch, cols, first);
-    else tile<r, N>(depth, Panel<r>{a}, b, c, pitch, cols, first);
+  with_rows<R, 2>(rows, [&](auto r) {
+    if (N > 1 && cols <= W) tile<r, 1, true>(depth, Panel<r>{a}, b, c, pitch, first, rows, std::min<int64_t>(W, cols));
+    else tile<r, N, true>(depth, Panel<r>{a}, b, c, pitch, first, rows, std::min<int64_t>(N * W, cols));
   });
 }
 // Where part `number` of `parts` nearly equal ones begins.
 inline int64_t cut(int64_t total, int64_t parts, int64_t number) {
   return total / parts * number + std::min(number, total % parts);
+}
+// Where panel `number` begins: all are of an even height, but for the last.
+inline int64_t panel_start(int64_t rows, int64_t panels, int64_t number) {
+  return std::min(rows, 2 * cut((rows + 1) / 2, panels, number));
 }

@@ -159,6 +159,46 @@ void finish_box(const Windows& w, const Phases& p, Shape3 from, Shape3 box, int6
     }
 }
 
+// A forward window multiplies the zeros around an image with weights; the other way round, what is outside an image takes
+// no part, which only shows where a weight is not finite. Such weights take this way.
+template <class E, class K, class Out, class L>
+void slide_exactly(const Windows& w, const E* image, const K* weight, Out* result, const L& last) {
+  const int64_t plane = w.z.size * w.y.size * w.x.size, places = w.z.out * w.y.out * w.x.out;
+  const auto reads = [](const Sliding& s, int64_t o, int64_t t) {
+    const int64_t at = o * s.step + t * s.gap + s.constant;
+    return at < 0 || at % s.divisor || at / s.divisor >= s.size ? -1 : at / s.divisor;
+  };
+#pragma omp parallel for schedule(static)
+  for (int64_t row = 0; row < w.batch * w.groups * w.filters; ++row) {
+    const int64_t which = row / w.filters, f = row % w.filters;
+    const K* const own = weight + which % w.groups * w.weight_group + f * w.weight_filter;
+    for (int64_t o = 0; o < places; ++o) {
+      float sum = 0;
+      for (int64_t c = 0; c < w.channels; ++c)
+        for (int64_t t = 0; t < w.z.kernel * w.y.kernel * w.x.kernel; ++t) {
+          const int64_t z = reads(w.z, o / (w.y.out * w.x.out), t / (w.y.kernel * w.x.kernel));
+          const int64_t y = reads(w.y, o / w.x.out % w.y.out, t / w.x.kernel % w.y.kernel);
+          const int64_t x = reads(w.x, o % w.x.out, t % w.x.kernel);
+          if (z < 0 || y < 0 || x < 0) continue;
+          sum += static_cast<float>(image[(which * w.channels + c) * plane + (z * w.y.size + y) * w.x.size + x]) *
+                 static_cast<float>(own[c * w.weight_channel + t]);
+        }
+      result[row * places + o] = static_cast<Out>(sum);
+    }
+    last(row, 0, places);
+  }
+}
+template <class K>
+bool must_be_exact(const Windows& w, const K* weight) {
+  if (w.z.gap >= 0 && w.y.gap >= 0 && w.x.gap >= 0) return false;
+  V none{};
+  const int64_t count = w.groups * w.weight_group;
+  for (int64_t i = 0; i < count; i += W) none += take(weight + i, count - i) * 0.0f;
+  bool finite = true;
+  for (int i = 0; i < W; ++i) finite = finite && none[i] == none[i];
+  return !finite;
+}
+
 // Results of a convolution with filters along the vectors: every tile is some neighbouring places of a line by N vectors
 // of filters, places are read where they lie. `Out` is the storage type of the result, which has its channels apart by
 // its places; `last(row, from, to)` follows every finished stretch of a row.
@@ -166,10 +206,11 @@ template <int R, int N, int Step, class E, class K, class Out, class L>
 void slide_filters(const Windows& w, const E* image, const K* weight, Out* result, int64_t chunk, int64_t grain,
                    const L& last) {
   constexpr int T = N * W;
+  if (must_be_exact(w, weight)) return slide_exactly(w, image, weight, result, last);
   std::vector<Phases> all = phases_of(w);
   const Shape3 step{w.z.step, w.y.step, w.x.step};
   const int64_t plane = w.z.size * w.y.size * w.x.size, places = w.z.out * w.y.out * w.x.out;
-  const int64_t panels = (w.filters + T - 1) / T, pitch = (w.filters + W - 1) / W * W;
+  const int64_t panels = (w.filters + T - 1) / T, pitch = w.filters % T <= W && w.filters % T ? w.filters / T * T + W : panels * T;
   const double work = static_cast<double>(w.batch * w.groups) * places * w.filters * w.channels;
   const int team = work < grain ? 1 : omp_get_max_threads();
   bool read_in_place = std::is_same_v<E, float>;
@@ -235,10 +276,10 @@ void slide_filters(const Windows& w, const E* image, const K* weight, Out* resul
               for (int64_t s = 0; s < tiles; ++s) {
                 const int64_t x = cut(n.x, tiles, s), rows = cut(n.x, tiles, s + 1) - x;
                 float* const c = sum + (zy * n.x + x) * pitch + j;
-                with_rows<R>(rows, [&](auto r_) {
+                with_rows<R, 1>(rows, [&](auto r_) {
                   const Taps<Step> a{at + x * Step, p.away.data() + k0};
-                  if (N > 1 && w.filters - j <= W) tile<r_, 1>(here, a, b, c, pitch, W, k0 == 0);
-                  else tile<r_, N>(here, a, b, c, pitch, pitch - j, k0 == 0);
+                  if (N > 1 && w.filters - j <= W) tile<r_, 1, false>(here, a, b, c, pitch, k0 == 0);
+                  else tile<r_, N, false>(here, a, b, c, pitch, k0 == 0);
                 });
               }
             }
@@ -251,8 +292,165 @@ void slide_filters(const Windows& w, const E* image, const K* weight, Out* resul
   }
 }
 
+// Every Step-th element after the other, `share` for each residue.
+template <int Step>
+inline void deal_out(const float* from, int64_t count, float* to, int64_t share) {
+  int64_t x = 0;
+  if constexpr (Step == 2) {
+    I even, odd;
+    for (int i = 0; i < W; ++i) even[i] = 2 * i, odd[i] = 2 * i + 1;
+    for (; x + 2 * W <= count; x += 2 * W) {
+      const V a = load(from + x, All{}), b = load(from + x + W, All{});
+      store(to + x / 2, __builtin_shuffle(a, b, even), All{});
+      store(to + share + x / 2, __builtin_shuffle(a, b, odd), All{});
+    }
+  }
+  for (; x < count; ++x) to[x % Step * share + x / Step] = from[x];
+}
+
+// The same with neighbouring places along the vectors, for groups of few filters. A slab's lines lie dealt out by the
+// step, so that what a tap reads for neighbouring places is one vector.
 template <int R, int N, int Step, class E, class K, class Out, class L>
-void slide_windows(const Windows& w, const E* image, const K* weight, Out* result, int64_t chunk, int64_t grain,
-                   const L& last) {
-  slide_filters<R, N, Step>(w, image, weight, result, chunk, grain, last);
+void slide_places(const Windows& w, const E* image, const K* weight, Out* result, int64_t, int64_t grain, const L& last) {
+  constexpr int Rows = std::min(R, 4), Vectors_ = 4, T = Vectors_ * W;
+  if (must_be_exact(w, weight)) return slide_exactly(w, image, weight, result, last);
+  std::vector<Phases> all = phases_of(w);
+  const Shape3 step{w.z.step, w.y.step, w.x.step};
+  const int64_t plane = w.z.size * w.y.size * w.x.size, places = w.z.out * w.y.out * w.x.out;
+  const double work = static_cast<double>(w.batch * w.groups) * places * w.filters * w.channels;
+  const int team = work < grain ? 1 : omp_get_max_threads();
+  const auto dealt = [](int64_t wide_) { return (wide_ + Step - 1) / Step; };
+  const Shape3 box = choose_box(w, all, w.batch * w.groups, team, [&](Shape3 b) {
+    const Shape3 r = reach(all[0], b, step);
+    return w.channels * r.z * r.y * (r.x + Step);
+  });
+  int64_t room = 0, deepest = 0;
+  for (Phases& p : all) {
+    const Shape3 r = reach(p, box, step);
+    const int64_t wide_ = dealt(r.x) * Step;
+    tabulate(w, p, {r.z * r.y * wide_, r.y * wide_, wide_}, [&](int64_t x) { return x % Step * dealt(r.x) + x / Step; });
+    room = std::max(room, w.channels * r.z * r.y * wide_ + r.x);
+    deepest = std::max(deepest, p.depth);
+  }
+  const int64_t each = (room + 2 * T + deepest * Rows + Rows * T + 79) / 16 * 16;
+  static std::vector<float> memory;
+  float* const own_rooms = scratch(memory, each * team);
+  const int64_t nz = (all[0].z.count + box.z - 1) / box.z, ny = (all[0].y.count + box.y - 1) / box.y;
+  const int64_t nx = (all[0].x.count + box.x - 1) / box.x, per = nz * ny * nx;
+#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
+  for (int64_t t = 0; t < w.batch * w.groups * per; ++t) {
+    float* const slab = own_rooms + omp_get_thread_num() * each;
+    float* const packed = slab + (room + 2 * T + 15) / 16 * 16;
+    float* const made = packed + (deepest * Rows + W + 15) / 16 * 16;
+    const int64_t which = t / per, g = which % w.groups;
+    const Shape3 from{t % per / (ny * nx) * box.z, t % (ny * nx) / nx * box.y, t % nx * box.x};
+    Out* const to = result + which * w.filters * places;
+    for (const Phases& p : all) {
+      const Shape3 n{std::min(box.z, p.z.count - from.z), std::min(box.y, p.y.count - from.y),
+                     std::min(box.x, p.x.count - from.x)};
+      if (n.z <= 0 || n.y <= 0 || n.x <= 0) continue;
+      const Shape3 r = reach(p, box, step);
+      const int64_t wide_ = dealt(r.x) * Step;
+      if (p.depth) fill_slab(image + which * w.channels * plane, w.channels, plane, p, step, from, {r.z, r.y, r.x}, slab);
+      if (Step > 1) {  // from the last line on, so that the wider lines do not cover what is still to be dealt
+        float* const line = slab + w.channels * r.z * r.y * wide_;
+        for (int64_t l = w.channels * r.z * r.y - 1; l >= 0; --l) {
+          std::copy(slab + l * r.x, slab + (l + 1) * r.x, line);
+          deal_out<Step>(line, r.x, slab + l * wide_, dealt(r.x));
+        }
+      }
+      for (int64_t f = 0; f < w.filters; f += Rows) {
+        const int64_t rows = std::min<int64_t>(Rows, w.filters - f);
+        pack(Spread{weight + g * w.weight_group, w.weight_filter, p.weight.data()}, f, rows, 0, p.depth, packed, rows);
+        for (int64_t zy = 0; zy < n.z * n.y; ++zy) {
+          const int64_t z = zy / n.y, y = zy % n.y;
+          const float* const at = slab + (z * step.z * r.y + y * step.y) * wide_;
+          Out* const line = to + f * places + p.x.first + from.x * p.x.apart +
+                            ((p.z.first + (from.z + z) * p.z.apart) * w.y.out + p.y.first + (from.y + y) * p.y.apart) * w.x.out;
+          with_rows<Rows, 1>(rows, [&](auto r_) {
+            for (int64_t x = 0; x < n.x; x += T) {
+              const TapVectors b{at + x, p.away.data()};
+              const int64_t cols = std::min<int64_t>(T, n.x - x);
+              if constexpr (std::is_same_v<Out, float>) {
+                if (p.x.apart == 1) {
+                  tile<r_, Vectors_, true>(p.depth, Panel<r_>{packed}, b, line + x, places, true, r_, cols);
+                  continue;
+                }
+              }
+              tile<r_, Vectors_, true>(p.depth, Panel<r_>{packed}, b, made, T, true, r_, cols);
+              for (int64_t i = 0; i < r_; ++i)
+                for (int64_t j = 0; j < cols; ++j) line[i * places + (x + j) * p.x.apart] = static_cast<Out>(made[i * T + j]);
+            }
+          });
+        }
+      }
+    }
+    finish_box(w, all[0], from, box, which, last);
+  }
+}
+
+// The gradient of a weight: a channel of `still` meets one of `moved` at each place of the window, summed over images
+// and places. What is padded is copied once; packing does the rest.
+struct Meeting {
+  int64_t batch, groups, own, other;  // channels of a group
+  Sliding z, y, x;                    // from a place of `still` to one of `moved`
+};
+template <int R, int N, class E, class K, class Out>
+void meet_windows(const Meeting& m, const E* still, const K* moved, Out* result, int64_t tall, int64_t broad,
+                  int64_t chunk, int64_t grain) {
+  struct Reach {
+    int64_t low, wide_;
+  };
+  const auto reach_of = [](const Sliding& s) {
+    return Reach{s.constant + std::min<int64_t>(0, (s.kernel - 1) * s.gap),
+                 (s.out - 1) * s.step + (s.kernel - 1) * std::abs(s.gap) + 1};
+  };
+  const Reach z = reach_of(m.z), y = reach_of(m.y), x = reach_of(m.x);
+  const auto fits = [](const Reach& r, const Sliding& s) { return r.low >= 0 && r.low + r.wide_ <= s.size; };
+  const int64_t planes = m.batch * m.groups * m.other, plane = m.z.size * m.y.size * m.x.size;
+  const int64_t places = m.z.out * m.y.out * m.x.out, taps = m.z.kernel * m.y.kernel * m.x.kernel;
+  std::vector<int64_t> outer, inner, given;
+  const auto tables = [&](int64_t start, int64_t pitch_c, int64_t pitch_z, int64_t pitch_y) {
+    for (int64_t c = 0; c < m.other; ++c)
+      for (int64_t a = 0; a < m.z.kernel; ++a)
+        for (int64_t b = 0; b < m.y.kernel; ++b)
+          for (int64_t d = 0; d < m.x.kernel; ++d)
+            outer.push_back(c * pitch_c + (m.z.constant - z.low + a * m.z.gap) * pitch_z +
+                            (m.y.constant - y.low + b * m.y.gap) * pitch_y + m.x.constant - x.low + d * m.x.gap);
+    for (int64_t i = 0; i < m.batch; ++i)
+      for (int64_t a = 0; a < m.z.out; ++a)
+        for (int64_t b = 0; b < m.y.out; ++b)
+          for (int64_t d = 0; d < m.x.out; ++d) {
+            inner.push_back(start + i * m.groups * m.other * pitch_c + a * m.z.step * pitch_z + b * m.y.step * pitch_y +
+                            d * m.x.step);
+            given.push_back(i * m.groups * m.own * places + (a * m.y.out + b) * m.x.out + d);
+          }
+  };
+  const auto run = [&](const auto* from, int64_t pitch_c) {
+    const auto operands = [&](int64_t g) {
+      Out* const to = result + g * m.own * m.other * taps;
+      const auto written = [&] {
+        if constexpr (std::is_same_v<Out, float>) return to;
+        else return stored_as(to, m.other * taps);
+      }();
+      return Operands{Spread{still + g * m.own * places, places, given.data()},
+                      Indexed{from + g * m.other * pitch_c, outer.data(), inner.data()}, written, m.other * taps};
+    };
+    products<R, N>(m.groups, m.own, m.other * taps, m.batch * places, tall, broad, chunk, grain, operands, Nothing{});
+  };
+  if (fits(z, m.z) && fits(y, m.y) && fits(x, m.x)) {
+    tables((z.low * m.y.size + y.low) * m.x.size + x.low, plane, m.y.size * m.x.size, m.x.size);
+    return run(moved, plane);
+  }
+  static std::vector<float> memory;
+  const int64_t slab = z.wide_ * y.wide_ * x.wide_;
+  float* const padded = scratch(memory, planes * slab);
+  Phases p{};
+  p.z.low = z.low, p.y.low = y.low, p.x.low = x.low;
+  p.z.size = m.z.size, p.y.size = m.y.size, p.x.size = m.x.size;
+#pragma omp parallel for schedule(static) if (planes * slab >= 65536)
+  for (int64_t c = 0; c < planes; ++c)
+    fill_slab(moved + c * plane, 1, plane, p, {1, 1, 1}, {0, 0, 0}, {z.wide_, y.wide_, x.wide_}, padded + c * slab);
+  tables(0, slab, y.wide_ * x.wide_, x.wide_);
+  run(static_cast<const float*>(padded), slab);
 }
