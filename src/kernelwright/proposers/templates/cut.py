@@ -18,13 +18,14 @@ from kernelwright.proposers.templates.graph import (
     Reduce,
     total,
 )
-from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Scan
+from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Recurrent, Scan
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.recurrent import recurrent_step
 from kernelwright.proposers.templates.patterns.rows import recognise
 from kernelwright.proposers.templates.plan import Planner, StepPlan
 
-LOOPS = (*HEAVY, Contraction, Scan, Ranked)
+LOOPS = (*HEAVY, Contraction, Scan, Ranked, Recurrent)
 MOVES = (IndexMap, Join, Permute)
 CHEAP = 4  # operations on an element that are rather done again than stored
 
@@ -64,6 +65,9 @@ class GenericPlanner(Planner):
         if isinstance(node, HEAVY):
             self._fast(place)
             return
+        if isinstance(node, Recurrent):
+            self._recurrent(place, node)
+            return
         for inner in self._loops_below(place):
             self.need(inner)
         for inner in self._shared_below(place):
@@ -78,6 +82,14 @@ class GenericPlanner(Planner):
         inputs = tuple(self.held[self.base(operand)] for operand in recognised.operands)
         home = self.home(place)
         self.steps.append(recognised.step(inputs, home))
+        self.held[place] = home
+
+    def _recurrent(self, place: int, node: Recurrent) -> None:
+        for operand in node.inputs:
+            self._force(operand)
+        inputs = tuple(self.held[self.base(operand)] for operand in node.inputs)
+        home = self.home(place)
+        self.steps.append(recurrent_step(self.graph, place, inputs, home))
         self.held[place] = home
 
     def _force(self, place: int) -> None:

@@ -30,9 +30,10 @@ from kernelwright.proposers.templates.patterns.heavy import (
     recognise_heavy,
 )
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
-Step = RowProgram | HeavyStep | NestStep
+Step = RowProgram | HeavyStep | NestStep | RecurrentStep
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return tuple(i.tensor for i in step.instructions if i.operation == "load")
         case NestStep():
             return tuple(dict.fromkeys(step.reads.values()))
+        case RecurrentStep():
+            return step.inputs
         case MatmulStep():
             return (step.left, step.right)
         case ConvolutionStep():
@@ -189,6 +192,11 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return (step.input,)
         case PoolBackwardStep():
             return (step.gradient, step.input)
+
+
+def touched(step: Step) -> set[str]:
+    """The tensors that a step reads or writes, without those of its epilogue."""
+    return {*inputs_of(step), *outputs_of(step)}
 
 
 Product = MatmulStep | ConvolutionStep

@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import nests, prelude
+from kernelwright.proposers.templates.cuda import nests, prelude, recurrent
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
 from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
@@ -18,6 +18,7 @@ from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.memory import homes, residents
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -26,6 +27,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
 )
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.plan import Step, StepPlan
 from kernelwright.proposers.templates.sizes import Sizes
@@ -63,6 +65,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
+    RecurrentStep: CudaStepRenderer(recurrent.gene_pool, recurrent.describe, recurrent.render),
 }
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
@@ -159,14 +162,10 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
         if step is not None:
             kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
     kernels = _memory_once(kernels)
-    launches = scheduled(kernels, share=bool(genes["share"]))
+    shared = _homes(plan, kernels, dynamic=genes.get("sizes") == DYNAMIC)
+    launches = scheduled(kernels, share=bool(genes["share"]), homes=shared)
     kernel = "\n".join(one.function() for one in kernels)
-    text = ""
-    used = {name for one in kernels for name in one.reads | one.writes}
-    for buffer in plan.buffers:
-        if buffer.name in used:
-            size = f"{BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)})"
-            text += f'{buffer.name} = kw.scratch("{buffer.name}", {size})\n'
+    text = _scratch(plan, shared, sizes)
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None
@@ -175,6 +174,25 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     needs = tuple(text for one in kernels for text in one.needs)
     helpers = tuple(text for one in kernels for text in one.helpers)
     return _Written(needs, helpers, kernel, text)
+
+
+def _homes(plan: StepPlan, kernels: Sequence[Kernel], *, dynamic: bool) -> dict[str, str]:
+    """Buffers that lie in the same memory; with sizes that are not known each has its own."""
+    uses = [kernel.reads | kernel.writes for kernel in kernels]
+    used = [buffer.name for buffer in plan.buffers if any(buffer.name in names for names in uses)]
+    return {name: name for name in used} if dynamic else homes(uses, used)
+
+
+def _scratch(plan: StepPlan, shared: Mapping[str, str], sizes: Sizes) -> str:
+    known = {buffer.name: buffer for buffer in plan.buffers}
+    text = ""
+    for home, names in residents(shared).items():
+        needs = [f"{BYTES[known[n].dtype]} * ({python_size(known[n].count, sizes)})" for n in names]
+        needs = list(dict.fromkeys(needs))
+        size = needs[0] if len(needs) == 1 else f"max({', '.join(needs)})"
+        text += f'{home} = kw.scratch("{home}", {size})\n'
+        text += "".join(f"{name} = {home}\n" for name in names if name != home)
+    return text
 
 
 def _memory_once(kernels: Sequence[Kernel]) -> list[Kernel]:

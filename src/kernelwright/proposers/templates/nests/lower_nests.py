@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Shape, ViewNode
+from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Permute, Shape, ViewNode
 from kernelwright.proposers.templates.nests.index_maps import (
     Contraction,
     IndexTerm,
     Ranked,
+    Recurrent,
     Scan,
     compared,
     every,
@@ -288,7 +289,16 @@ def added(call: Call) -> NodeRef:
     return call.pointwise("add", base, _contracted(call, "sum", value, len(shape)))
 
 
+def _through_time(call: Call) -> NodeRef:
+    gates, states, weight, bias, cell, back = call.args
+    rows, columns = call.builder.shape(weight)
+    turned = call.builder.add(Permute((columns, rows), call.builder.dtype(weight), (weight.node,), (1, 0)))
+    inputs = [gates, *states, turned, *([bias] if bias is not None else [])]
+    return call.builder.add(Recurrent(call.shape, call.dtype, tuple(one.node for one in inputs), cell, bool(back)))
+
+
 NESTS: dict[str, Lowering] = {
+    "recurrent": _through_time,
     "bmm": stacked,
     "mm": stacked,
     **{f"max_pool{rank}d_with_indices": pooled for rank in (1, 2, 3)},
