@@ -22,7 +22,7 @@ from kernelwright.proposers.templates.nests.index_maps import Contraction, Index
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.recurrent import recurrent_step
-from kernelwright.proposers.templates.patterns.rows import recognise
+from kernelwright.proposers.templates.patterns.rows import FLOAT, HALVES, recognise
 from kernelwright.proposers.templates.plan import Planner, StepPlan
 
 LOOPS = (*HEAVY, Contraction, Scan, Ranked, Recurrent)
@@ -158,7 +158,7 @@ class GenericPlanner(Planner):
         return node.dims == tuple(range(rank - len(node.dims), rank))
 
     def _try_rows(self, place: int) -> bool:
-        if self.graph.nodes[place].dtype != "float32":
+        if self.graph.nodes[place].dtype not in (FLOAT, *HALVES):
             return False
         plain = {node: name for node, name in self.held.items() if self._plain(node, name)}
         count = len(self.buffers)
@@ -174,7 +174,8 @@ class GenericPlanner(Planner):
 
     def _plain(self, node: int, name: str) -> bool:
         """Row programs read arguments of any dtype that they know, and buffers of floats."""
-        return self.graph.nodes[node].dtype == "float32" or not any(b.name == name for b in self.buffers)
+        floats = self.graph.nodes[node].dtype in (FLOAT, *HALVES)
+        return floats or not any(b.name == name for b in self.buffers)
 
     def _generic(self, place: int) -> None:
         """Reductions below are stored first: a loop inside a loop would do their work again and again."""

@@ -20,6 +20,9 @@ from kernelwright.proposers.templates.graph import (
 )
 
 
+MOST_TAPS = 25  # of a window that is written out
+
+
 def _pair(value: Any) -> tuple[int, int]:
     values = list(value) if isinstance(value, list | tuple) else [value]
     return int(values[0]), int(values[-1])
@@ -75,6 +78,8 @@ def _kernel(call: Call, weight: NodeRef) -> tuple[int, int]:
     height, width = (extent.literal for extent in call.builder.shape(weight)[-2:])
     if height is None or width is None:
         raise call.refuse("with a window whose size varies")
+    if height * width > MOST_TAPS:
+        raise call.refuse(f"with {height * width} taps, which are sums over a window")
     return height, width
 
 

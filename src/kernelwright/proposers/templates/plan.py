@@ -248,6 +248,8 @@ def _in_shape_of(program: RowProgram, product: Product) -> RowProgram:
 def _follows(program: RowProgram, product: Product) -> bool:
     if isinstance(product, ConvolutionStep) and product.kind != "forward":
         return False
+    if program.memory:  # a product writes, and its last steps read, floats
+        return False
     simple = not program.reduces_cols and not program.reduces_rows and program.stages == 1
     stored = all(program.instructions[s.place].span == Span.full for s in program.stores)
     alone = product.epilogue is None and product.output in inputs_of(program)

@@ -93,7 +93,7 @@ class SizeForms:
         return tuple(made)
 
     def learn(self, extent: Extent, form: str) -> None:
-        if extent.literal is not None or form == text(extent):
+        if form == text(extent):
             return
         at = [SIZE.sub(lambda s, w=which: s[w], form).replace("/", "//") for which in (1, 2)]  # type: ignore[misc]
         if [eval(one, {"__builtins__": {}}) for one in at] != [extent.first, extent.second]:
@@ -104,7 +104,7 @@ class SizeForms:
         if not self.known(extent):
             self.found.sizes[extent] = form
             self.values[extent] = values
-        elif self.value(extent) != values:
+        elif self.value(extent) != values:  # also a size that is only the same in both traces
             self.found.ambiguous.add(extent)
 
     def runs(self, shape: Shape) -> None:

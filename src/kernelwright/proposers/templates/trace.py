@@ -33,6 +33,7 @@ from kernelwright.proposers.templates.graph import (
 from kernelwright.proposers.templates.lower import lower, operations, whole_nests
 from kernelwright.proposers.templates.recurrent_trace import WholeLayers
 from kernelwright.proposers.templates.size_rules import POWERS, samples_of, size_forms
+from kernelwright.tasks.declarations import Upstream
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
@@ -42,6 +43,10 @@ PRIMES = (
     (  # an odd and an even size each: what a window rounds up or down differs at one of them
         (113, 137, 101, 151, 179, 193, 211, 227, 241, 257, 271, 283, 307, 317),
         (128, 104, 166, 196, 140, 222, 158, 262, 280, 292, 310, 332, 346, 358),
+    ),
+    (  # far apart, so that they can still be told apart after many windows
+        (1031, 1163, 1289, 1433, 1559, 1693, 1823, 1979, 2111, 2243, 2377, 2503, 2633, 2767),
+        (2176, 3328, 2560, 3008, 3968, 2752, 3584, 4480, 4032, 5184, 4736, 5504, 6016, 5760),
     ),
     (
         (101, 109, 127, 137, 149, 157, 173, 191, 197, 223, 229, 241, 263, 271),
@@ -117,7 +122,7 @@ def read_graph(task: Task) -> Graph:
 
 def _closed_forms(task: Task, workloads: Sequence[Workload], first: _Traced, second: _Traced) -> ClosedForms:
     """By rules for each operation; where one has none, by a trace with symbols, which takes long."""
-    samples = samples_of([_argument_shapes(task, workload) for workload in (*workloads, *_others(task, workloads[0]))])
+    samples = samples_of([_argument_shapes(task, workload) for workload in (*workloads, *_others(*workloads))])
     found, complete = size_forms(first.nodes, second.nodes, samples, lambda value: first.ledger.term(value) is not None)
     if complete or len(first.nodes) > MOST_SYMBOLIC:
         return found
@@ -133,15 +138,13 @@ def _argument_shapes(task: Task, workload: Workload) -> dict[str, tuple[int, ...
     return {name: tuple(value.shape) for name, value in given.items() if isinstance(value, torch.Tensor)}
 
 
-def _others(task: Task, workload: Workload) -> list[Workload]:
+def _others(first: Workload, second: Workload) -> list[Workload]:
     """Sizes of every kind, at which two formulas for a size would differ. Nothing is traced there."""
-    fixed = {name for name in task.hidden if _constant(task, name)}
+    fixed = {name: size for name, size in first.sizes if (name, size) in second.sizes}
     made = []
     for start, step in SAMPLED:
-        names = [name for name, _ in workload.sizes]
-        sizes = {name: start + step * place for place, name in enumerate(names)}
-        kept = {name: size for name, size in workload.sizes if name in fixed}
-        made.append(Workload(tuple((sizes | kept).items()), workload.dtype))
+        sizes = {name: start + step * place for place, (name, _) in enumerate(first.sizes)}
+        made.append(Workload(tuple((sizes | fixed).items()), first.dtype))
     return made
 
 
@@ -162,7 +165,8 @@ def _choices(task: Task) -> Iterator[tuple[Workload, Workload]]:
 
 
 def _near_public(task: Task, public: Workload) -> Iterator[tuple[Workload, Workload]]:
-    """The public sizes with those changed that the reference lets vary one at a time; the others are constants."""
+    """The public sizes with those changed that the reference lets vary, all at once or one alone; the others are
+    constants then."""
 
     def runs(sizes: dict[str, int]) -> bool:
         try:
@@ -173,14 +177,17 @@ def _near_public(task: Task, public: Workload) -> Iterator[tuple[Workload, Workl
         return True
 
     base = dict(public.sizes)
-    first, second = dict(base), dict(base)
+    found: dict[str, list[int]] = {}
     for place, (name, size) in enumerate(base.items()):
         tries = (size + 2 * place + 3, 2 * size + 2 * place + 5, 2 * size, 3 * size, size + 1)
         working = [value for value in tries if runs(base | {name: value})][:2]
         if len(working) == 2:
-            first[name], second[name] = working
-    if first != base and runs(first) and runs(second):
-        yield Workload(tuple(first.items()), public.dtype), Workload(tuple(second.items()), public.dtype)
+            found[name] = working
+    for names in (tuple(found), *((name,) for name in found)):
+        pair = [base | {name: found[name][which] for name in names} for which in (0, 1)]
+        if names and all(runs(sizes) for sizes in pair):
+            first, second = (Workload(tuple(sizes.items()), public.dtype) for sizes in pair)
+            yield first, second
 
 
 def _constant(task: Task, name: str) -> int | None:
@@ -208,10 +215,18 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
             return list(call_reference(task, arguments).values())
 
     mode: Literal["symbolic", "real"] = "symbolic" if symbolic else "real"
-    recorded = make_fx(reference, tracing_mode=mode)(*tensors.values())
     table = decompositions()
-    whole = torch.func.functionalize(recorded)
-    module = make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
+
+    def functional(function: Callable[..., Any]) -> torch.fx.GraphModule:
+        whole = torch.func.functionalize(function)
+        return make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
+
+    # A gradient is written down first, since autograd does not work on what functionalize hands out; so is what a
+    # decomposition changes in place.
+    derived = any(isinstance(value, Upstream) for value in task.inputs.values())
+    module = None if derived else functional(reference)
+    if module is None or any(_changes(node) for node in module.graph.nodes):
+        module = functional(make_fx(reference, tracing_mode=mode)(*tensors.values()))
     module.graph.eliminate_dead_code()
     nodes = tuple(module.graph.nodes)
     (returned,) = nodes[-1].args
@@ -220,6 +235,11 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
         if name not in forms:
             forms[name] = (tuple(node.meta["val"].shape), dtype_name(node.meta["val"].dtype))
     return _Traced(nodes, tuple(returned), ledger, forms, tuple(size for _, size in workload.sizes))
+
+
+def _changes(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> Graph:

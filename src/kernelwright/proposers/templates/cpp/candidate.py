@@ -85,8 +85,9 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     body = _own_names(body, [tensor.name for tensor in plan.graph.tensors])
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
+    halves = any(isinstance(step, RowProgram) and step.memory for step in plan.steps)
     more = nests.PRELUDE if any(isinstance(step, NestStep | RecurrentStep) for step in plan.steps) else ""
-    return f"{about}{prelude(body, int(genes['width']))}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+    return f"{about}{prelude(body, int(genes['width']), halves=halves)}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
 
 
 def _own_names(body: str, tensors: Sequence[str]) -> str:

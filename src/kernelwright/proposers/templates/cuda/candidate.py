@@ -139,9 +139,11 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
         written = _written(plan, steps, genes)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
     helpers = prelude.DYNAMIC_PLAN if genes.get("sizes") == DYNAMIC else prelude.PLAN
+    programs = [step for step in steps.values() if isinstance(step, RowProgram)]
+    halves = prelude.halves({dtype for program in programs for dtype in program.memory.values()})
     body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
-        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(written.needs)}{written.kernel}",
+        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{halves}{_once(written.needs)}{written.kernel}",
         f"{helpers}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 

@@ -232,6 +232,7 @@ _SPELLED = {
 }
 COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
 TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
+STORED = TYPES | {"bfloat16": "__nv_bfloat16", "float16": "__half"}
 
 
 def expression(operation: str, operands: list[str], target: str) -> str:
@@ -291,7 +292,7 @@ class KernelWriter:
     def pointer(self, name: str, *, written: bool = False, read: bool = True, kind: str = "") -> str:
         """The name in CUDA of a tensor or of the plan's own memory, which becomes a parameter."""
         known = self.parameters.get(name)
-        kind = kind or TYPES[self.types.get(name, "float32")]
+        kind = kind or STORED[self.types.get(name, "float32")]
         both = Parameter(name, kind, written or bool(known and known.written), read or bool(known and known.read))
         self.parameters[name] = both
         return both.pointer
