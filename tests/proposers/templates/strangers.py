@@ -202,7 +202,7 @@ KEPT_BACK: dict[str, Callable[[], tuple[Callable[..., Any], Example]]] = {
     "biased_scores": lambda: (biased_scores, (normal(2, 3, 7, 8), normal(2, 3, 9, 8), normal(3, 7, 9))),
     "causal_scores": lambda: (causal_scores, (normal(2, 3, 12, 12),)),
     "divergence": lambda: (divergence, (normal(7, 19), normal(7, 19))),
-    "huber": lambda: (huber, (normal(9, 13), normal(9, 14)[:, 1:])),
+    "huber": lambda: (huber, (normal(9, 13), 2 * normal(13, 9).t().contiguous())),
     "instances": lambda: (instances, (normal(2, 3, 4, 5, 6),)),
     "bag": lambda: (bag, (whole(11, 6, 4), normal(11, 8))),
     "scattered_mean": lambda: (scattered_mean, (normal(15, 6), whole(8, 15))),

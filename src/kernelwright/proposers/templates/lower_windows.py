@@ -19,7 +19,6 @@ from kernelwright.proposers.templates.graph import (
     reduced,
 )
 
-
 MOST_TAPS = 25  # of a window that is written out
 
 
@@ -64,6 +63,8 @@ def pool(call: Call) -> tuple[NodeRef, NodeRef]:
 
 def pool_backward(call: Call) -> NodeRef:
     gradient, values = call.args[:2]
+    if call.dtype != "float32" or not isinstance(call.builder.nodes[call.args[7].node], PoolPlaces):
+        raise call.refuse(f"of {call.dtype}, or after a pooling that is not plain")
     return call.builder.add(PoolBackward(call.shape, call.dtype, (gradient.node, values.node), _pool_window(call, 2)))
 
 

@@ -195,8 +195,9 @@ def inputs_of(step: Step) -> tuple[str, ...]:
 
 
 def touched(step: Step) -> set[str]:
-    """The tensors that a step reads or writes, without those of its epilogue."""
-    return {*inputs_of(step), *outputs_of(step)}
+    """The tensors that a step and its epilogue read or write."""
+    last: RowProgram | None = getattr(step, "epilogue", None)
+    return {*inputs_of(step), *outputs_of(step), *(touched(last) if last is not None else ())}
 
 
 Product = MatmulStep | ConvolutionStep

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 CELLS = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}  # gates of each
 STATES = {"lstm": 2}
-_library = torch.library.Library("kernelwright_templates", "DEF")
+_library: Any = torch.library.Library("kernelwright_templates", "DEF")  # type: ignore[no-untyped-call]
 _library.define("recurrent(Tensor gates, Tensor[] states, Tensor weight, Tensor? bias, str cell, bool back) -> Tensor")
 
 

@@ -116,7 +116,9 @@ class SizeForms:
                     self.learn(total(tuple(run)), "(" + " * ".join(text(extent) for extent in run) + ")")
 
 
-def size_forms(first: TracedNodes, second: TracedNodes, samples: Samples, sure: Callable[[float], bool]) -> Any:
+def size_forms(
+    first: TracedNodes, second: TracedNodes, samples: Samples, sure: Callable[[float], bool]
+) -> tuple[ClosedForms, bool]:
     """ClosedForms, and whether they say how every number follows that varies; `sure` knows numbers from scalars."""
     forms = SizeForms(samples)
     complete = True
@@ -156,6 +158,11 @@ def _slid(size: Extent, kernel: int, stride: int, padding: int, dilation: int) -
     return f"(({text(size)} + ({more})) / {stride} + 1)"
 
 
+def _slid_by(size: Extent, kernel: Extent, stride: int, padding: int, dilation: int) -> str:
+    """By a window whose own size varies."""
+    return f"(({text(size)} + {2 * padding + dilation - 1} - {dilation} * {text(kernel)}) / {stride} + 1)"
+
+
 def _numbers(value: Any, rank: int) -> list[int]:
     values = [extent.first for extent in (value if isinstance(value, list) else [value]) if isinstance(extent, Extent)]
     return values * rank if len(values) == 1 else values
@@ -164,14 +171,13 @@ def _numbers(value: Any, rank: int) -> list[int]:
 def _convolution(step: _Step) -> Iterator[tuple[Extent, str]]:
     source, weight, made = step.given(0), step.given(1), step.made
     rank = len(made) - 2
-    stride, padding, dilation, extra = (
-        _numbers(step.argument(place, ""), rank) for place in (3, 4, 5, 7)
-    )
+    stride, padding, dilation, extra = (_numbers(step.argument(place, ""), rank) for place in (3, 4, 5, 7))
     for n in range(rank):
         kernel = weight[2 + n].literal
         if kernel is None:
-            continue
-        if step.one.args[6]:
+            if not step.one.args[6]:
+                yield made[2 + n], _slid_by(source[2 + n], weight[2 + n], stride[n], padding[n], dilation[n])
+        elif step.one.args[6]:
             more = dilation[n] * (kernel - 1) + extra[n] + 1 - 2 * padding[n]
             yield made[2 + n], f"(({text(source[2 + n])} - 1) * {stride[n]} + ({more}))"
         else:
@@ -229,7 +235,7 @@ def _cat(step: _Step) -> Iterator[tuple[Extent, str]]:
     made = step.made
     dim = int(step.argument(1, "dim", 0).first) % len(made)
     assert isinstance(parts, list | tuple) and isinstance(others, list | tuple)
-    pairs = [(a.meta["val"], b.meta["val"]) for a, b in zip(parts, others, strict=True)]  # type: ignore[union-attr]
+    pairs = [(a.meta["val"], b.meta["val"]) for a, b in zip(parts, others, strict=True)]
     shapes = [_shape(*pair) for pair in pairs if pair[0].dim() == len(made)]
     yield made[dim], "(" + " + ".join(text(shape[dim]) for shape in shapes) + ")"
 

@@ -126,9 +126,7 @@ def _closed_forms(task: Task, workloads: Sequence[Workload], first: _Traced, sec
     found, complete = size_forms(first.nodes, second.nodes, samples, lambda value: first.ledger.term(value) is not None)
     if complete or len(first.nodes) > MOST_SYMBOLIC:
         return found
-    more = closed_forms(
-        lambda: _trace(task, workloads[0], SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes
-    )
+    more = closed_forms(lambda: _trace(task, workloads[0], SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes)
     more.sizes = found.sizes | more.sizes
     return more
 

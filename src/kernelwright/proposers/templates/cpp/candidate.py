@@ -11,6 +11,7 @@ from kernelwright.contracts.cpp import CPP, TYPES
 from kernelwright.proposers.templates.cpp import convolution, matmul, nests, pooling, recurrent, rows, scatter
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.memory import homes, residents
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -21,7 +22,6 @@ from kernelwright.proposers.templates.patterns.heavy import (
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.memory import homes, residents
 from kernelwright.proposers.templates.plan import Buffer, Step, StepPlan, touched
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
@@ -87,7 +87,9 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
     halves = any(isinstance(step, RowProgram) and step.memory for step in plan.steps)
     more = nests.PRELUDE if any(isinstance(step, NestStep | RecurrentStep) for step in plan.steps) else ""
-    return f"{about}{prelude(body, int(genes['width']), halves=halves)}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+    return (
+        f"{about}{prelude(body, int(genes['width']), halves=halves)}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+    )
 
 
 def _own_names(body: str, tensors: Sequence[str]) -> str:
@@ -101,7 +103,7 @@ def _own_names(body: str, tensors: Sequence[str]) -> str:
 
 def _memory(plan: StepPlan, sizes: Sizes) -> str:
     """Static memory, in floats: two for the widest element."""
-    uses = [{*touched(step), *(touched(step.epilogue) if getattr(step, "epilogue", None) else ())} for step in plan.steps]
+    uses = [touched(step) for step in plan.steps]
     shared = homes(uses, [buffer.name for buffer in plan.buffers])
     known = {buffer.name: buffer for buffer in plan.buffers}
     text = ""

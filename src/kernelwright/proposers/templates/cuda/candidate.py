@@ -143,7 +143,8 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     halves = prelude.halves({dtype for program in programs for dtype in program.memory.values()})
     body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
-        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{halves}{_once(written.needs)}{written.kernel}",
+        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
+        f"{halves}{_once(written.needs)}{written.kernel}",
         f"{helpers}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 
