@@ -85,7 +85,7 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     if not tensors:
         raise TaskError("no example input is a tensor: give at least one")
     _refuse_misfit(function, example)
-    exported = export_call(function, example)
+    exported = _exported(function, example)
     plain = quietly(exported.run_decompositions, {})
     if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
         raise TaskError("the module uses dropout in training mode: call eval() on it first")
@@ -95,6 +95,18 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     _widen(exported)
     doc = doc or f"{function_name(function)}, captured by torch.export."
     return _text(exported, tensors, doc, _Called(function, tuple(example)))
+
+
+def _exported(function: Callable[..., Any], example: Sequence[Any]) -> Any:
+    """With all sizes free or, where torch cannot say how they depend on each other, with the first of each tensor."""
+    try:
+        return export_call(function, example)
+    except TaskError:
+        try:
+            return export_call(function, example, most=1)
+        except TaskError:
+            pass  # the first line says more
+        raise
 
 
 def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:

@@ -148,8 +148,22 @@ def widen_types(graph: Any, given: Any, declared: torch.dtype) -> None:
 
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is not working_dtype:
+            if _has_default_type(node):
+                node.kwargs = {**node.kwargs, "dtype": node.meta["val"].dtype}
             node.args, node.kwargs = (torch.fx.node.map_aggregate(part, widened) for part in (node.args, node.kwargs))
     graph.lint()
+
+
+def _has_default_type(node: Any) -> bool:
+    """Makes floats of torch's default type, as `torch.zeros(3)` does."""
+    import torch
+
+    schema, value = getattr(node.target, "_schema", None), node.meta.get("val")
+    if schema is None or not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return False
+    names = {argument.name for argument in schema.arguments if argument.kwarg_only}
+    given = any(isinstance(one, torch.fx.Node) and isinstance(one.meta.get("val"), torch.Tensor) for one in node.args)
+    return "dtype" in names and not given and node.kwargs.get("dtype") is None
 
 
 def meant_equal(exported: Any) -> dict[str, str]:

@@ -17,7 +17,9 @@ from kernelwright.proposers.templates import TemplateProposer, make
 from kernelwright.proposers.templates.cuda.candidate import steps_of
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.patterns.attention import AttentionStep
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.tasks import Task, tensor
+from kernelwright.tasks.backward import derive_backward
 from tests.proposers.templates.emulated import emulated_errors, source_of
 
 
@@ -86,6 +88,22 @@ def test_attention_is_one_right_kernel(function: Callable[..., Any], dtype: str)
 def test_heads_of_any_size_are_right(head: int, wide: int, dtype: str) -> None:
     task, sizes = task_of(plain, dtype, head, wide)
     assert emulated_errors(task, source_of(templates_of(task), {}), sizes | {"b": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (causal, "float32"),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((plain, "bfloat16"), (layer, "float32"))),
+    ],
+)
+def test_gradients_are_products_and_row_programs(function: Callable[..., Any], dtype: str) -> None:
+    forward, sizes = task_of(function, dtype)
+    task = derive_backward(forward)
+    templates = make(task, "cuda")
+    steps = steps_of(templates.plan)
+    assert sum(isinstance(step, ContractionStep | NestedContraction) for step in steps) >= 5
+    assert emulated_errors(task, source_of(templates, {"border": 18}), sizes | {"b": 1, "t": 9, "s": 11}) == []
 
 
 def test_larger_heads_are_products_and_a_softmax() -> None:

@@ -204,6 +204,20 @@ def test_a_layer_of_sixteen_bits_is_one_launch(method: str) -> None:
     task = case.task("bfloat16")
     templates = make(task, "cuda")
     (step,) = steps_of(templates.plan)
-    assert isinstance(step, NestedContraction)
-    assert {operand.dtype for operand in step.contraction.form.operands} == {"bfloat16"}
+    assert isinstance(step, ContractionStep) and step.epilogue is not None
+    assert {operand.dtype for operand in step.form.operands} == {"bfloat16"}
     assert emulated_errors(task, source_of(templates, {"method": method}), case.sizes) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_what_only_a_generic_step_says_is_done_at_once_too(dtype: str) -> None:
+    case = Case(
+        lambda x, y, z: torch.atan(x @ y).logical_not().where(z, torch.atan(x @ y) * z[:1]),
+        {"x": ("b", 9, "n"), "y": ("b", "n", 10), "z": (9, 10)},
+        {"b": 2, "n": 12},
+    )
+    task = case.task(dtype)
+    templates = make(task, "cuda")
+    (step,) = steps_of(templates.plan)
+    assert isinstance(step, NestedContraction)
+    assert emulated_errors(task, source_of(templates, {}), case.sizes) == []

@@ -18,7 +18,7 @@ from kernelwright.proposers.templates.graph import (
     Reduce,
     total,
 )
-from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Scan
+from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Recurrent, Scan
 from kernelwright.proposers.templates.patterns.attention import AttentionForm, AttentionStep, recognise_attention
 from kernelwright.proposers.templates.patterns.contractions import (
     ContractionForm,
@@ -27,10 +27,11 @@ from kernelwright.proposers.templates.patterns.contractions import (
 )
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
-from kernelwright.proposers.templates.patterns.rows import recognise
+from kernelwright.proposers.templates.patterns.recurrent import recurrent_step
+from kernelwright.proposers.templates.patterns.rows import FLOAT, HALVES, recognise
 from kernelwright.proposers.templates.plan import Planner, StepPlan
 
-LOOPS = (*HEAVY, Contraction, Scan, Ranked)
+LOOPS = (*HEAVY, Contraction, Scan, Ranked, Recurrent)
 MOVES = (IndexMap, Join, Permute)
 CHEAP = 4  # operations on an element that are rather done again than stored
 
@@ -93,6 +94,9 @@ class GenericPlanner(Planner):
         if isinstance(node, HEAVY):
             self._fast(place)
             return
+        if isinstance(node, Recurrent):
+            self._recurrent(place, node)
+            return
         if place in self.attentions:
             self._attention(place, self.attentions[place])
             return
@@ -114,6 +118,14 @@ class GenericPlanner(Planner):
         inputs = tuple(self.held[self.base(operand)] for operand in recognised.operands)
         home = self.home(place)
         self.steps.append(recognised.step(inputs, home))
+        self.held[place] = home
+
+    def _recurrent(self, place: int, node: Recurrent) -> None:
+        for operand in node.inputs:
+            self._force(operand)
+        inputs = tuple(self.held[self.base(operand)] for operand in node.inputs)
+        home = self.home(place)
+        self.steps.append(recurrent_step(self.graph, place, inputs, home))
         self.held[place] = home
 
     def _attention(self, place: int, form: AttentionForm) -> None:
@@ -200,7 +212,7 @@ class GenericPlanner(Planner):
         return node.dims == tuple(range(rank - len(node.dims), rank))
 
     def _try_rows(self, place: int) -> bool:
-        if self.graph.nodes[place].dtype != "float32":
+        if self.graph.nodes[place].dtype not in (FLOAT, *HALVES):
             return False
         plain = {node: name for node, name in self.held.items() if self._plain(node, name)}
         count = len(self.buffers)
@@ -216,7 +228,8 @@ class GenericPlanner(Planner):
 
     def _plain(self, node: int, name: str) -> bool:
         """Row programs read arguments of any dtype that they know, and buffers of floats."""
-        return self.graph.nodes[node].dtype == "float32" or not any(b.name == name for b in self.buffers)
+        floats = self.graph.nodes[node].dtype in (FLOAT, *HALVES)
+        return floats or not any(b.name == name for b in self.buffers)
 
     def _generic(self, place: int) -> None:
         """Reductions below are stored first: a loop inside a loop would do their work again and again."""

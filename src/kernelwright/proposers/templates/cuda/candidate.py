@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import nests, prelude
+from kernelwright.proposers.templates.cuda import nests, prelude, recurrent
 from kernelwright.proposers.templates.cuda.contractions import attention as attention_kernel
 from kernelwright.proposers.templates.cuda.contractions import contraction, nested
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
@@ -28,6 +28,7 @@ from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.memory import homes, residents
 from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
 from kernelwright.proposers.templates.patterns.heavy import (
@@ -38,8 +39,9 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
 )
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Step, StepPlan
+from kernelwright.proposers.templates.plan import Step, StepPlan, with_last_steps
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -81,6 +83,7 @@ RENDERERS: dict[type, CudaStepRenderer] = {
         contraction.nested_genes, contraction.describe_nested, contraction.render_nested
     ),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
+    RecurrentStep: CudaStepRenderer(recurrent.gene_pool, recurrent.describe, recurrent.render),
 }
 Contracting = ContractionStep | AttentionStep
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
@@ -102,6 +105,9 @@ def steps_of(plan: StepPlan) -> list[PlannedStep]:
             steps[-1] = PooledConvolution(before, step)
         elif isinstance(step, NestStep) and isinstance(before, Contracting) and _nested(plan, before, step, later):
             steps[-1] = NestedContraction(before, step)
+        elif isinstance(step, RowProgram) and isinstance(before, ContractionStep):
+            joined = with_last_steps(before, step, list(plan.buffers), later, halves=True)
+            steps[-1:] = [before, step] if joined is None else [joined]
         else:
             steps.append(step)
     return steps
@@ -167,9 +173,12 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
         written = _written(plan, steps, genes)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
     helpers = prelude.DYNAMIC_PLAN if genes.get("sizes") == DYNAMIC else prelude.PLAN
+    programs = [step for step in steps.values() if isinstance(step, RowProgram)]
+    halves = prelude.halves({dtype for program in programs for dtype in program.memory.values()})
     body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
-        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(written.needs)}{written.kernel}",
+        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
+        f"{halves}{_once(written.needs)}{written.kernel}",
         f"{helpers}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 
@@ -190,14 +199,10 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
         if step is not None:
             kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
     kernels = _memory_once(kernels)
-    launches = scheduled(kernels, share=bool(genes["share"]))
+    shared = _homes(plan, kernels, dynamic=genes.get("sizes") == DYNAMIC)
+    launches = scheduled(kernels, share=bool(genes["share"]), homes=shared)
     kernel = "\n".join(one.function() for one in kernels)
-    text = ""
-    used = {name for one in kernels for name in one.reads | one.writes}
-    for buffer in plan.buffers:
-        if buffer.name in used:
-            size = f"{BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)})"
-            text += f'{buffer.name} = kw.scratch("{buffer.name}", {size})\n'
+    text = _scratch(plan, shared, sizes)
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None
@@ -206,6 +211,25 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     needs = tuple(text for one in kernels for text in one.needs)
     helpers = tuple(text for one in kernels for text in one.helpers)
     return _Written(needs, helpers, kernel, text)
+
+
+def _homes(plan: StepPlan, kernels: Sequence[Kernel], *, dynamic: bool) -> dict[str, str]:
+    """Buffers that lie in the same memory; with sizes that are not known each has its own."""
+    uses = [kernel.reads | kernel.writes for kernel in kernels]
+    used = [buffer.name for buffer in plan.buffers if any(buffer.name in names for names in uses)]
+    return {name: name for name in used} if dynamic else homes(uses, used)
+
+
+def _scratch(plan: StepPlan, shared: Mapping[str, str], sizes: Sizes) -> str:
+    known = {buffer.name: buffer for buffer in plan.buffers}
+    text = ""
+    for home, names in residents(shared).items():
+        needs = [f"{BYTES[known[n].dtype]} * ({python_size(known[n].count, sizes)})" for n in names]
+        needs = list(dict.fromkeys(needs))
+        size = needs[0] if len(needs) == 1 else f"max({', '.join(needs)})"
+        text += f'{home} = kw.scratch("{home}", {size})\n'
+        text += "".join(f"{name} = {home}\n" for name in names if name != home)
+    return text
 
 
 def _memory_once(kernels: Sequence[Kernel]) -> list[Kernel]:

@@ -175,6 +175,12 @@ def written_end(
     ), f"const Last_{n} last{{{first}{', '.join(o.pointer for o in members)}}};"
 
 
+def stored_types(program: RowProgram) -> dict[str, str]:
+    """The dtypes in memory of all that a program reads and writes."""
+    found = {i.tensor: i.memory or i.dtype for i in program.instructions if i.operation == "load"}
+    return found | {s.tensor: s.memory or program.instructions[s.place].dtype for s in program.stores}
+
+
 def _store(code: KernelWriter, tensor: str) -> str:
     return "store" if code.types.get(tensor, "float32") == "float32" else "store_narrow"
 

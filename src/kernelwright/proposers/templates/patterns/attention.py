@@ -23,6 +23,7 @@ from kernelwright.proposers.templates.graph import (
 from kernelwright.proposers.templates.nests.index_maps import Contraction
 from kernelwright.proposers.templates.patterns.contractions import ContractionForm, Operand, recognise_contraction
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.rows import RowProgram
 
 MOST_HEAD = 256
 
@@ -60,7 +61,7 @@ class AttentionStep:
     value: str
     output: str
     mask: NestStep
-    epilogue: None = None
+    epilogue: RowProgram | None = None
     pattern: ClassVar[str] = "attention"
 
     @property

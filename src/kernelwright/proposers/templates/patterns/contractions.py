@@ -61,7 +61,7 @@ class Subscript:
 
 @dataclass(frozen=True)
 class Operand:
-    """`node` is a value that lies in memory in row-major order; subscripts are for a view of it with the same elements."""
+    """`node` is a value that lies in memory in row-major order; subscripts are for a view of the same elements."""
 
     node: int
     dtype: str

@@ -11,7 +11,7 @@ from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, For
 from kernelwright.proposers.templates.cuda.contractions.loop import COPY_PIECE, GATHERED
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction, nested_end
 from kernelwright.proposers.templates.cuda.contractions.operands import GatheredOperand, declared
-from kernelwright.proposers.templates.cuda.epilogue import Placing, member, written_end
+from kernelwright.proposers.templates.cuda.epilogue import Placing, member, stored_types, written_end
 from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelBody, KernelWriter, python_number
 from kernelwright.proposers.templates.cuda.nests import NestWriter
 from kernelwright.proposers.templates.cuda.products.blocked import BLOCKED, COPIES
@@ -81,6 +81,8 @@ def _written(step: AttentionStep, nest: NestStep | None, code: KernelWriter) -> 
     for tensor, operand in zip((step.query, step.key, step.value), form.operands, strict=True):
         code.types[tensor] = operand.dtype
     code.types[step.output] = form.values.dtype
+    if step.epilogue is not None:
+        code.types.update(stored_types(step.epilogue))
     scores = FormWriter(form.scores, step.query, step.key, code, prefix="s", led=True)
     values = FormWriter(form.values, step.value, step.value, code, prefix="v", led=True)
     operands = {
@@ -105,7 +107,9 @@ def _written(step: AttentionStep, nest: NestStep | None, code: KernelWriter) -> 
     score, pointers = _score(step, code)
     columns = form.values.axes[form.values.kept[-1]].extent.literal or 1
     placing = Placing(f"LENGTH_{n}", values.place(), "2" if columns % 2 == 0 else "1")
-    end, last = nested_end(code, nest, step.output, placing) if nest else written_end(code, None, step.output, placing)
+    end, last = (
+        nested_end(code, nest, step.output, placing) if nest else written_end(code, step.epilogue, step.output, placing)
+    )
     before = [
         f"struct Shape_{n} {{",
         f"  static constexpr int QUERIES = QUERIES_{n}, KEYS = KEYS_{n}, HEAD = {head}, WIDE = {wide};",

@@ -10,7 +10,7 @@ from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, For
 from kernelwright.proposers.templates.cuda.contractions.narrow import STORES
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction, nested_end
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm
-from kernelwright.proposers.templates.cuda.epilogue import written_end
+from kernelwright.proposers.templates.cuda.epilogue import stored_types, written_end
 from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelBody, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
@@ -99,6 +99,8 @@ def written(
     for tensor, operand in zip((first, second), form.operands, strict=True):
         code.types[tensor] = operand.dtype
     code.types[output] = form.dtype
+    if isinstance(program, RowProgram):
+        code.types.update(stored_types(program))
     product = FormWriter(form, first, second, code).product()
     writing.sized(product, code)
     code.set("few", f"int({is_few(product, code)})")

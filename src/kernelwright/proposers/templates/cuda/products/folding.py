@@ -115,7 +115,7 @@ def _of_elements_alone(program: RowProgram, place: int) -> bool:
     if i.operation in ("reduce", "gather", "position"):
         return False
     if i.operation == "load":
-        return i.span != Span.row and i.dtype == "float32" and i.period is None
+        return i.span != Span.row and i.dtype == "float32" and i.period is None and not i.memory
     return i.span != Span.row and all(_of_elements_alone(program, operand) for operand in i.operands)
 
 
