@@ -16,6 +16,7 @@ class Renderer(Protocol):
     """Writes a plan with genes as a candidate of one contract: cpp/candidate.py is one."""
 
     ATTENTION: bool  # whether it writes attention as one step
+    MIXED: bool  # whether operands of a contraction may have two dtypes
 
     def gene_pool(self, plan: StepPlan) -> GenePool: ...
 

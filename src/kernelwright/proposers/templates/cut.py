@@ -36,17 +36,21 @@ MOVES = (IndexMap, Join, Permute)
 CHEAP = 4  # operations on an element that are rather done again than stored
 
 
-def make_plan(graph: Graph, *, attention: bool = False) -> StepPlan:
-    """By fast patterns alone if they cover the graph; `attention` says that there may be steps of that pattern."""
+def make_plan(graph: Graph, *, attention: bool = False, mixed: bool = True) -> StepPlan:
+    """By fast patterns alone if they cover the graph.
+
+    `attention`: there may be steps of that pattern; `mixed`: operands of a contraction may have two dtypes.
+    """
     try:
         return Planner(graph).plan()
     except CannotExpressError:
-        return GenericPlanner(graph, attention=attention).plan()
+        return GenericPlanner(graph, attention=attention, mixed=mixed).plan()
 
 
 class GenericPlanner(Planner):
-    def __init__(self, graph: Graph, *, attention: bool = False) -> None:
+    def __init__(self, graph: Graph, *, attention: bool = False, mixed: bool = True) -> None:
         super().__init__(graph)
+        self.mixed = mixed
         self.users: dict[int, set[int]] = {}
         for place in self.alive:
             for given in graph.nodes[place].inputs:
@@ -100,7 +104,7 @@ class GenericPlanner(Planner):
         if place in self.attentions:
             self._attention(place, self.attentions[place])
             return
-        form = recognise_contraction(self.graph, place)
+        form = recognise_contraction(self.graph, place, mixed=self.mixed)
         if form is not None:
             self._contraction(place, form)
             return

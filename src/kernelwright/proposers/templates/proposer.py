@@ -79,7 +79,7 @@ def make(task: Task, contract: str) -> TemplateProposer:
     if len(task.dtypes) != 1:
         raise CannotExpressError(f"{task.name}: templates are written for one dtype, not {', '.join(task.dtypes)}")
     renderer = renderer_for(contract)
-    plan = fused(make_plan(read_graph(task), attention=renderer.ATTENTION))
+    plan = fused(make_plan(read_graph(task), attention=renderer.ATTENTION, mixed=renderer.MIXED))
     signatures = tuple(signature(task, workload) for workload in task.public_workloads())
     return TemplateProposer(plan, renderer, contract, signatures, _pattern(plan))
 

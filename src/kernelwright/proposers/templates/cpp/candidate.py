@@ -57,7 +57,7 @@ RENDERERS: dict[type, CppStepRenderer] = {
     NestStep: CppStepRenderer(nests.gene_pool, nests.describe, nests.render),
     RecurrentStep: CppStepRenderer(recurrent.gene_pool, recurrent.describe, recurrent.render),
 }
-ATTENTION = False  # products and a softmax by themselves
+ATTENTION, MIXED = False, True
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
 

@@ -49,7 +49,7 @@ SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need 
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arguments of one build for many sizes
-ATTENTION = True  # a step of its own
+ATTENTION, MIXED = True, False
 INDENT = "    "
 MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
@@ -128,6 +128,8 @@ def _pooled(plan: StepPlan, before: ConvolutionStep, pool: PoolStep, later: Sequ
         pool.input in reads_of(s) for s in later
     )
     stored = [store.tensor for store in before.epilogue.stores] if before.epilogue else [before.output]
+    if convolution.is_large(before):
+        return False
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
 
 

@@ -130,8 +130,24 @@ class _SplitAxisError(Exception):
         self.axis, self.sizes = axis, sizes
 
 
-def recognise_contraction(graph: Graph, place: int, factors: list[Number] | None = None) -> ContractionForm | None:
-    """With `factors`, numbers that whole operands are multiplied with are put there, and the operands are without."""
+def recognise_contraction(
+    graph: Graph, place: int, factors: list[Number] | None = None, *, mixed: bool = True
+) -> ContractionForm | None:
+    """With `factors`, numbers that whole operands are multiplied with are put there, and the operands are without.
+
+    Unless `mixed`, a 16-bit operand beside one of float32 is taken as float32 too.
+    """
+    found: list[Number] = []
+    form = _recognised(graph, place, None if factors is None else found, as_stored=True)
+    if form is not None and not mixed and len({operand.dtype for operand in form.operands}) > 1:
+        found = []
+        form = _recognised(graph, place, None if factors is None else found, as_stored=False)
+    if factors is not None:
+        factors += found
+    return form
+
+
+def _recognised(graph: Graph, place: int, factors: list[Number] | None, *, as_stored: bool) -> ContractionForm | None:
     node = graph.nodes[place]
     if not isinstance(node, Contraction) or node.operation != "sum" or not node.dtype.startswith(("float", "bfloat")):
         return None
@@ -144,7 +160,8 @@ def recognise_contraction(graph: Graph, place: int, factors: list[Number] | None
     for _ in range(MOST_SPLITS):
         found: list[Number] = []
         try:
-            operands = [_operand(graph, one, pieces, None if factors is None else found) for one in product.inputs]
+            given = None if factors is None else found
+            operands = [_operand(graph, one, pieces, given, as_stored=as_stored) for one in product.inputs]
         except _SplitAxisError as split:
             pieces = _split(pieces, split.axis, split.sizes)
             continue
@@ -211,7 +228,9 @@ class _Affine:
         return _Affine({axis: c * factor for axis, c in self.terms.items()}, self.constant * factor.first)
 
 
-def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Number] | None) -> Operand | None:
+def _operand(
+    graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Number] | None, *, as_stored: bool
+) -> Operand | None:
     """Down to the value whose elements lie in memory, through whatever only moves them.
 
     None where the step into the space itself is not affine: all of the space would have to be stored.
@@ -235,12 +254,12 @@ def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Nu
                 shape = graph.nodes[inner].shape
                 last = at[len(at) - len(shape) :]
                 at = [_Affine({}) if e.single else one for e, one in zip(shape, last, strict=True)]
-            case ViewNode() if _turned(graph, inner, factors is not None):
+            case ViewNode() if _turned(graph, inner, factors is not None, as_stored):
                 viewed = _viewed(node, graph.nodes[inner].shape, at, extents)
                 if viewed is None:
                     break
                 at = viewed
-            case Pointwise() if widened(graph, node):
+            case Pointwise() if as_stored and widened(graph, node):
                 pass  # the same numbers, stored in less room
             case Pointwise() if factors is not None and (scaled := _scaled(graph, node)):
                 inner = scaled[0]
@@ -257,7 +276,7 @@ def _operand(graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Nu
     below = node
     while isinstance(below, ViewNode):
         below = graph.nodes[below.inputs[0]]
-    if widened(graph, below):  # in the same order, so that subscripts hold
+    if as_stored and widened(graph, below):  # in the same order, so that subscripts hold
         place, node = below.inputs[0], graph.nodes[below.inputs[0]]
     return Operand(place, node.dtype, subscripts)
 
@@ -275,13 +294,13 @@ def _own_places(pieces: Sequence[Shape]) -> list[_Affine]:
     return made
 
 
-def _turned(graph: Graph, place: int, scaled: bool) -> bool:
+def _turned(graph: Graph, place: int, scaled: bool, as_stored: bool) -> bool:
     """Whether a value is another one with its elements moved, so that reading it where it lies saves a copy."""
     node = graph.nodes[place]
     if isinstance(node, Permute | Broadcast):
         return True
-    if isinstance(node, ViewNode) or widened(graph, node):
-        return _turned(graph, node.inputs[0], scaled)
+    if isinstance(node, ViewNode) or (as_stored and widened(graph, node)):
+        return _turned(graph, node.inputs[0], scaled, as_stored)
     found = _scaled(graph, node) if scaled else None
     return found is not None  # also without a move: the number is taken apart
 

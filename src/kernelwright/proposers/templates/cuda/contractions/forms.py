@@ -43,7 +43,7 @@ class _Phased:
 class FormWriter:
     """Axes are numbered as in the form. A loop variable of axis a is `i{a}`, of a remainder `p{a}`.
 
-    With `led`, the last two axes of the result are rows and columns, and all before them batches, whoever has them.
+    With `led`, the last two axes of the result are rows and columns, and all before them batches.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import ClassVar
 
 from kernelwright.proposers.templates.cuda.contractions import contraction
@@ -16,6 +17,7 @@ from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
 from kernelwright.proposers.templates.sizes import Sizes
 
 SHARED_FLOATS = 8192  # of weights at a time
+LARGE = 2**26  # multiplications, for which a pooling behind a convolution is a step of its own
 
 
 def constants(step: ConvolutionStep, code: KernelWriter) -> list[str]:
@@ -235,6 +237,17 @@ def _methods(step: Convolving, genes: Genes) -> tuple[bool, str]:
     if method == "size" and taps_of(step) <= MOST_TAPS:
         return True, "wgmma"
     return False, "size" if method in ("size", "direct") else method
+
+
+def is_large(step: ConvolutionStep) -> bool:
+    """Whether sizes that never vary ask for tensor cores, or the window for more than direct sums can do."""
+    sizes = [extent.literal for extent in (step.batch, step.filters, step.channels, step.tall, step.broad)]
+    if taps_of(step) > MOST_TAPS:
+        return True
+    if any(size is None for size in sizes):
+        return False
+    work = prod(size for size in sizes if size is not None) * taps_of(step)
+    return work >= LARGE and (step.filters.literal or 0) >= contraction.FEW
 
 
 def taps_of(step: ConvolutionStep) -> int:
