@@ -10,7 +10,7 @@ from textwrap import indent
 from kernelwright.proposers.templates.cpp import nests, product, rows, windows
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import ONE, Extent, total
-from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionStep, Operand
+from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionOperand, ContractionStep
 from kernelwright.proposers.templates.sizes import Sizes
 
 STORED = ("float32", "bfloat16", "float16")  # what packing converts to float
@@ -83,7 +83,7 @@ def plain_form(form: ContractionForm) -> PlainForm | None:
     return PlainForm(left, over, cols, side, depth, joined)
 
 
-def stride_of(operand: Operand, axis: int) -> Extent:
+def stride_of(operand: ContractionOperand, axis: int) -> Extent:
     """In elements; axes that do not occur have none."""
     found, behind = Extent(0, 0), ONE
     for subscript in reversed(operand.subscripts):
@@ -99,7 +99,7 @@ def _result_stride(form: ContractionForm, axis: int) -> Extent:
     return total(tuple(form.axes[other].extent for other in form.kept if other > axis))
 
 
-def _run(form: ContractionForm, operand: Operand, axes: list[int], *, tail: bool) -> tuple[int, ...]:
+def _run(form: ContractionForm, operand: ContractionOperand, axes: list[int], *, tail: bool) -> tuple[int, ...]:
     """The last axes that lie as one both in the operand and in the result."""
     run = _run_in(form, operand, axes)
     if not tail:
@@ -116,7 +116,7 @@ def _next(form: ContractionForm, one: int, two: int) -> bool:
     return _result_stride(form, one) == _result_stride(form, two) * form.axes[two].extent
 
 
-def _run_in(form: ContractionForm, operand: Operand, axes: list[int]) -> tuple[int, ...]:
+def _run_in(form: ContractionForm, operand: ContractionOperand, axes: list[int]) -> tuple[int, ...]:
     run: list[int] = []
     for axis in reversed(axes):
         if run and stride_of(operand, axis) != stride_of(operand, run[0]) * form.axes[run[0]].extent:
@@ -131,7 +131,7 @@ class StrideText:
     def __init__(self, form: ContractionForm, sizes: Sizes) -> None:
         self.form, self.sizes = form, sizes
 
-    def of(self, operand: Operand, axis: int) -> str:
+    def of(self, operand: ContractionOperand, axis: int) -> str:
         parts = []
         for dim, subscript in enumerate(operand.subscripts):
             coefficient = subscript.coefficient(axis)
@@ -140,7 +140,7 @@ class StrideText:
                 parts.append(self.product((coefficient, *behind)))
         return " + ".join(parts) or "0"
 
-    def start(self, operand: Operand) -> str:
+    def start(self, operand: ContractionOperand) -> str:
         """Where the first element lies: constants of subscripts."""
         parts = []
         for dim, subscript in enumerate(operand.subscripts):
@@ -201,7 +201,7 @@ def _products(step: ContractionStep, plain: PlainForm, genes: Genes, sizes: Size
     return body + product.call(genes, "count", "m", "n", "depth", operands, after)
 
 
-def _starts(plain: PlainForm, text: StrideText, left: Operand, right: Operand) -> str:
+def _starts(plain: PlainForm, text: StrideText, left: ContractionOperand, right: ContractionOperand) -> str:
     """Where the operands and the result of product number `which` begin."""
     lines = [f"std::array<int64_t, 3> at{{{text.start(left)}, {text.start(right)}, 0}};"]
     for number, axis in enumerate(reversed(plain.side)):
@@ -216,7 +216,7 @@ def _starts(plain: PlainForm, text: StrideText, left: Operand, right: Operand) -
     return "const auto starts = [&]([[maybe_unused]] int64_t which) {\n" + indent("\n".join(lines), "  ") + "\n};\n"
 
 
-def _table(name: str, axes: tuple[int, ...], text: StrideText, operand: Operand) -> str:
+def _table(name: str, axes: tuple[int, ...], text: StrideText, operand: ContractionOperand) -> str:
     """Offsets over several axes, the last one running fastest."""
     loops = "".join(f"for (int64_t i{axis} = 0; i{axis} < {text.extent((axis,))}; ++i{axis}) " for axis in axes)
     place = " + ".join(f"i{axis} * ({text.of(operand, axis)})" for axis in axes)

@@ -133,8 +133,9 @@ def _met(form: ContractionForm, still: int) -> MeetingForm | None:
     known = tuple(slide for slide in slides if slide is not None and slide.divisor == 1 and slide.gap >= 0)
     if not all(checks) or len(known) != rank:
         return None
-    extents = [form.axes[axis].extent if axis is not None else ONE for axis in (batch, group, own, other)]
-    return MeetingForm(still, *extents, known)
+    groups = form.axes[group].extent if group is not None else ONE
+    batches, *channels_ = (form.axes[axis].extent for axis in (batch, own, other))
+    return MeetingForm(still, batches, groups, channels_[0], channels_[1], known)
 
 
 def _is(form: ContractionForm, subscript: Subscript, terms: dict[int, Extent]) -> bool:

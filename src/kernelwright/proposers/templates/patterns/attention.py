@@ -21,7 +21,11 @@ from kernelwright.proposers.templates.graph import (
     total,
 )
 from kernelwright.proposers.templates.nests.index_maps import Contraction
-from kernelwright.proposers.templates.patterns.contractions import ContractionForm, Operand, recognise_contraction
+from kernelwright.proposers.templates.patterns.contractions import (
+    ContractionForm,
+    ContractionOperand,
+    recognise_contraction,
+)
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 
@@ -42,7 +46,7 @@ class AttentionForm:
     safe: bool  # a row without any key gives zeros, not NaN
 
     @property
-    def operands(self) -> tuple[Operand, Operand, Operand]:
+    def operands(self) -> tuple[ContractionOperand, ContractionOperand, ContractionOperand]:
         """Query, key and value."""
         return (
             self.scores.operands[self.query],
@@ -218,7 +222,7 @@ def _fits(form: AttentionForm, weights: int) -> bool:
     return strides == own and small and plain and len(dtypes) == 1 and values.dtype in ("float32", *dtypes)
 
 
-def _strides(operand: Operand) -> dict[int, Extent]:
+def _strides(operand: ContractionOperand) -> dict[int, Extent]:
     found: dict[int, Extent] = {}
     behind = Extent(1, 1)
     for subscript in reversed(operand.subscripts):

@@ -60,7 +60,7 @@ class Subscript:
 
 
 @dataclass(frozen=True)
-class Operand:
+class ContractionOperand:
     """`node` is a value that lies in memory in row-major order; subscripts are for a view of the same elements."""
 
     node: int
@@ -75,11 +75,16 @@ class Operand:
     def guarded(self) -> bool:
         return any(s.guarded or s.divisor != 1 for s in self.subscripts)
 
+    @property
+    def slides(self) -> bool:
+        """Whether a dimension is read at a sum of indices, as windows and groups are."""
+        return self.guarded or any(len(s.terms) > 1 for s in self.subscripts)
+
 
 @dataclass(frozen=True)
 class ContractionForm:
     axes: tuple[Axis, ...]
-    operands: tuple[Operand, Operand]
+    operands: tuple[ContractionOperand, ContractionOperand]
     dtype: str
 
     def of(self, role: str) -> tuple[int, ...]:
@@ -157,11 +162,13 @@ def _recognised(graph: Graph, place: int, factors: list[Number] | None, *, as_st
     if node.dims != tuple(range(len(product.shape) - len(node.dims), len(product.shape))):
         return None
     pieces: list[Shape] = [(extent,) for extent in product.shape]
+    first = [_operand(graph, one, pieces, None, as_stored=as_stored, deep=False) for one in product.inputs]
+    deep = not any(operand is not None and operand.slides for operand in first)
     for _ in range(MOST_SPLITS):
         found: list[Number] = []
         try:
             given = None if factors is None else found
-            operands = [_operand(graph, one, pieces, given, as_stored=as_stored) for one in product.inputs]
+            operands = [_operand(graph, one, pieces, given, as_stored=as_stored, deep=deep) for one in product.inputs]
         except _SplitAxisError as split:
             pieces = _split(pieces, split.axis, split.sizes)
             continue
@@ -189,7 +196,7 @@ def _split(pieces: list[Shape], axis: int, sizes: Shape) -> list[Shape]:
     return made
 
 
-def _axes(space: Shape, kept: int, first: Operand, second: Operand) -> tuple[Axis, ...] | None:
+def _axes(space: Shape, kept: int, first: ContractionOperand, second: ContractionOperand) -> tuple[Axis, ...] | None:
     """None where an operand alone is summed over an axis."""
     axes = []
     for number, extent in enumerate(space):
@@ -229,9 +236,17 @@ class _Affine:
 
 
 def _operand(
-    graph: Graph, place: int, pieces: Sequence[Shape], factors: list[Number] | None, *, as_stored: bool
-) -> Operand | None:
-    """Down to the value whose elements lie in memory, through whatever only moves them.
+    graph: Graph,
+    place: int,
+    pieces: Sequence[Shape],
+    factors: list[Number] | None,
+    *,
+    as_stored: bool,
+    deep: bool = True,
+) -> ContractionOperand | None:
+    """Down to the value whose elements lie in memory, through whatever only moves them; not `deep`, through one step.
+
+    A window keeps the form that lowering gave it, which renderers know, and what was moved before it is stored.
 
     None where the step into the space itself is not affine: all of the space would have to be stored.
     """
@@ -239,7 +254,7 @@ def _operand(
     extents = [extent for run in pieces for extent in run]
     guarded: frozenset[int] = frozenset()  # for dimensions of that very value, so that nothing is passed then
     node = graph.nodes[place]
-    while not guarded:
+    while not guarded and (deep or place == start):
         inner = node.inputs[0] if node.inputs else -1
         match node:
             case IndexMap():
@@ -278,7 +293,7 @@ def _operand(
         below = graph.nodes[below.inputs[0]]
     if as_stored and widened(graph, below):  # in the same order, so that subscripts hold
         place, node = below.inputs[0], graph.nodes[below.inputs[0]]
-    return Operand(place, node.dtype, subscripts)
+    return ContractionOperand(place, node.dtype, subscripts)
 
 
 def _own_places(pieces: Sequence[Shape]) -> list[_Affine]:

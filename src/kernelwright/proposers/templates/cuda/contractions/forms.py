@@ -18,7 +18,7 @@ from kernelwright.proposers.templates.cuda.contractions.operands import (
 )
 from kernelwright.proposers.templates.cuda.kernels import KernelWriter
 from kernelwright.proposers.templates.graph import ONE, CannotExpressError, Extent
-from kernelwright.proposers.templates.patterns.contractions import ContractionForm, Operand, Subscript
+from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionOperand, Subscript
 
 WIDEST = {"float32": 4, "bfloat16": 8, "float16": 8}  # elements in 16 bytes
 
@@ -142,7 +142,7 @@ class FormWriter:
             return []
         return taken_apart("batch", [*axes, *remainders], sizes)
 
-    def gathered(self, tensor: str, operand: Operand, own: Sequence[int]) -> GatheredOperand:
+    def gathered(self, tensor: str, operand: ContractionOperand, own: Sequence[int]) -> GatheredOperand:
         used = operand.axes
         members = [f"i{axis}" for axis in self.batch_axes if axis in used]
         moved = self._batch_lines() if members or self.phased else []
@@ -208,7 +208,7 @@ class FormWriter:
         taps = f"{self.prefix.upper()}WHOLE{one.window}_{self.code.step}"
         return [f"if (first{one.outer} < 0 || {tap} >= {taps}) return nullptr;"]
 
-    def _lies(self, operand: Operand, own: Sequence[int]) -> tuple[bool, str]:
+    def _lies(self, operand: ContractionOperand, own: Sequence[int]) -> tuple[bool, str]:
         """Whether lines run along the depth, and Python for how many neighbours can be read at once."""
         inner = next((s for s in reversed(operand.subscripts) if s.terms), None)
         if inner is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.proposers.templates.graph import ONE, Extent
-from kernelwright.proposers.templates.patterns.contractions import Axis, ContractionForm, Operand, Subscript
+from kernelwright.proposers.templates.patterns.contractions import Axis, ContractionForm, ContractionOperand, Subscript
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep
 
 
@@ -43,6 +43,11 @@ def _axes(*axes: tuple[Extent, str]) -> tuple[Axis, ...]:
     return tuple(Axis(extent, role) for extent, role in axes)
 
 
+def _form(axes: tuple[Axis, ...], *operands: tuple[Subscript, ...]) -> ContractionForm:
+    first, second = (ContractionOperand(-1, "float32", subscripts) for subscripts in operands)
+    return ContractionForm(axes, (first, second), "float32")
+
+
 def _forward(step: ConvolutionStep) -> ContractionForm:
     """Axes: batch, filter, places; channel, window."""
     high, wide = _kernel(step)
@@ -52,7 +57,9 @@ def _forward(step: ConvolutionStep) -> ContractionForm:
     )
     image = (_plain(0, step.batch), _plain(4, step.channels), _moved(step, 0, 2, 5), _moved(step, 1, 3, 6))
     weight = (_plain(1, step.filters), _plain(4, step.channels), _plain(5, high), _plain(6, wide))
-    return ContractionForm(axes, (Operand(-1, "float32", image), Operand(-1, "float32", weight)), "float32")
+    return ContractionForm(
+        axes, (ContractionOperand(-1, "float32", image), ContractionOperand(-1, "float32", weight)), "float32"
+    )
 
 
 def _towards_input(step: ConvolutionStep) -> ContractionForm:
@@ -64,7 +71,9 @@ def _towards_input(step: ConvolutionStep) -> ContractionForm:
     )
     gradient = (_plain(0, step.batch), _plain(4, step.filters), _back(step, 0, 2, 5), _back(step, 1, 3, 6))
     weight = (_plain(4, step.filters), _plain(1, step.channels), _plain(5, high), _plain(6, wide))
-    return ContractionForm(axes, (Operand(-1, "float32", gradient), Operand(-1, "float32", weight)), "float32")
+    return ContractionForm(
+        axes, (ContractionOperand(-1, "float32", gradient), ContractionOperand(-1, "float32", weight)), "float32"
+    )
 
 
 def _back(step: ConvolutionStep, dim: int, place: int, tap: int) -> Subscript:
@@ -85,4 +94,6 @@ def _towards_weight(step: ConvolutionStep) -> ContractionForm:
     )
     gradient = (_plain(4, step.batch), _plain(0, step.filters), _plain(5, step.tall), _plain(6, step.broad))
     image = (_plain(4, step.batch), _plain(1, step.channels), _moved(step, 0, 5, 2), _moved(step, 1, 6, 3))
-    return ContractionForm(axes, (Operand(-1, "float32", gradient), Operand(-1, "float32", image)), "float32")
+    return ContractionForm(
+        axes, (ContractionOperand(-1, "float32", gradient), ContractionOperand(-1, "float32", image)), "float32"
+    )
