@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 import kernelwright
-from kernelwright.api import written_task
+from kernelwright.api import _View, written_task
 from kernelwright.errors import KernelwrightError
 from kernelwright.proposers.llm.proposer import ProposerTools
 from kernelwright.proposers.model import Once
@@ -247,9 +247,9 @@ def test_a_whole_search_from_python(toys: Path) -> None:
 
 def test_without_a_best_it_says_why(toys: Path) -> None:
     found = kernelwright.optimize(rms, EXAMPLE, budget="1evals", seed=2, runs=toys)
-    assert found.score is None and found.sources == {} and "nothing was left for its final" in found.missing
-    assert str(found) == f"{toys / 'rms-1'}: no best: {found.missing}"
-    with pytest.raises(KernelwrightError, match=re.escape(f"rms-1 has no best: {found.missing}")):
+    assert found.score is None and found.sources == {} and "no budget was left for its final" in found.missing
+    assert str(found) == f"{toys / 'rms-1'}: no best kernel: {found.missing}"
+    with pytest.raises(KernelwrightError, match=re.escape(f"rms-1 has no best kernel: {found.missing}")):
         _ = found.source
 
 
@@ -257,7 +257,7 @@ def test_a_run_goes_on_from_python_with_the_budget_that_it_had(toys: Path, monke
     monkeypatch.setattr(Judge, "stop_after", 4)
     with pytest.raises(KeyboardInterrupt) as interrupt:
         kernelwright.optimize(rms, EXAMPLE, budget="21evals", runs=toys)
-    assert str(interrupt.value) == f"go on with: kernelwright.optimize(resume={str(toys / 'rms-1')!r})"
+    assert str(interrupt.value) == f"continue with: kernelwright.optimize(resume={str(toys / 'rms-1')!r})"
     stopped = look(toys / "rms-1").stopped
     assert stopped is not None and stopped.reason == "interrupted"
     monkeypatch.setattr(Judge, "stop_after", 10**9)
@@ -298,16 +298,16 @@ def test_models_are_asked_and_recorded_as_by_the_command(toys: Path, monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "options", "said"),
     [
-        ((), {}, "give a function to optimize, or a run to go on with (resume)"),
+        ((), {}, "pass a function to optimize, or a run to continue (resume)"),
         ((rms, EXAMPLE), {"resume": "rms-1"}, "leave out function and example_inputs; budget, record, replay, runs,"),
         ((), {"resume": "rms-1", "name": "x", "seed": 3}, "leave out name and seed; budget, "),
         ((), {"resume": "rms-1", "answer_timeout": 5.0}, "leave out answer_timeout; "),
         ((), {"resume": "rms-1", "baseline": ["eager"], "on_progress": print}, "leave out baseline; "),
-        ((), {"resume": "rms-1", "start": [], "no_server": True}, "rms-1: there is no such run"),
-        ((), {"resume": "rms-1"}, "rms-1: there is no such run"),
+        ((), {"resume": "rms-1", "start": [], "no_server": True}, "rms-1: no such run"),
+        ((), {"resume": "rms-1"}, "rms-1: no such run"),
         ((rms, EXAMPLE), {"budget": "soon"}, "budget 'soon'"),
         ((rms, EXAMPLE), {"baseline": "magic"}, "unknown baseline 'magic'"),
-        ((rms, EXAMPLE), {"record": "tape"}, "others ask no models"),
+        ((rms, EXAMPLE), {"record": "tape"}, "only that one asks models"),
     ],
 )
 def test_one_line_for_bad_arguments(toys: Path, arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:
@@ -326,7 +326,7 @@ def test_progress_tells_of_candidates_finals_and_the_judges_work(toys: Path) -> 
     assert all((one.estimate is None) == (one.outcome == "rejected") for one in quick)
     finals = [one for one in heard if one.outcome == "best"]
     assert finals[-1].candidate == state.best and finals[-1].score == found.score
-    assert str(finals[0]).startswith(f"{finals[0].candidate:04d}  final: is the new best")
+    assert str(finals[0]).startswith(f"{finals[0].candidate:04d}  final won, it is the new best")
     assert heard[0].text == "opening the task" and heard[-1].outcome == "stopped"
 
 
@@ -347,3 +347,11 @@ def test_the_task_is_resolved_once(toys: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_importing_the_package_stays_light() -> None:
     code = "import sys, kernelwright; sys.exit(any(n in sys.modules for n in ('torch', 'pydantic', 'sqlite3')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_progress_names_each_stage_once_and_not_every_trial() -> None:
+    heard: list[SearchProgress] = []
+    view = _View(heard.append)
+    for text in ("building", "n=1: trial 1", "n=1: trial 2", "sizes: 1 of 40 points", "sizes: 2 of 40 points"):
+        view.progress(text)
+    assert [one.text for one in heard] == ["building", "n=1", "sizes"]

@@ -1,4 +1,4 @@
-"""`kernelwright.optimize` and `kernelwright.load`: what the commands do, from Python and without a task file."""
+"""`kernelwright.optimize`, `load` and `bench`: what the commands do, from Python and without a task file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge.verdict import AuthorVerdict, Verdict
-from kernelwright.search.config import RESUMABLE, SearchConfig, accepted_level, config_from, refuse_with_resume
+from kernelwright.judge.wording import stage_words
+from kernelwright.search.config import OPTIONS, RESUMABLE, SearchConfig, accepted_level, config_from, refuse_with_resume
 from kernelwright.search.core import budget as budgets
 from kernelwright.search.core.events import Event, StopReason
 from kernelwright.search.core.state import State
@@ -31,6 +32,8 @@ from kernelwright.tasks.loading import shown_path
 if TYPE_CHECKING:
     import torch
 
+    from kernelwright.benchmark.metrics import Metrics
+    from kernelwright.benchmark.results import Results, SampleRow
     from kernelwright.export.standalone.kernel import LoadedKernel
 
 DEFAULTS = SearchConfig(task="")
@@ -38,9 +41,9 @@ DEFAULTS = SearchConfig(task="")
 
 @dataclass(frozen=True)
 class Optimized:
-    """What a search came to; printed, it says so in a line.
+    """The result of a search; printed, one line.
 
-    Where nothing earned to be called best, `score` is None, `sources` is empty, and `missing` says why.
+    Without a best kernel, `score` is None, `sources` is empty, and `missing` says why.
     """
 
     run: Path
@@ -60,7 +63,7 @@ class Optimized:
     def source(self) -> str:
         """The text of the best kernel; a KernelwrightError with what is `missing` where there is none."""
         if self.score is None:
-            raise KernelwrightError(f"{self.run} has no best: {self.missing}")
+            raise KernelwrightError(f"{self.run} has no best kernel: {self.missing}")
         return next(iter(self.sources.values()))  # a plan comes after its kernel
 
     def load(self, *others: str | Path, allow: Sequence[str] = ()) -> LoadedKernel:
@@ -71,29 +74,31 @@ class Optimized:
         function = None if isinstance(self.function, nn.Module) else self.function
         return load(self.run, *others, allow=allow, reference=function)
 
-    def export(self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package") -> Path:
+    def export(
+        self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package", fast_path: bool = False
+    ) -> Path:
         """Writes a package and its wheel, as `kernelwright export` does, and says where the wheel (or folder) is."""
         from kernelwright.export.package import export
         from kernelwright.export.proof import proved_in
 
-        made = export(
-            [proved_in(find(str(run), self.run.parent)) for run in (self.run, *others)], Path(output), name, layout
-        )
+        proved = [proved_in(find(str(run), self.run.parent)) for run in (self.run, *others)]
+        made = export(proved, Path(output), name, layout, fast_path=fast_path)
         return made.wheel or made.folder
 
     def __str__(self) -> str:
         if self.score is None:
-            return f"{self.run}: no best: {self.missing}"
+            return f"{self.run}: no best kernel: {self.missing}"
         slower = no_gain(self.score, self.verdict)
         said = f"{self.score:.2f}× over the best baseline{f' ({slower})' if slower else ''}"
         return f"{self.run}: {said}; the kernel is in {self.run / BEST}"
 
 
 class _View:
-    """Tells a caller's function of candidates and of what the judge does."""
+    """Tells a caller's function of candidates and of what the judge does, stage by stage."""
 
     def __init__(self, on_progress: Callable[[SearchProgress], object] | None) -> None:
         self._on_progress = on_progress
+        self._stage = ""
 
     def __call__(self, event: Event, state: State) -> None:
         found = progress_of(event, state)
@@ -101,8 +106,10 @@ class _View:
             self._on_progress(found)
 
     def progress(self, text: str) -> None:
-        if self._on_progress is not None:
-            self._on_progress(SearchProgress(text))
+        stage = stage_words(text)  # not every trial: `on_progress=print` would print thousands of lines
+        if self._on_progress is not None and stage != self._stage:
+            self._stage = stage
+            self._on_progress(SearchProgress(stage))
 
 
 def optimize(
@@ -136,18 +143,18 @@ def optimize(
     trust_task: bool = DEFAULTS.trust_task,
     on_progress: Callable[[SearchProgress], object] | None = None,
 ) -> Optimized:
-    """Searches for a kernel that does what `function` (or a module) does on inputs such as the example's.
+    """Searches for a faster kernel for `function` (or a module), at sizes around those of the example.
 
-    The example is the arguments of a call, or the tensor that is the only one. It is the public workload; hidden ones
-    have sizes around it. The task that was captured lies beside the runs and can be used with every command. A `Path`
-    in place of the function is a task file, or a problem file in KernelBench's form, and needs no example. With
-    `resume` a run goes on, and no function is given.
+    The example holds the arguments of one call, or is the only argument. Its sizes are the public workload; hidden
+    workloads have sizes around them. The captured task is written beside the runs, and every command takes it. Instead
+    of a function, a `Path` names a task file or a KernelBench problem file; then no example is needed. With `resume`,
+    a run continues and no function is given.
 
-    Ctrl-C ends the run so that `resume` goes on with it, and is then raised: the caller wanted to stop as well.
+    Ctrl-C stops the run, so that `resume` can continue it, and then raises KeyboardInterrupt.
 
-    `name` and `direction` are the task's. `on_progress` is called with a `SearchProgress` for each candidate and
-    each final, and for what the judge is doing; `on_progress=print` prints them. All others are options of the command
-    `kernelwright optimize`. Where that takes an option several times, one value needs no list here.
+    `name` and `direction` are the task's. `on_progress` is called with a `SearchProgress` for each candidate, each
+    final and each stage of the judge; `on_progress=print` prints them. All other arguments are options of the command
+    `kernelwright optimize`. An option that the command takes several times takes one value or a list here.
     """
     given = dict(locals())
     began = time.monotonic()
@@ -160,7 +167,7 @@ def optimize(
         _refuse_others(given)
         session = resumed(find(str(resume), root), began)
     elif function is None:
-        raise KernelwrightError("give a function to optimize, or a run to go on with (resume)")
+        raise KernelwrightError("pass a function to optimize, or a run to continue (resume)")
     elif isinstance(function, Path):
         suffix = ":backward" if direction == "backward" else ""
         session = begin(config_from(f"{function.absolute()}{suffix}", given), began)
@@ -173,7 +180,7 @@ def optimize(
     limit = limit_of(session.folder, budget)
     state = carry_on(session, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
-        raise KeyboardInterrupt(f"go on with: kernelwright.optimize(resume={str(session.folder)!r})")
+        raise KeyboardInterrupt(f"continue with: kernelwright.optimize(resume={str(session.folder)!r})")
     own = function if callable(function) and direction == "forward" else None
     return replace(_optimized(state, session.folder), function=own)
 
@@ -184,15 +191,97 @@ def load(
     reference: Callable[..., Any] | None = None,
     runs: str | Path = DEFAULTS.runs,
 ) -> LoadedKernel:
-    """A proved kernel as a function, called like the reference: `kernelwright.load(RUN)`, or an exported FOLDER.
+    """A proved kernel as a function with the reference's signature: `kernelwright.load(RUN)`, or an exported FOLDER.
 
-    The kernel answers where it is proved right and faster, the reference elsewhere; `counts` says how often and why.
-    Several runs of one task are used by shape, and the run of its backward for gradients. `reference` takes the place
-    of the task's own. `allow` ("device", "threads", "sizes") uses the kernel beyond what is proved.
+    Calls for which the kernel is proved correct and faster run the kernel, all others the reference; `counts` says how
+    many and why. With several runs of one task, the shape decides which kernel runs; the run of its backward serves
+    gradients. `reference` replaces the task's own. `allow` ("device", "threads", "sizes") uses the kernel beyond what
+    is proved.
     """
     from kernelwright.export.loading import load as load_kernel
 
     return load_kernel(*given, allow=allow, reference=reference, runs=runs)
+
+
+def build_fast_path() -> Path:
+    """Compiles the C++ host side of loaded kernels for this torch, once: kernels that are loaded later are called by
+    it, at a fifth of what Python costs or less. Needs a C++ compiler and about a minute."""
+    from kernelwright.export.standalone import fastbuild
+
+    try:
+        return fastbuild.build()
+    except fastbuild.FastPathError as error:
+        raise KernelwrightError(f"the fast path cannot be built: {error}") from None
+
+
+@dataclass(frozen=True)
+class Benchmarked:
+    """What a benchmark came to: the file, its raw rows, and the metrics that follow from them."""
+
+    file: Path
+    results: Results
+    metrics: Metrics
+
+
+class _BenchmarkView:
+    """Tells a caller's function of each sample and of what goes on."""
+
+    def __init__(self, on_progress: Callable[[str], object] | None) -> None:
+        self._tell = on_progress or (lambda text: None)
+
+    def begin(self, task: str, sample: int, done: int, planned: int) -> None:
+        self._tell(f"{done + 1}/{planned} {task}, sample {sample}")
+
+    def progress(self, text: str) -> None:
+        self._tell(text)
+
+    def row(self, row: SampleRow) -> None:
+        self._tell(f"{row.task}, sample {row.sample}: {row.outcome.value}")
+
+    def unopened(self, task: str, why: str) -> None:
+        self._tell(f"{task}: left out: {why}")
+
+
+def bench(
+    suite: str | Path,
+    *,
+    candidates: str | Path | None = None,
+    output: str | Path = "results.jsonl",
+    name: str = "",
+    only: str | Sequence[str] = (),
+    sample: int | None = None,
+    samples: int = 1,
+    retry: bool = False,
+    on_progress: Callable[[str], object] | None = None,
+    **options: Any,
+) -> Benchmarked:
+    """Measures candidates of a folder, or a proposer, over a suite: `kernelwright bench` from Python.
+
+    `options` are those that `optimize` has too: proposer, budget, device, baseline, seed and so on. A results file that
+    is there is gone on with. Ctrl-C is raised, once the file says where it was.
+    """
+    from kernelwright.benchmark.config import BenchConfig
+    from kernelwright.benchmark.metrics import metrics
+    from kernelwright.benchmark.session import run_benchmark
+
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise TypeError(f"bench() got an unexpected keyword argument {unknown[0]!r}")
+    if candidates is not None and "proposer" in options:
+        raise KernelwrightError("give candidates or a proposer: the former are judged, the latter searches")
+    config = BenchConfig(
+        suite=str(suite),
+        candidates=_path(candidates),
+        search=config_from("", options),
+        name=name,
+        only=(only,) if isinstance(only, str) else tuple(only),
+        sample=sample,
+        samples=samples,
+        output=Path(output),
+        retry=retry,
+    )
+    results = run_benchmark(config, _BenchmarkView(on_progress))
+    return Benchmarked(Path(output), results, metrics(results))
 
 
 @dataclass(frozen=True)

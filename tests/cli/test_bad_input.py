@@ -123,7 +123,7 @@ def test_a_cuda_candidate_without_a_gpu() -> None:
         result = run("judge", "rmsnorm", *arguments)
         assert result.returncode == 2
         assert "cannot be used: no NVIDIA" in one_line(result)
-        assert "`kernelwright check` needs no GPU" in one_line(result)
+        assert "`kernelwright check` tests CUDA kernels without a GPU" in one_line(result)
 
 
 def test_an_unknown_task_suggests_one() -> None:

@@ -65,13 +65,13 @@ def doubled(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_check_of_public_workloads_does_not_call_them_small(doubled: tuple[Path, Path]) -> None:
     task, kernel = doubled
     whole = runner.invoke(app, ["check", str(task), str(kernel)]).stdout
-    assert "right on 4 workloads; never timed" in whole and "sanitizers" in whole
+    assert "correct on an emulator, on 4 workloads; not timed" in whole and "sanitizers" in whole
 
 
 def test_a_check_says_that_public_workloads_were_not_among_them(doubled: tuple[Path, Path]) -> None:
     task, kernel = doubled
     small = runner.invoke(app, ["check", str(task), str(kernel), "--largest", "99"]).stdout
-    assert "right on 3 small workloads, none of them public; never timed" in small
+    assert "on 3 small workloads, none of them public; not timed" in small
     assert "too large to emulate: n=50" in small
 
 

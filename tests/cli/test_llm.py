@@ -168,7 +168,7 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
         (["--proposer", "templates", "--models", "ollama:m"], "asks no models"),
         (
             ["--proposer", "llm", "--models", "ollama:m", "--proposals-per-generation", "2"],
-            "--judged-per-generation is more than --proposals-per-generation",
+            "--judged-per-generation cannot be more than --proposals-per-generation",
         ),
         (
             ["--proposer", "llm", "--models", "ollama:m", "--replay", "nowhere"],

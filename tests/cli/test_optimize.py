@@ -99,7 +99,7 @@ def test_a_path_is_shown_as_it_is(place: Path) -> None:
 def test_a_budget_without_room_for_a_final_does_what_it_can_and_says_so(place: Path) -> None:
     code, said = run("optimize", "rmsnorm", "--budget", "1evals,40s", "--seed", "2")
     assert code == 1 and "1 evaluation, " in said and "0001  accepted" in said
-    assert "the fastest is 0001" in said and "nothing was left for its final" in said
+    assert "the fastest so far is 0001" in said and "no budget was left for its final" in said
     about = look(place / "rmsnorm-1").entries[1].estimate
     assert f"none; about {about:.2f}× (estimate)" in run("runs", "list")[1]
 
@@ -126,7 +126,7 @@ def test_ctrl_c_prints_how_to_go_on_and_resume_does(place: Path, monkeypatch: py
     monkeypatch.setattr(Judge, "stop_after", 12)
     code, said = run("optimize", "rmsnorm", "--budget", "40evals", "--seed", "3")
     hint = f"kernelwright optimize --resume {place / 'rmsnorm-1'}\n"
-    assert code == 3 and said.endswith(f"interrupted; go on with: {hint}") and said.count("--resume") == 1
+    assert code == 3 and said.endswith(f"interrupted; continue with: {hint}") and said.count("--resume") == 1
     shown = run("runs", "show", "rmsnorm-1")[1]
     assert shown.endswith(hint) and shown.count("--resume") == 1
     monkeypatch.setattr(Judge, "stop_after", 10**9)
@@ -146,7 +146,7 @@ def test_a_spent_budget_is_said_before_anything_is_opened(place: Path, monkeypat
         for given in ([], ["--budget", f"{evaluations}evals"]):
             code, said = run("optimize", "--resume", name, *given)
             assert code == 2 and said.startswith(f"{place / name}: its budget {evaluations}evals") and "\n" not in said
-            assert "counts from the run's beginning" in said and f"{before.spent.evaluations} evaluations" in said
+            assert "counted from the start of the run" in said and f"{before.spent.evaluations} evaluations" in said
         assert look(place / name) == before
         with monkeypatch.context() as opened:
             opened.setattr(session, "ServerJudge", Judge)
@@ -169,7 +169,7 @@ def test_a_task_that_changed_is_said_at_resume_and_nothing_is_judged(place: Path
     before = look(place / "double-1")
     task.write_text(GOOD_FILE.replace("2 * x", "3 * x"))
     code, said = run("optimize", "--resume", "double-1", "--budget", "20evals")
-    assert code == 2 and said.startswith(f"{task}: the task has changed since the run began; put it back")
+    assert code == 2 and said.startswith(f"{task}: the task has changed since the run started; restore it")
     assert look(place / "double-1") == before
     task.write_text(GOOD_FILE)
     assert run("optimize", "--resume", "double-1", "--budget", "20evals")[0] == 0
@@ -189,7 +189,7 @@ def test_a_task_that_changes_while_a_run_goes_on_ends_it(
 
     monkeypatch.setattr(session, "ServerJudge", Editing)
     code, said = run("optimize", str(task), "--budget", "10evals")
-    assert code == 2 and "the task has changed since the run began" in said
+    assert code == 2 and "the task has changed since the run started" in said
     assert look(place / "double-1").evaluated == 3  # what was judged meanwhile does not count
 
 
@@ -223,7 +223,7 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["optimize"], "name a task to optimize, or a run to go on with"),
+        (["optimize"], "or a run to continue (--resume)"),
         (["optimize", "rmsnorm", "--budget", "soon"], "budget 'soon': cannot read 'soon'"),
         (["optimize", "rmsnorm", "--policy", "lucky"], "unknown policy 'lucky'"),
         (["optimize", "rmsnorm", "--proposer", "oracle"], "unknown proposer 'oracle'"),
@@ -236,18 +236,18 @@ def test_runs_are_listed_and_shown(place: Path) -> None:
         (["optimize", "rmsnorm", "--start", "nowhere.cpp"], "nowhere.cpp: no such file"),
         (["optimize", "rmsnorm", "--baseline", "magic"], "unknown baseline 'magic'"),
         (["optimize", "rmsnrm"], "did you mean rmsnorm?"),
-        (["optimize", "--resume", "nowhere-1"], "nowhere-1: there is no such run"),
+        (["optimize", "--resume", "nowhere-1"], "nowhere-1: no such run"),
         (["optimize", "rmsnorm", "--resume", "rmsnorm-1"], "leave out TASK; --budget, --record, --replay, --runs,"),
         (
             ["optimize", "--resume", "rmsnorm-1", "--seed", "0", "--start", "x.cpp", "--answer-timeout", "5"],
-            "--resume uses the options that the run began with: leave out --seed, --start and --answer-timeout; "
+            "--resume keeps the options that the run started with: leave out --seed, --start and --answer-timeout; "
             "--budget, --record, --replay, --runs, --no-server, --isolation, --trust-task and --json may be given",
         ),
-        (["optimize", "rmsnorm", "--answer-timeout", "inf"], "answer_timeout is inf, and has to be a number"),
+        (["optimize", "rmsnorm", "--answer-timeout", "inf"], "answer_timeout is inf, and must be a number"),
         (["optimize", "rmsnorm", "--policy", "islands:lakes=2"], "has no parameter 'lakes'"),
         (["optimize", "rmsnorm", "--device", "cpu,cpu"], "names a device twice"),
         (["optimize", "rmsnorm", "--budget", f"{'9' * 5000}evals"], "is more than a run can use"),
-        (["runs", "show", "nowhere-1"], "nowhere-1: there is no such run"),
+        (["runs", "show", "nowhere-1"], "nowhere-1: no such run"),
     ],
 )
 def test_one_line_for_bad_input(place: Path, arguments: list[str], said: str) -> None:

@@ -42,7 +42,7 @@ def test_a_kernel_is_judged_on_a_problem_and_on_a_trusted_one(tmp_path: Path) ->
     kernel.write_text(KERNEL)
     quick = ("--trials", "6", "--baseline", "eager", "--no-domain")
     traced = formed(tmp_path, "return x * 2", "torch.rand(64, 512)")
-    assert "right and safe" in run("judge", str(traced), str(kernel), *quick).stdout
+    assert "correct and safe" in run("judge", str(traced), str(kernel), *quick).stdout
     branching = formed(tmp_path, "return x * 2 if float(x.sum()) > -1e30 else x", "torch.rand(64, 512)")
     assert run("judge", str(branching), str(kernel), *quick).returncode == 2
-    assert "right and safe" in run("judge", str(branching), str(kernel), *quick, "--trust-task").stdout
+    assert "correct and safe" in run("judge", str(branching), str(kernel), *quick, "--trust-task").stdout

@@ -89,4 +89,4 @@ def test_runs_compare_for_people_programs_and_pull_requests(root: Path) -> None:
 
 def test_runs_compare_needs_bests(root: Path, tmp_path: Path) -> None:
     result = runner.invoke(app, ["runs", "compare", "toy-1", "nowhere", "--runs", str(root)])
-    assert isinstance(result.exception, KernelwrightError) and "there is no such run" in str(result.exception)
+    assert isinstance(result.exception, KernelwrightError) and "no such run" in str(result.exception)

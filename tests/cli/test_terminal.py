@@ -34,7 +34,7 @@ def test_ctrl_c_on_a_terminal_stops_says_how_to_go_on_and_resume_does(tmp_path: 
         assert terminal.read_to_the_end() == 3
     folder = tmp_path / "rmsnorm-1"
     last = terminal.seen.rstrip().splitlines()[-1]
-    assert last == f"kernelwright: interrupted; go on with: kernelwright optimize --resume {folder}"
+    assert last == f"kernelwright: interrupted; continue with: kernelwright optimize --resume {folder}"
     assert "it was interrupted (by hand)" in terminal.seen and "Traceback" not in terminal.seen
     before = look(folder)
     assert before.stopped is not None and before.stopped.reason is StopReason.interrupted
@@ -52,7 +52,7 @@ def test_sigterm_stops_as_ctrl_c_does(tmp_path: Path) -> None:
         running.send_signal(signal.SIGTERM)
         said = running.stdout.read()
     folder = tmp_path / "rmsnorm-1"
-    assert running.returncode == 3 and f"go on with: kernelwright optimize --resume {folder}" in said
+    assert running.returncode == 3 and f"continue with: kernelwright optimize --resume {folder}" in said
     assert "it was interrupted (by SIGTERM)" in said
     assert "- stopped: it was interrupted (by SIGTERM)" in (folder / "summary.md").read_text()
 
@@ -62,7 +62,7 @@ def test_a_run_that_is_interrupted_while_its_task_is_opened_is_stopped_too(tmp_p
         terminal.read_until("opening the task")
         terminal.press(CTRL_C)
         assert terminal.read_to_the_end() == 3
-    assert "interrupted; go on with:" in terminal.seen
+    assert "interrupted; continue with:" in terminal.seen
     assert "- stopped: it was interrupted" in (tmp_path / "rmsnorm-1" / "summary.md").read_text()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +58,18 @@ def test_the_faster_copy_is_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cpu.measure("a CPU", 1).bandwidth == 1e15
     monkeypatch.setattr(cpu, "streaming_copy", lambda *_: 1.0)
     assert cpu.measure("a CPU", 1).bandwidth > 1e8
+
+
+def test_what_other_programs_hold_is_not_available(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 24000000 kB\nMemAvailable: 1024 kB\n")
+    assert cpu.available_memory(meminfo, tmp_path) == 1 << 20
+    (tmp_path / "memory.max").write_text("900000\n")
+    (tmp_path / "memory.current").write_text("400000\n")
+    assert cpu.available_memory(meminfo, tmp_path) == 500_000
+    (tmp_path / "memory.max").write_text("max\n")
+    assert cpu.available_memory(meminfo, tmp_path) == 1 << 20
+
+
+def test_where_the_system_does_not_say_all_memory_is_available(tmp_path: Path) -> None:
+    assert cpu.available_memory(tmp_path / "missing", tmp_path) == cpu.probe().memory_bytes

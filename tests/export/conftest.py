@@ -10,6 +10,7 @@ import torch
 
 from kernelwright.export.loading import load_proved
 from kernelwright.export.package import Exported, export
+from kernelwright.export.standalone import fastbuild
 from kernelwright.export.standalone.kernel import LoadedKernel
 from tests.export import making
 
@@ -20,6 +21,35 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def _python_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a build lies in the cache depends on which tests ran before: those that want one say so."""
+    monkeypatch.setenv(fastbuild.SWITCH, "off")
+
+
+@pytest.fixture(scope="session")
+def fast_build() -> Path:
+    """The fast path, compiled once for all tests: about 15 seconds of a processor."""
+    try:
+        return fastbuild.build()
+    except fastbuild.FastPathError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def fast_path(fast_build: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(fastbuild.SWITCH)
+    return fast_build
+
+
+@pytest.fixture(params=["python", pytest.param("fast path", marks=pytest.mark.slow)])
+def host_side(request: pytest.FixtureRequest) -> str:
+    """Both host sides of a loaded kernel have to behave alike: a module that names this runs with each."""
+    if request.param == "fast path":
+        request.getfixturevalue("fast_path")
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import kernelwright
 from kernelwright.contracts import Candidate
@@ -17,12 +18,15 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.export.describe import operation_of
 from kernelwright.export.loading import load_proved
 from kernelwright.export.standalone import guards
+from kernelwright.export.standalone.host import readable_behind
 from kernelwright.export.standalone.kernel import FallbackWarning, LoadedKernel
 from kernelwright.tasks.capture import task_text
 from kernelwright.tasks.drawing import draw_inputs
 from kernelwright.tasks.reference import run_reference
 from kernelwright.tasks.resolve import declared
 from tests.export import making
+
+pytestmark = pytest.mark.usefixtures("host_side")
 
 EPS = 1e-6
 
@@ -275,7 +279,48 @@ def test_a_captured_module_takes_its_parameters_after_its_own_arguments(tmp_path
 
 
 def test_what_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(KernelwrightError, match="there is no such run"):
+    with pytest.raises(KernelwrightError, match="no such run"):
         kernelwright.load(tmp_path / "nothing")
     with pytest.raises(KernelwrightError, match="name a run"):
         kernelwright.load()
+
+
+def test_what_autograd_saved_and_a_kernel_changed_is_noticed(tmp_path: Path) -> None:
+    one = making.proved("adamw", making.source("adamw", "fused.cpp"))
+    kernel = load_proved([one], allow=("sizes",))
+    generator = torch.Generator().manual_seed(1)
+    given = draw_inputs(one.task, one.task.public_workloads()[0], one.task.families[0], generator)
+    place = next(place for place, parameter in enumerate(kernel.operation.parameters) if parameter.inout)
+    changed = [*given.values()][place]
+    for call in (kernel, kernel, kernel.operator):
+        before = changed._version
+        call(*given.values())
+        assert changed._version == before + 1
+
+
+def test_forward_mode_differentiation_is_the_references(kernel: LoadedKernel) -> None:
+    x, weight = drawn()
+    tangent = torch.randn_like(x)
+
+    def derivative(call: Any) -> Any:
+        with forward_ad.dual_level():
+            return forward_ad.unpack_dual(call(forward_ad.make_dual(x, tangent), weight, EPS)).tangent
+
+    kernel(x, weight)
+    with pytest.warns(FallbackWarning, match="tangent"):
+        got = derivative(kernel)
+    torch.testing.assert_close(got, derivative(reference))
+
+
+def test_a_small_tensor_at_the_end_of_a_page_is_copied_first(tmp_path: Path) -> None:
+    kernel = load_proved(making.rmsnorm(tmp_path), allow=("sizes",))
+    x = torch.randn(8, 65)
+    pages = torch.empty(3 * 4096 // 4)
+    first = -pages.data_ptr() % 4096 // 4  # of the first whole page
+    last = 4096 - -(-65 * 4 // 64) * 64  # so late in it that the kernel's slack is in the next one
+    weight = pages[first + last // 4 :][:65]
+    weight.copy_(torch.randn(65))
+    assert not readable_behind(weight) and weight.data_ptr() % 64 == 0
+    for _ in range(2):
+        torch.testing.assert_close(kernel(x, weight), reference(x, weight))
+    assert kernel.counts == {"kernel": 2}

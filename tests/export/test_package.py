@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernelwright.export.loading import open_exported
 from kernelwright.export.package import STANDALONE, Exported, export
 from kernelwright.export.standalone.kernel import LoadedKernel
 from tests.export import making
 from tests.export.test_load import EPS, drawn, reference
+
+pytestmark = pytest.mark.usefixtures("host_side")
 
 HEAD = """
 import importlib.util, sys, warnings
@@ -91,6 +94,28 @@ def test_selftest_and_benchmark_run(elsewhere: Path) -> None:
     assert tested.stdout.count("right, by the kernel") == 2 and "gradients" in tested.stdout
     timed = run(elsewhere, "-m", "rms_kernel.benchmark")
     assert timed.returncode == 0 and timed.stdout.count("×") == 2
+
+
+@pytest.mark.slow
+def test_a_package_can_carry_the_fast_path(fast_build: Path, tmp_path: Path, host_side: str) -> None:
+    made = export(making.rmsnorm(tmp_path), tmp_path / "out", "rms_kernel", fast_path=True)
+    code = (
+        f"import sys; sys.path.insert(0, {str(made.folder)!r})\n"
+        "import torch; torch.set_num_threads(1); from rms_kernel import rmsnorm\n"
+        "x, weight = torch.randn(64, 256, requires_grad=True), torch.randn(256)\n"
+        "for _ in range(3): rmsnorm(x, weight).sum().backward()\n"
+        "assert rmsnorm.counts == {'kernel': 3}; print(rmsnorm.fast and (rmsnorm.fast.plans, rmsnorm.fast.used))"
+    )
+    elsewhere = str(tmp_path / "empty")
+    done = run(Path(sys.executable), "-c", code, KERNELWRIGHT_HOME=elsewhere, XDG_CACHE_HOME=elsewhere)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ("((1, 1), 2)" if host_side == "fast path" else "None")
+    with zipfile.ZipFile(made.wheel or "") as wheel:
+        assert f"rms_kernel/_runtime/built/{fast_build.name}" in wheel.namelist()
+    altered = made.folder / "rms_kernel" / "_runtime" / "built" / fast_build.name
+    altered.write_bytes(b"not a library")
+    stranger = open_exported(made.folder / "rms_kernel" / "kernel.json")
+    assert stranger(*drawn()).shape == (64, 256), "nothing of a folder's own runtime is loaded here"
 
 
 @pytest.mark.slow

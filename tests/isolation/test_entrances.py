@@ -113,7 +113,7 @@ def test_python_demands_full(weaker: None, tmp_path: Path) -> None:
     with pytest.raises(CannotDecide, match="isolation level full"):
         Checker()
     assert not (tmp_path / "runs").exists()
-    with pytest.raises(KernelwrightError, match="no isolation level 'perfect'"):
+    with pytest.raises(KernelwrightError, match="unknown isolation level 'perfect'"):
         kernelwright.optimize(abs, (), isolation="perfect")
 
 

@@ -26,7 +26,11 @@ from kernelwright.paths import state_dir
 from kernelwright.tasks.model import Signature
 
 needs_full = pytest.mark.skipif(capabilities().level is not Level.full, reason="this machine does not reach full")
-INTERPRETED = (Role.builder, Role.plan_evaluator, Role.recorder, Role.tracer, Role.launcher, Role.tool_launcher)
+WITH_TORCH = (Role.tracer, Role.torch_recorder, Role.interpreter)
+INTERPRETED = (
+    *(Role.builder, Role.plan_evaluator, Role.recorder, *WITH_TORCH),
+    *(Role.launcher, Role.tool_launcher),
+)
 NATIVE = (Role.runner, Role.sanitized_runner)
 PROBE = """
 import json, os, socket, sys
@@ -141,7 +145,7 @@ def test_a_confined_process_reaches_nothing_of_ours(
     assert len(found["processes"]) <= 2  # type: ignore[arg-type]
     assert found["uid"] != os.getuid() or not capabilities().root
     assert "A_SECRET" not in found["variables"]  # type: ignore[operator]
-    assert (found["fork"] == "done") == (role not in (Role.plan_evaluator, Role.recorder, Role.tracer))
+    assert (found["fork"] == "done") == (role not in (Role.plan_evaluator, Role.recorder, *WITH_TORCH))
 
 
 @needs_full

@@ -59,5 +59,5 @@ def test_a_proved_run_in_a_pull_request(tmp_path: Path) -> None:
     text = markdown(report_view([str(folder)], tmp_path))
     assert re.search(r"\*\*\d\.\d\d×\*\* over the best baseline on toy \(proved", text)
     assert "| 1 hidden workload |" in text and "kernelwright replay toy-" in text
-    assert "It does not hold, or was not looked at:" in text and "<details><summary>Diff: " in text
+    assert "It does not hold, or was not checked:" in text and "<details><summary>Diff: " in text
     assert len(text) < 20_000 and str(tmp_path) not in text

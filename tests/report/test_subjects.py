@@ -70,7 +70,7 @@ def test_kernels_of_an_archive_show_hidden_sizes_to_auditors_alone(audience: Aud
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("nowhere", "there is no such run"),
+        ("nowhere", "no such run"),
         ("empty", "neither a run"),
         ("text.json", "is not a certificate"),
         ("none.tar.xz", "No such file"),

@@ -105,7 +105,7 @@ def test_a_run_keeps_its_options_and_how_its_proposer_is_asked(rmsnorm: Resolved
 def test_a_run_is_gone_on_with_only_if_it_says_what_its_task_was(rmsnorm: ResolvedTask) -> None:
     run = started(CONFIG, rmsnorm, {})
     rmsnorm.require_same(run)
-    for digest, said in (("", "does not say what its task was"), ("0" * 64, "has changed since the run began")):
+    for digest, said in (("", "does not say what its task was"), ("0" * 64, "has changed since the run started")):
         with pytest.raises(TaskChangedError, match=said):
             rmsnorm.require_same(run.model_copy(update={"task_digest": digest}))
 
@@ -126,7 +126,7 @@ def test_several_devices_are_several_judges(rmsnorm: ResolvedTask) -> None:
     assert placed(None, "cuda:0,cuda:1") == ("cuda", (device("cuda:0"), device("cuda:1")))
     run = started(replace(CONFIG, device="cuda:0,cuda:1"), rmsnorm, {})
     assert run.judges == 2 and run.devices == ("cuda:0", "cuda:1")
-    for given, said in (("cuda:1,cuda:1", "twice"), ("cpu,cuda", "devices of one kind")):
+    for given, said in (("cuda:1,cuda:1", "twice"), ("cpu,cuda", "must be of one kind")):
         with pytest.raises(KernelwrightError, match=said):
             placed(None, given)
 
@@ -153,7 +153,9 @@ def test_models_are_for_a_proposer_that_asks_them(rmsnorm: ResolvedTask) -> None
 
 
 def test_no_more_can_be_judged_than_proposed() -> None:
-    with pytest.raises(KernelwrightError, match="--judged-per-generation is more than --proposals-per-generation"):
+    with pytest.raises(
+        KernelwrightError, match="--judged-per-generation cannot be more than --proposals-per-generation"
+    ):
         replace(CONFIG, proposals_per_generation=2, judged_per_generation=3)
 
 
@@ -161,11 +163,11 @@ def test_no_more_can_be_judged_than_proposed() -> None:
 def test_a_number_that_makes_no_sense_is_named(name: str, option: object) -> None:
     least = OPTIONS[name].least
     assert least is not None
-    with pytest.raises(KernelwrightError, match=f"^{name} is {least - 1}, and has to be at least {least}$"):
+    with pytest.raises(KernelwrightError, match=f"^{name} is {least - 1}, and must be at least {least}$"):
         replace(CONFIG, **{name: least - 1})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])
 def test_a_timeout_that_no_journal_can_keep_is_refused(value: float) -> None:
-    with pytest.raises(KernelwrightError, match=f"^answer_timeout is {value}, and has to be a number that is at least"):
+    with pytest.raises(KernelwrightError, match=f"^answer_timeout is {value}, and must be a number of at least"):
         replace(CONFIG, answer_timeout=value)

@@ -89,7 +89,7 @@ def test_what_others_put_into_a_folder_is_not_in_the_way(finished: tuple[Path, S
 def test_one_line_where_nothing_can_be_written(tmp_path: Path) -> None:
     folder = create(tmp_path, toy.started(), [Proposal(toy.candidate_of((1,) * 8), "start")])
     (folder / "candidates").write_text("in the way")
-    with pytest.raises(KernelwrightError, match=r"candidates.*go on with --resume .*toy-1"):
+    with pytest.raises(KernelwrightError, match=r"candidates.*continue with --resume .*toy-1"):
         Directory(folder).restore(look(folder))
 
 

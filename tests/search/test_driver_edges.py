@@ -254,7 +254,7 @@ def test_a_final_that_does_not_end_in_time_is_left_and_may_be_held_later(tmp_pat
     assert time.monotonic() - begin < 9
     assert state.stopped is not None and state.stopped.reason is StopReason.budget and state.best is None
     (left,) = (event for event in read(folder) if isinstance(event, Abandoned))
-    assert left.out_of_time and "within the budget" in left.why
+    assert left.out_of_time and "the budget ran out" in left.why
     assert state.entries[left.number].standing is Standing.accepted and state.times.finals > 1
     later = drive(folder, "40evals,60s")
     assert later.best is not None and later.entries[left.number].final.finals

@@ -47,7 +47,7 @@ def test_a_journal_on_a_full_disk_keeps_what_it_has_and_goes_on(small_disk: Path
     journal = Journal(small_disk)
     journal.append([toy.started()])
     written = 1
-    with pytest.raises(JournalFullError, match="make room, and go on with --resume") as full:
+    with pytest.raises(JournalFullError, match="free some space, and continue with --resume") as full:
         while True:
             journal.append([Continued(at=1.0, budget=f"{written}evals" + " " * 8192)])
             written += 1
@@ -69,7 +69,7 @@ def test_a_full_disk_leaves_no_half_of_a_file(small_disk: Path) -> None:
     folder = create(small_disk.parent / "runs", toy.started(), [start])
     place = Directory(small_disk)
     (small_disk / "filler").write_bytes(b"x" * (504 << 10))
-    with pytest.raises(DiskFull, match="No space left on device; put that right, and go on with --resume") as full:
+    with pytest.raises(DiskFull, match="No space left on device; fix that, and continue with --resume") as full:
         place.restore(look(folder))
     assert full.value.exit_code == 3
     left = [path for path in small_disk.rglob(".*") if path.is_file()]

@@ -64,7 +64,7 @@ def was_run(task: Path) -> bool:
 
 def test_a_run_of_another_installation_is_read_and_not_resumed(task: Path, run: Path) -> None:
     assert look(run).run.task_name == "double" and not begun_here(run)
-    with pytest.raises(ForeignRunError, match=r"not begun by this installation.*optimize TASK --resume"):
+    with pytest.raises(ForeignRunError, match=r"another installation started this run.*optimize TASK --resume"):
         resumed(run, 0.0)
     done = CliRunner().invoke(assembled(["optimize"]), ["optimize", "--resume", str(run)])
     assert isinstance(done.exception, ForeignRunError) and done.exception.exit_code == 2
@@ -77,12 +77,12 @@ def test_verifiers_are_not_measured_on_it(task: Path, run: Path) -> None:
     """That would import its task, to write prompts about it."""
     given = ["calibrate", "verifiers", "--models", "ollama:toy", "--run", str(run)]
     done = CliRunner().invoke(assembled(["calibrate"]), given)
-    assert "not begun by this installation" in str(done.exception) and not was_run(task)
+    assert "another installation started this run" in str(done.exception) and not was_run(task)
 
 
 def test_what_is_shown_of_it_is_a_claim(run: Path) -> None:
     shown = CliRunner().invoke(assembled(["runs"]), ["runs", "show", str(run)]).stdout
-    assert "not begun by this installation" in shown and "optimize TASK --resume" in shown
+    assert "another installation started this run" in shown and "optimize TASK --resume" in shown
     told = json.loads(CliRunner().invoke(assembled(["runs"]), ["runs", "show", str(run), "--json"]).stdout)
     assert told["begun_here"] is False
 

@@ -384,9 +384,9 @@ def test_a_policy_has_parameters_that_its_journal_keeps() -> None:
     [
         ("islands:lakes=3", "the policy islands has no parameter 'lakes': it has islands, migrate, fresh, crossover"),
         ("random:seed=3", "the policy random has no parameter 'seed': it has none"),
-        ("islands:islands=0", "islands is 0, and has to be a whole number from 1"),
-        ("islands:islands=two", "islands is two, and has to be a whole number from 1"),
-        ("greedy:fresh=1.5", "fresh is 1.5, and has to be a number from 0 to 1"),
+        ("islands:islands=0", "islands is 0, and must be a whole number from 1"),
+        ("islands:islands=two", "islands is two, and must be a whole number from 1"),
+        ("greedy:fresh=1.5", "fresh is 1.5, and must be a number from 0 to 1"),
         ("greedy:fresh", "'fresh' is not a parameter"),
         ("greedy:fresh=0.1,fresh=0.2", "gives fresh twice"),
     ],

@@ -186,7 +186,7 @@ def test_hidden_workloads_of_a_gpu_fit(name: str) -> None:
 
 
 def test_an_unknown_suite_is_answered_in_one_line() -> None:
-    with pytest.raises(TaskError, match="'robst' is not a suite: there is robust"):
+    with pytest.raises(TaskError, match="'robst' is not a suite: choose from robust"):
         suite("robst")
 
 

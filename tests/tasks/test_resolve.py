@@ -237,7 +237,7 @@ def test_sizes_that_no_memory_holds_are_refused_in_a_line() -> None:
         ("rmsnorm@rows=3:backward", "rmsnorm:backward@rows=64"),
         ("rmsnorm@rows=-3", "is not a size"),
         ("rmsnorm@", "is not a size"),
-        ("rmsnorm@depth=3", "has no size 'depth': there is rows, cols"),
+        ("rmsnorm@depth=3", "has no size 'depth': choose from rows, cols"),
         ("rmsnrm@rows=3", "did you mean rmsnorm"),
     ],
 )

@@ -44,7 +44,7 @@ from kernelwright.search.models import Recorded, from_runs
 from kernelwright.search.origin import begun_here
 from kernelwright.search.session import find
 
-calibrate = typer.Typer(help="Measure what this installation relies on.", no_args_is_help=True)
+calibrate = typer.Typer(help="Measure how reliable models are as verifiers.", no_args_is_help=True)
 SCHEMA_VERSION = 1
 EVALUATION_SECONDS = 5.0  # of a quick judging, where no run tells
 
@@ -62,29 +62,34 @@ class CalibrationReport(BaseModel):
 @calibrate.command("verifiers")
 def verifiers(
     models: Annotated[list[str] | None, typer.Option(help="A model, such as openai:gpt-5; repeatable.")] = None,
-    ensemble: Annotated[Path | None, typer.Option(help="A TOML file with models.")] = None,
+    ensemble: Annotated[Path | None, typer.Option(help="TOML file with models (docs/llm.md).")] = None,
     pairs: Annotated[
-        Path | None, typer.Option(help="Exploits and twins: a folder with exploits.toml, NAME.cpp, NAME.twin.cpp.")
+        Path | None, typer.Option(help="Folder of exploits and honest twins: exploits.toml, NAME.cpp, NAME.twin.cpp.")
     ] = None,
-    run: Annotated[list[str] | None, typer.Option(help="Take candidates and verdicts of this run; repeatable.")] = None,
-    most: Annotated[int, typer.Option(min=2, help="Questions for each verifier and model, at most.")] = 40,
-    budget: Annotated[str | None, typer.Option(help="How much may be spent, as in 2usd.")] = None,
+    run: Annotated[
+        list[str] | None, typer.Option(help="Use the candidates and verdicts of this run; repeatable.")
+    ] = None,
+    most: Annotated[int, typer.Option(min=2, help="Most questions for each verifier and model.")] = 40,
+    budget: Annotated[str | None, typer.Option(help="Most to spend, as in 2usd.")] = None,
     evaluation_seconds: Annotated[
-        float | None, typer.Option(min=0, help="What a quick judging takes; by default as in the runs.")
+        float | None, typer.Option(min=0, help="Seconds that a quick judging takes. Default: as in the runs.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses candidates and plants bugs.")] = 0,
-    record: Annotated[Path | None, typer.Option(help="Keep every call of a model in this directory.")] = None,
-    replay: Annotated[Path | None, typer.Option(help="Answer from such a recording; no model is asked.")] = None,
-    keep: Annotated[bool, typer.Option("--save/--no-save", help="Let the proposer `llm` go by what was found.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for candidates and injected bugs.")] = 0,
+    record: Annotated[Path | None, typer.Option(help="Record every model call in this directory.")] = None,
+    replay: Annotated[Path | None, typer.Option(help="Answer from recorded calls; no model is called.")] = None,
+    keep: Annotated[bool, typer.Option("--save/--no-save", help="Save the result for --proposer llm.")] = True,
     runs: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Ask verifiers about candidates whose faults are known, and switch off those that do not pay."""
+    """Test model verifiers on kernels with known faults.
+
+    Verifiers that cost more than they save are switched off.
+    """
     config = read_config(ensemble, models or ())
     folders = [find(name, runs) for name in run or ()]
     for folder in folders:
         if not begun_here(folder):  # its task would be imported, and its verdicts taken for the truth
-            raise KernelwrightError(f"{folder}: was not begun by this installation, so that nothing is measured on it")
+            raise KernelwrightError(f"{folder}: another installation started this run, so nothing is measured on it")
     past = from_runs(folders)
     labelled = [*(from_pairs(pairs) if pairs is not None else []), *past.labelled]
     if not labelled:

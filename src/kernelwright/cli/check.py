@@ -23,20 +23,32 @@ COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome
 
 
 def check(
-    task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="A built-in task, its gradient (NAME:backward), a task file, or a KernelBench file."
+        ),
+    ],
     sources: Annotated[
         list[Path],
-        typer.Argument(help="CUDA candidates: a .cu file with its plan, or a directory.", metavar="SOURCE..."),
+        typer.Argument(help="CUDA kernels: a .cu file, or a directory with kernel.cu and plan.py.", metavar="SOURCE"),
     ],
     largest: Annotated[
-        int, typer.Option(min=1, help="Leave out workloads with more elements than this, inputs and outputs together.")
+        int, typer.Option(min=1, help="Skip workloads with more elements than this, inputs and outputs together.")
     ] = MOST_ELEMENTS,
     isolation: Annotated[
-        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+        levels.Level,
+        typer.Option(
+            envvar=levels.ACCEPTED_VARIABLE, help="Refuse to run with less isolation than this (docs/isolation.md)."
+        ),
     ] = levels.Level.full,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Check CUDA candidates without a GPU, on an emulator: right or faulty, and never how fast."""
+    """Test CUDA kernels on an emulator, without a GPU.
+
+    Says whether a kernel is correct, never how fast it is. Exit code 0: all right; 1: some faulty; 2: bad usage;
+    3: some unchecked.
+    """
     candidates = [render(_read(path)) for path in sources]
     results = []
     with Checker(most_elements=largest, isolation=isolation) as checker, Progress(quiet=json) as progress:
@@ -70,7 +82,7 @@ def _show(out: Console, result: CheckResult) -> None:
     if result.evidence is not None:
         for line in evidence_lines(result.evidence)[:MAX_LINES]:
             out.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
-    remarks = [f"as for {result.target}", f"sandbox {result.sandbox}"]
+    remarks = [f"emulated {result.target}", f"sandbox {result.sandbox}"]
     if _was_called(result):
         remarks.append(f"sanitizers {result.sanitizers}")
     if result.too_large:
@@ -83,10 +95,10 @@ def _sentence(result: CheckResult) -> str:
         return result.message
     if result.outcome is CheckOutcome.faulty:
         assert result.reason is not None
-        return f"on an emulator {SENTENCES[result.reason]}"
+        return f"on an emulator: {SENTENCES[result.reason]}"
     public = any(one.public for one in result.workloads)
     count = counted(len(result.workloads), "workload" if public else "small workload")
-    return f"checked on an emulator: right on {count}{'' if public else ', none of them public'}; never timed"
+    return f"correct on an emulator, on {count}{'' if public else ', none of them public'}; not timed"
 
 
 def _was_called(result: CheckResult) -> bool:

@@ -21,12 +21,20 @@ class ContractReport(BaseModel):
 
 
 def contract(
-    contract: Annotated[str, typer.Argument(help=f"The contract: {', '.join(names())}.")],
-    task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
+    contract: Annotated[str, typer.Argument(metavar="CONTRACT", help=f"The contract: {', '.join(names())}.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="A built-in task, its gradient (NAME:backward), a task file, or a KernelBench file."
+        ),
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
-    skeleton: Annotated[bool, typer.Option("--skeleton", help="Print the skeleton only, ready to be saved.")] = False,
+    skeleton: Annotated[bool, typer.Option("--skeleton", help="Print only the skeleton, to save as a file.")] = False,
 ) -> None:
-    """What a candidate for a task looks like: signature, rules, and a skeleton that compiles."""
+    """Show how to write a kernel for a task.
+
+    Prints the reference, the signature, the rules, and a skeleton that compiles.
+    """
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     chosen = contract_named(contract)

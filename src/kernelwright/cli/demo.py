@@ -1,4 +1,4 @@
-"""What `make demo` shows: a search that ends in a faster kernel with proof, and a cheat that earns nothing."""
+"""`make demo`: a search that finds a faster kernel, with proof, and a cheating kernel that is rejected."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kernelwright.isolation import levels
 from kernelwright.judge.controller import Judge
 from kernelwright.judge.settings import Settings
 from kernelwright.judge.timing.measure import Sampling
+from kernelwright.judge.timing.noise import busiest
 from kernelwright.judge.verdict import Outcome, author_view
 from kernelwright.search.config import SearchConfig
 from kernelwright.search.judging import JudgeSettings
@@ -22,7 +23,8 @@ from kernelwright.search.session import begin, carry_on
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OPERATION = EXAMPLES / "gated_norm.py"
-BUDGET = "6evals,150s"  # a quiet machine has its best after about 80 s; a noisy one holds its final again
+BUDGET_SECONDS = 150  # a quiet machine has its best after about 80 s; a noisy one holds its final again
+BUDGET = f"6evals,{BUDGET_SECONDS}s"
 CHEATED, CHEAT = "rmsnorm", "rmsnorm_cheat.cpp"
 
 
@@ -36,17 +38,22 @@ def main() -> None:
     if not rejected:
         complain("the demo expected the cheat to be rejected")
         raise SystemExit(1)
-    console().print("Try your own: .venv/bin/kernelwright optimize ./your_task.py (README.md shows a task)")
+    console().print(
+        'Next: optimize a function of yours from Python (README.md, "From Python"), or a task file:\n'
+        "  .venv/bin/kernelwright optimize ./your_task.py"
+    )
 
 
 def _search() -> None:
     out = console()
     out.print(
-        f"Searching for a kernel that is faster than eager PyTorch and torch.compile for [bold]{OPERATION.name}[/], "
-        "on this machine's CPU.\nNo model is asked: templates write the candidates, the judge decides.\n",
+        f"1. Search for a kernel that beats eager PyTorch and torch.compile on this CPU: [bold]{OPERATION.name}[/].\n"
+        "   Templates write the candidates (no language model); the judge measures and checks each one.\n"
+        f"   It takes up to {BUDGET_SECONDS} seconds, at isolation level {levels.capabilities().level}.\n",
         soft_wrap=True,
     )
-    out.print(f"Isolation level of the candidates' processes here: {levels.capabilities().level}.\n")
+    if busy := busiest():
+        out.print(f"   Other programs are busy, so speeds may stay undecided: {', '.join(busy)}.\n", soft_wrap=True)
     settings = JudgeSettings()
     short = replace(settings, final=replace(settings.final, effort=Sampling(least=12, most=150, step=12, seconds=20.0)))
     session = begin(SearchConfig(task=str(OPERATION), isolation=levels.Level.none))
@@ -54,13 +61,17 @@ def _search() -> None:
         state = carry_on(session, BUDGET, view, no_server=True, settings=short, isolation=levels.Level.none)
     show_search(out, state, session.folder)
     if state.best is None:
-        out.print("On a noisy machine a demo may end without a best. `kernelwright judge` says what disturbs it.")
+        out.print(
+            "  Without a best kernel, speeds could not be decided: the machine is too busy. Try again when it is idle."
+        )
     out.print()
 
 
 def _cheat() -> bool:
     out = console()
-    out.print(f"And a kernel for [bold]{CHEATED}[/] that answers from memory once it has seen a buffer:\n")
+    out.print(
+        f"2. Judge a cheat: a kernel for [bold]{CHEATED}[/] that returns a cached result when it sees a buffer again.\n"
+    )
     with Judge(Settings(baselines=(), public_only=True, isolation=levels.Level.none)) as judge, Progress() as progress:
         progress.start(CHEAT)
         verdict = judge.judge(CHEATED, read_source(EXAMPLES / CHEAT), progress)

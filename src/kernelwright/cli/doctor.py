@@ -44,13 +44,16 @@ class DoctorReport(BaseModel):
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     isolation: Annotated[
-        levels.Level | None, typer.Option(help="Fail where the machine offers a lower isolation level than this.")
+        levels.Level | None, typer.Option(help="Fail if the machine offers less isolation than this.")
     ] = None,
     self_test: Annotated[
-        bool, typer.Option("--self-test", help="Judge honest kernels and cheats here, in under a minute.")
+        bool, typer.Option("--self-test", help="Judge honest and cheating kernels on this machine, in under a minute.")
     ] = False,
 ) -> None:
-    """Look at hardware, toolchains, sandbox and arena, and say what is missing. Exit code 1: the self-test failed."""
+    """Check this machine: hardware, compilers, sandbox.
+
+    Exit code 0: ready to judge; 1: the self-test failed; 3: something that the judge needs is missing.
+    """
     report = examine()
     if not json:
         _show(report)
@@ -107,7 +110,7 @@ def examine() -> DoctorReport:
 
 def _cpu() -> DoctorFinding:
     cpu = probe()
-    return DoctorFinding(what="CPU", found=f"{cpu.model}, {len(cpu.cores)} cores to use, {cpu.architecture}", ok=True)
+    return DoctorFinding(what="CPU", found=f"{cpu.model}, {len(cpu.cores)} usable cores, {cpu.architecture}", ok=True)
 
 
 def _memory() -> DoctorFinding:
@@ -122,7 +125,7 @@ def _disk() -> DoctorFinding:
         return DoctorFinding(
             what="cache", found=str(error), ok=False, fix="set KERNELWRIGHT_HOME to a writable directory"
         )
-    fix = "" if free >= LEAST_DISK else "free some room, or set KERNELWRIGHT_HOME to another file system"
+    fix = "" if free >= LEAST_DISK else "free some space, or set KERNELWRIGHT_HOME to another file system"
     return DoctorFinding(what="cache", found=f"{path}, {free / 2**30:.0f} GiB free", ok=not fix, fix=fix)
 
 
@@ -186,4 +189,4 @@ def _show(report: DoctorReport) -> None:
         if finding.fix and not finding.ok:
             out.print(f"          {'':<17} [dim]{escape(finding.fix)}[/]", soft_wrap=True)
     where = "the CPU and the GPU" if report.can_judge_gpu else "the CPU"
-    out.print(f"ready to judge on {where}" if report.can_judge else "not ready to judge: see what is missing above")
+    out.print(f"ready to judge on {where}" if report.can_judge else "not ready to judge: install what is missing above")

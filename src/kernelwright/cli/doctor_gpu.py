@@ -36,7 +36,7 @@ def examine_gpus() -> tuple[list[DoctorFinding], bool]:
     """The findings, and whether `cuda` candidates can be judged here."""
     missing = nvidia.absence()
     if missing:
-        found = f"{missing}; cpp candidates are judged on the CPU, cuda candidates are not judged here"
+        found = f"{missing}; only CPU kernels can be judged here (CUDA kernels: `kernelwright check`)"
         return [DoctorFinding(what="GPU", found=found, ok=True, absent=True), *_building(needed=False)], False
     try:
         gpus = [nvidia.probe(index) for index in range(nvidia.count())]
@@ -77,14 +77,14 @@ def _state(gpu: Gpu) -> DoctorFinding:
     if others:
         parts.append(f"used by other processes: {', '.join(map(str, others))}")
     quiet = not (state.disturbed or others)
-    fix = "" if quiet else "times are trusted only where a baseline agrees with itself; a quiet GPU saves trials"
+    fix = "" if quiet else "speeds may stay undecided; free the GPU for reliable times"
     return DoctorFinding(what="GPU state", found="; ".join(parts), ok=quiet, fix=fix)
 
 
 def _peaks(gpu: Gpu) -> DoctorFinding:
     known = cached_peaks(gpu)
     if known is None:
-        return DoctorFinding(what="GPU peaks", found="not measured yet; the first judging does", ok=True)
+        return DoctorFinding(what="GPU peaks", found="not measured yet; the first judging measures them", ok=True)
     rates = (
         f"float32 {known.float32 / 1e12:.0f}, TF32 {known.tf32 / 1e12:.0f}, bf16 {known.bfloat16 / 1e12:.0f} TFLOP/s"
     )
@@ -111,7 +111,7 @@ def _building(*, needed: bool) -> list[DoctorFinding]:
 
 def _sanitizer() -> DoctorFinding:
     path = sanitizer()
-    found = path or "missing: verdicts will say that no sanitizer looked"
+    found = path or "missing: GPU kernels are judged without a sanitizer"
     return DoctorFinding(what="compute-sanitizer", found=found, ok=path is not None, fix="" if path else TOOLKIT)
 
 

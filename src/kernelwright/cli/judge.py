@@ -12,7 +12,7 @@ import typer
 from kernelwright.cli.views.output import Progress, console, print_json
 from kernelwright.cli.views.verdicts import show
 from kernelwright.contracts.candidate import Candidate
-from kernelwright.contracts.registry import contract_named, read_source
+from kernelwright.contracts.registry import contract_named, names, read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.devices.names import Device, device_named, require
 from kernelwright.errors import KernelwrightError
@@ -31,39 +31,51 @@ class VerdictView(StrEnum):
 
 
 def judge(
-    task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="A built-in task, its gradient (NAME:backward), a task file, or a KernelBench file."
+        ),
+    ],
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Candidates: a source file each, or a directory where a contract has several files.",
-            metavar="SOURCE...",
+            help="Kernels to judge: a source file each, or a directory for a kernel with several files.",
+            metavar="SOURCE",
         ),
     ],
     contract: Annotated[
-        str | None, typer.Option(help="The form that the candidates take; by default what they look like.")
+        str | None, typer.Option(help=f"How the kernels are written: {', '.join(names())}. Default: by their form.")
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda or cuda:N; by default where the contract's candidates run.")
+        str | None, typer.Option(help="cpu, cuda or cuda:N. Default: the device of the contract.")
     ] = None,
-    public_only: Annotated[bool, typer.Option("--public-only", help="Leave hidden workloads out.")] = False,
+    public_only: Annotated[bool, typer.Option("--public-only", help="Skip the hidden workloads.")] = False,
     trials: Annotated[
-        int | None, typer.Option(min=2, help="Trials per workload; by default as many as the noise demands.")
+        int | None, typer.Option(min=2, help="Trials per workload. Default: more on a noisy machine.")
     ] = None,
-    view: Annotated[VerdictView, typer.Option(help="What to show of hidden workloads.")] = VerdictView.author,
+    view: Annotated[
+        VerdictView, typer.Option(help="author: keep hidden workloads secret. auditor: show them.")
+    ] = VerdictView.author,
     baseline: Annotated[
         list[str] | None,
-        typer.Option(help=f"Compare with this only ({baseline_names.names_for_help()}); repeatable."),
+        typer.Option(
+            help=f"Baseline to compare with, instead of the usual ones ({baseline_names.names_for_help()}); repeatable."
+        ),
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads for candidate and baselines; 0: all cores.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads for the kernel and the baselines; 0: all cores.")] = 0,
     safety: Annotated[bool, typer.Option(help="Run the sanitizers.")] = True,
     domain: Annotated[
-        bool, typer.Option(help="Check the whole declared domain too, untimed; without it nothing can be called best.")
+        bool, typer.Option(help="Also check the whole range of declared sizes and special values, untimed.")
     ] = True,
     profile: Annotated[
-        bool, typer.Option("--profile", help="On a GPU: profile accepted candidates with Nsight Compute (ncu).")
+        bool, typer.Option("--profile", help="On a GPU: profile accepted kernels with Nsight Compute (ncu).")
     ] = False,
     isolation: Annotated[
-        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+        levels.Level,
+        typer.Option(
+            envvar=levels.ACCEPTED_VARIABLE, help="Refuse to run with less isolation than this (docs/isolation.md)."
+        ),
     ] = levels.Level.full,
     refuse_pageable: Annotated[
         bool,
@@ -74,13 +86,16 @@ def judge(
         typer.Option(
             "--no-server",
             envvar="KERNELWRIGHT_NO_SERVER",
-            help="Judge in a process that ends with this command, not in the server that stays.",
+            help="Do not use the background server; slower to start.",
         ),
     ] = False,
     trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Judge candidates for a task: is each right, is it safe, how fast is it."""
+    """Judge kernels: are they correct, safe, and how fast?
+
+    Exit code 0: all accepted; 1: some rejected; 2: bad usage; 3: the judge could not decide.
+    """
     candidates = [render(read_source(path, contract)) for path in sources]
     where = _device(candidates, device)
     _require(where, at_a_glance=not no_server)
@@ -145,7 +160,7 @@ def _device(candidates: list[Candidate], asked: str | None) -> Device:
     kinds = {contract_named(candidate.contract).device: candidate for candidate in candidates}
     if len(kinds) > 1:
         one, other = [candidate.name for candidate in kinds.values()][:2]
-        raise KernelwrightError(f"{one} and {other} run on different devices: judge them in commands of their own")
+        raise KernelwrightError(f"{one} and {other} run on different devices: judge them in separate commands")
     (kind, candidate), *_ = kinds.items()
     device = device_named(asked or kind)
     if device.kind != kind:
@@ -157,7 +172,7 @@ def _require(device: Device, *, at_a_glance: bool) -> None:
     try:
         require(device, at_a_glance=at_a_glance)
     except KernelwrightError as error:
-        raise type(error)(f"{error}; `kernelwright check` needs no GPU to say whether a candidate is right") from error
+        raise type(error)(f"{error}; `kernelwright check` tests CUDA kernels without a GPU") from error
 
 
 def _exit_code(verdicts: list[Verdict]) -> int:

@@ -21,15 +21,19 @@ from kernelwright.version import __version__
 
 # In the order of help. Each is in a module of its name, here or in `results`: a function, or an app with commands.
 COMMANDS = (
-    *("optimize", "runs", "best", "report", "export", "judge", "check", "replay", "trust", "tasks"),
-    *("contract", "prompt", "calibrate", "server", "doctor"),
+    *("optimize", "runs", "best", "report", "export", "judge", "check", "replay", "bench", "leaderboard"),
+    *("trust", "tasks", "contract", "prompt", "calibrate", "server", "doctor"),
 )
-IN_RESULTS = ("best", "export", "report")
-INTERRUPTED = "interrupted; nothing of this command is left running, and finished builds stay cached"
+IN_RESULTS = ("best", "export", "leaderboard", "report")
+INTERRUPTED = "interrupted; no process of this command is left running, and finished builds stay cached"
 
 
 class Stoppable(TyperGroup):
     """Ctrl-C and SIGTERM end a command like any other reason why there is no verdict: one line, exit code 3."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """In our order: by default groups come after all commands, and `runs` far from `optimize`."""
+        return sorted(super().list_commands(ctx), key=COMMANDS.index)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -43,7 +47,7 @@ def assembled(names: Iterable[str]) -> typer.Typer:
     app = typer.Typer(
         name="kernelwright",
         cls=Stoppable,
-        help="Takes a PyTorch operation and returns a faster kernel, with proof that it is right and how fast it is.",
+        help="Find faster kernels for PyTorch operations, with proof that they are correct and how fast they are.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
@@ -99,12 +103,12 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(3) from None
     except MemoryError:
-        complain("this machine has no memory left for the command; end others, or choose smaller sizes")
+        complain("out of memory; stop other programs, or choose smaller sizes")
         raise SystemExit(CannotDecide.exit_code) from None
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        complain(f"{error.filename or 'a file'}: {error.strerror}; make room, and try again")
+        complain(f"{error.filename or 'a file'}: {error.strerror}; free some space, and try again")
         raise SystemExit(CannotDecide.exit_code) from None
     except KeyboardInterrupt:  # while the command was imported
         complain(INTERRUPTED)

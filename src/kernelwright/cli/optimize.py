@@ -74,21 +74,22 @@ def _on_the_command_line(hint: Any) -> Any:
 def optimize(
     context: typer.Context,
     task: Annotated[
-        str | None, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")
+        str | None,
+        typer.Argument(
+            metavar="TASK", help="A built-in task, its gradient (NAME:backward), a task file, or a KernelBench file."
+        ),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(
-            help="Go on with this run: its directory, or its name. One that another installation began needs TASK."
-        ),
+        typer.Option(help="Continue this run (its name or directory). A run of another installation also needs TASK."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     **given: Any,
 ) -> None:
     """Search for a faster kernel.
 
-    Exit code 0: the best is proved to beat the best baseline; 1: it is not, or there is no best; 3: interrupted, or
-    this machine could not go on.
+    Exit code 0: the best kernel is proved faster than every baseline; 1: it is not, or there is none; 2: bad usage;
+    3: interrupted, or the machine ran out of memory or disk.
     """
     began = context.obj if isinstance(context.obj, float) else time.monotonic()
     if given["budget"] is not None:
@@ -99,7 +100,7 @@ def optimize(
         _refuse_others(context, ("task",) if foreign else ())
         session = resumed(find(resume, given["runs"]), began, task)
     elif task is None:
-        raise KernelwrightError("name a task to optimize, or a run to go on with (--resume)")
+        raise KernelwrightError("name a task to optimize (`kernelwright tasks list`), or a run to continue (--resume)")
     else:
         session = begin(config_from(task, given), began)
     limit = limit_of(session.folder, given["budget"])
@@ -150,6 +151,6 @@ def _end(state: State, folder: Path, *, json: bool) -> None:
     else:
         show(console(), state, folder, resume=not interrupted)
     if interrupted:
-        complain(f"interrupted; go on with: {how_to_resume(state, folder)}")
+        complain(f"interrupted; continue with: {how_to_resume(state, folder)}")
         raise typer.Exit(3)
     raise typer.Exit(0 if beats_baseline(state) and is_proved(state) else 1)

@@ -51,22 +51,27 @@ class PromptReport(BaseModel):
 
 
 def prompt(
-    task: Annotated[str, typer.Argument(help="A built-in task, its derived gradient (NAME:backward), or a task file.")],
-    stage: Annotated[PromptStage, typer.Option(help="What the model is asked for.")] = PromptStage.translate,
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="A built-in task, its gradient (NAME:backward), a task file, or a KernelBench file."
+        ),
+    ],
+    stage: Annotated[PromptStage, typer.Option(help="Which prompt.")] = PromptStage.translate,
     run: Annotated[str | None, typer.Option(help="Take kernels and errors from this run.")] = None,
     number: Annotated[
         int | None,
-        typer.Option(help="The candidate of the run that it is about; by default the fastest, or the last rejected."),
+        typer.Option(help="Candidate of the run to ask about. Default: the fastest, or the last rejected."),
     ] = None,
-    source: Annotated[Path | None, typer.Option(help="The kernel that it is about, where there is no run.")] = None,
-    contract: Annotated[str | None, typer.Option(help=f"The form that candidates take: {', '.join(names())}.")] = None,
+    source: Annotated[Path | None, typer.Option(help="Kernel to ask about, without a run.")] = None,
+    contract: Annotated[str | None, typer.Option(help=f"How candidates are written: {', '.join(names())}.")] = None,
     device: Annotated[str | None, typer.Option(help="Where they run: cpu, cuda or cuda:N.")] = None,
     operator: Annotated[Evolving, typer.Option(help="For evolve: mutate, crossover or fresh.")] = Evolving.mutate,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses hint and form of the answer.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the hint and the form of the answer.")] = 0,
     runs: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Print what would be sent to a model: nothing more, nothing less, and nothing is sent."""
+    """Print the exact prompt for a model, without sending it."""
     state = look(find(run, runs)) if run is not None else None
     if state is not None and contract is None:
         contract, device = state.run.contract, device or state.run.device

@@ -75,42 +75,45 @@ def replay(
     given: Annotated[
         list[str],
         typer.Argument(
-            metavar="CERTIFICATE...",
-            help="A certificate's file, its name, or ARCHIVE.tar.xz::NAME; an archive alone lists its certificates. "
-            "With --all also folders, and several of them.",
+            metavar="CERTIFICATE",
+            help="A certificate: its file, its name, or ARCHIVE.tar.xz::NAME. An archive alone lists its certificates. "
+            "With --all, any number of files, archives and folders.",
         ),
     ],
     every: Annotated[
-        bool, typer.Option("--all", help="Replay every certificate of these files, archives and folders.")
+        bool, typer.Option("--all", help="Replay every certificate in these files, archives and folders.")
     ] = False,
     task: Annotated[
         str | None,
-        typer.Option(help="Your own copy of the task's file, which will be run. Its hash must be the certificate's."),
+        typer.Option(help="Your copy of the task file. It is executed; its hash must match the certificate."),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="Another device of the same kind: cuda:N. By default the certificate's.")
+        str | None, typer.Option(help="Another device of the same kind, as in cuda:1. Default: the certificate's.")
     ] = None,
     isolation: Annotated[
-        levels.Level, typer.Option(envvar=levels.ACCEPTED_VARIABLE, help="The lowest isolation level that is accepted.")
+        levels.Level,
+        typer.Option(
+            envvar=levels.ACCEPTED_VARIABLE, help="Refuse to run with less isolation than this (docs/isolation.md)."
+        ),
     ] = levels.Level.full,
     seconds: Annotated[
         float | None,
-        typer.Option(min=1, help="With --all: begin no replay after so many seconds. The quickest come first then."),
+        typer.Option(min=1, help="With --all: start no replay after this many seconds, and replay the quickest first."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Repeat a verdict from its certificate: the candidate is judged once more, on this machine.
+    """Judge a certificate's kernel again, and compare.
 
-    Exit code 0: the same; 1: not the same; 2: refused (altered, unreadable, or asking for what is not done); 3: this
-    machine could not decide. With --all it is 0 if at least one was replayed and all that were replayed are the same.
+    Exit code 0: same outcome; 1: not the same; 2: refused (altered, unreadable or not replayable); 3: this machine
+    could not decide. With --all, 0 means that at least one was replayed and every replayed one is the same.
     """
     if every:
         if task is not None:
-            raise KernelwrightError("--task is for one certificate; --all replays those of built-in tasks and your own")
+            raise KernelwrightError("--task is for one certificate; leave out --all")
         _replay_all(given, device, isolation, seconds, json=json)
         return
     if seconds is not None:
-        raise KernelwrightError("--seconds is a limit for many replays; give it with --all")
+        raise KernelwrightError("--seconds limits many replays; use it with --all")
     if len(given) > 1:
         raise KernelwrightError("give one certificate, or --all to replay several")
     _replay_one(given[0], task, device, isolation, json=json)
@@ -144,7 +147,7 @@ def _replay_all(
     levels.demand(isolation)
     found = certificate.collect(given)
     if not found:
-        raise CertificateError(f"{', '.join(given):.200}: no certificate is there")
+        raise CertificateError(f"{', '.join(given):.200}: no certificate found")
     # Those that share a judge come one after another.
     order = sorted(found, key=lambda name: _place(found[name]) if seconds is None else _cost(found[name]))
     replayed: list[ReplayedCertificate] = []

@@ -23,7 +23,7 @@ from kernelwright.search.origin import begun_here
 from kernelwright.search.run import look
 from kernelwright.search.session import find, runs_in
 
-runs = typer.Typer(help="Show the runs of `optimize`.", no_args_is_help=True)
+runs = typer.Typer(help="List, show and compare runs of `optimize`.", no_args_is_help=True)
 runs.command("compare")(compare_runs)
 SCHEMA_VERSION = 1
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")]
@@ -50,13 +50,13 @@ class RunsReport(BaseModel):
 
 @runs.command("list")
 def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
-    """The runs in a directory."""
+    """List the runs in a directory."""
     found = [_listed(path) for path in runs_in(root)]
     if json:
         print_json(RunsReport(runs=found))
         return
     if not found:
-        console().print(f"no runs in {plain(str(root))}; `kernelwright optimize TASK` makes one")
+        console().print(f"no runs in {plain(str(root))}; `kernelwright optimize TASK` starts one")
         return
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for title in ("run", "task", "standing", "evaluations", "best"):
@@ -70,16 +70,16 @@ def list_runs(root: Root = DEFAULT_ROOT, json: Json = False) -> None:
 
 @runs.command("show")
 def show_run(
-    run: Annotated[str, typer.Argument(help="A run: its directory, its name, or ARCHIVE.tar.xz::NAME.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run: its directory, its name, or ARCHIVE.tar.xz::NAME.")],
     root: Root = DEFAULT_ROOT,
     json: Json = False,
 ) -> None:
-    """What a run came to, or where it stands."""
+    """Show the result of a run, or its progress."""
     archived = split_name(run)
     folder = cached_folder(*archived) if archived else find(run, root)
     if archived and not (folder / JOURNAL).exists():
         raise KernelwrightError(
-            f"{run}: holds kernels and certificates, not a run; `kernelwright replay {archived[0]}` lists them"
+            f"{run}: contains kernels and certificates, not a run; `kernelwright replay {archived[0]}` lists them"
         )
     state = look(folder)
     if json:
@@ -115,4 +115,4 @@ def _listed(path: Path) -> ListedRun:
 def _standing(state: State, path: Path) -> str:
     if state.stopped is not None:
         return f"stopped: {state.stopped.reason.replace('_', ' ')}"
-    return "under way" if being_written(path) else "killed; it can be resumed"
+    return "running" if being_written(path) else "killed; resume it with --resume"

@@ -13,14 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.views.output import complain, console, harmless, print_json
+from kernelwright.cli.views.output import Progress, complain, console, harmless, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
 from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, folder_suite, of_suite
 from kernelwright.tasks.model import TaskError
 from kernelwright.tasks.resolve import TRUST_TASK
 
-tasks = typer.Typer(help="Show the tasks.", no_args_is_help=True)
+tasks = typer.Typer(help="List, show and lint tasks.", no_args_is_help=True)
 SCHEMA_VERSION = 1
+HINT = (
+    "`kernelwright tasks show NAME` shows a task. NAME:backward is its gradient, NAME@rows=64,cols=1000 sets its sizes."
+)
 COLOUR = {Severity.error: "red", Severity.warning: "yellow", Severity.note: "dim"}
 
 
@@ -33,14 +36,14 @@ class TaskReport(BaseModel):
 @tasks.command("list")
 def list_tasks(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder or level of problem files in KernelBench's form: list those.")
+        Path | None, typer.Argument(metavar="FOLDER", help="List the KernelBench problems in this folder instead.")
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(help="Only the tasks of a suite, with their public workloads on each kind of device.")
+        str | None, typer.Option(help="Only the tasks of this suite, with their public workloads.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """The built-in tasks, or the problems of a folder, by the names that every command takes."""
+    """List the built-in tasks, or the problems in a folder."""
     if folder is not None:
         _list_problems(folder, json=json)
         return
@@ -49,6 +52,8 @@ def list_tasks(
         print_json(TaskReport(command="tasks list", tasks=[asdict(info) for info in found]))
         return
     console().print(_overview(found) if suite is None else _workloads(found))
+    if suite is None:
+        console().print(f"\n  {HINT}", soft_wrap=True)
 
 
 def _list_problems(folder: Path, *, json: bool) -> None:
@@ -63,10 +68,14 @@ def _list_problems(folder: Path, *, json: bool) -> None:
 
 def _overview(found: Sequence[TaskInfo]) -> Table:
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for title in ("task", "what it computes", "public workloads"):
+    for title in ("task", "gradient", "what it computes"):
         table.add_column(title)
+    names = {info.name for info in found}
     for info in found:
-        table.add_row(info.name, escape(info.doc.strip().splitlines()[0] if info.doc else ""), str(len(info.public)))
+        if info.direction == "backward":
+            continue
+        summary = info.doc.strip().splitlines()[0] if info.doc else ""
+        table.add_row(info.name, "yes" if f"{info.name}:backward" in names else "no", escape(summary))
     return table
 
 
@@ -82,11 +91,16 @@ def _workloads(found: Sequence[TaskInfo]) -> Table:
 
 @tasks.command("show")
 def show_task(
-    task: Annotated[str, typer.Argument(help="A built-in task, NAME:backward, or a task file.")],
+    task: Annotated[
+        str,
+        typer.Argument(
+            metavar="TASK", help="A built-in task, its gradient (NAME:backward), a task file, or a KernelBench file."
+        ),
+    ],
     trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """One task: its arguments, how they are drawn, and where it has to hold."""
+    """Show one task: its arguments, how they are drawn, and its sizes."""
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     info = describe(resolve(task, trust_task=trust_task))
@@ -138,13 +152,18 @@ class LintReport(BaseModel):
 def lint_tasks(
     task: Annotated[
         list[str] | None,
-        typer.Argument(help="Built-in tasks, NAME:backward, or task files; all built-ins by default."),
+        typer.Argument(
+            metavar="TASK", help="Built-in tasks, NAME:backward, or task files. Default: all built-in tasks."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the values that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for the values.")] = 0,
     trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Find what makes a task easy to cheat or its speedups meaningless. Exit code 1: there are errors."""
+    """Find weaknesses that make a task easy to cheat.
+
+    Also finds tasks whose speedups mean little. Exit code 0: no errors; 1: errors; 2: a task cannot be loaded or run.
+    """
     results = [
         _linted(name, seed, quiet=json, trust_task=trust_task) for name in task or [info.name for info in catalogue()]
     ]
@@ -160,8 +179,11 @@ def _linted(name: str, seed: int, *, quiet: bool, trust_task: bool) -> LintedTas
     from kernelwright.tasks.resolve import resolve
 
     try:
-        task = resolve(name, trust_task=trust_task)
-        findings = lint(task, seed)
+        with Progress(quiet=quiet) as progress:
+            progress.start(name)
+            progress("computing on every public workload and input family, which may take a minute")
+            task = resolve(name, trust_task=trust_task)
+            findings = lint(task, seed)
     except TaskError as error:
         complain(str(error))
         return LintedTask(task=name, fault=str(error))

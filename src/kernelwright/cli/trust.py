@@ -12,7 +12,7 @@ from kernelwright.cli.views.output import console, plain, print_json
 from kernelwright.judge.strangers import trusted
 from kernelwright.judge.strangers.trusted import TrustedKey
 
-trust = typer.Typer(help="Whose certificates count as proof.", no_args_is_help=True)
+trust = typer.Typer(help="Manage the keys whose certificates count as proof.", no_args_is_help=True)
 SCHEMA_VERSION = 1
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")]
 
@@ -44,16 +44,19 @@ def list_keys(json: Json = False) -> None:
 
 @trust.command("show")
 def show_key() -> None:
-    """Print this installation's own public key, for others to add."""
+    """Print this installation's public key, for others to add."""
     print(trusted.own_key())
 
 
 @trust.command("add")
 def add_key(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The public key of a judge: 64 hexadecimal digits.")],
-    name: Annotated[str, typer.Option(help="What to call it; by default the beginning of the key.")] = "",
+    name: Annotated[str, typer.Option(help="A name for it. Default: the beginning of the key.")] = "",
 ) -> None:
-    """Trust a judge's certificates. Ask its owner for the key: the one in a certificate proves nothing."""
+    """Trust the certificates of another judge.
+
+    Ask its owner for the key. The key in a certificate proves nothing.
+    """
     added = trusted.add(key, name)
     console().print(f"trusted: {plain(added.name)} ({added.key})", soft_wrap=True)
 
@@ -62,4 +65,4 @@ def add_key(
 def remove_key(given: Annotated[str, typer.Argument(metavar="KEY|NAME", help="The key, or its name.")]) -> None:
     """Stop trusting a judge."""
     removed = trusted.remove(given)
-    console().print(f"not trusted any more: {plain(removed.name)} ({removed.key})", soft_wrap=True)
+    console().print(f"no longer trusted: {plain(removed.name)} ({removed.key})", soft_wrap=True)

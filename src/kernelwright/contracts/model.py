@@ -54,6 +54,22 @@ class BuildFailure:
 
 
 @dataclass(frozen=True)
+class InterpretedPlan:
+    """A candidate that an interpreter runs as it is. The process maps the arena and speaks the runner's protocol
+    (isolation/native_sources/runner.cpp).
+
+    In the command `{source}` stands for the folder with the files, and `{go}`, `{done}` and `{layout}` for numbers of
+    descriptors.
+    """
+
+    files: Files
+    command: tuple[str, ...]
+    visible: tuple[str | Path, ...]
+    variables: Mapping[str, str]
+    start_seconds: float
+
+
+@dataclass(frozen=True)
 class LaunchedKernel:
     """The kernel of one launch: the name that its author gave it, and what the assembler reports, where it does."""
 
@@ -104,8 +120,8 @@ class Emulation(Protocol):
 
     def builds(
         self, signatures: tuple[Signature, ...], target: Target, *, sanitized: bool
-    ) -> Iterator[BuildPlan | BuildFailure]:
-        """How to build it for each signature, in order. Raises NotEmulatedError."""
+    ) -> Iterator[BuildPlan | InterpretedPlan | BuildFailure]:
+        """How to build or interpret it for each signature, in order. Raises NotEmulatedError."""
 
     def advice(self, lines: Sequence[str]) -> tuple[str, ...]:
         """What to add to the compiler's lines for an author who did not write for this compiler."""
@@ -216,6 +232,11 @@ class Contract(ABC):
     def normalised(self, source: str) -> str:
         """The same text for sources that differ in comments and layout alone. Where in doubt, the source itself."""
         return source.strip()
+
+    def implied_tunables(self, source: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Names and values of what the source leaves to be chosen without declaring it; the first value is in force
+        until a declaration says another. Empty where the contract has none."""
+        return ()
 
     def parts(self) -> tuple[Part, ...]:
         """What building needs on this machine, beside what every judging needs."""

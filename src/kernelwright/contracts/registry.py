@@ -24,6 +24,7 @@ _BUILT_IN = {  # the first one of a device is its usual contract
     "cpp": "kernelwright.contracts.cpp:CPP",
     "cuda": "kernelwright.contracts.cuda:CUDA",
     "extension": "kernelwright.contracts.extension:EXTENSION",
+    "triton": "kernelwright.contracts.triton:TRITON",
 }
 _registered: dict[str, Contract] = {}
 

@@ -6,6 +6,9 @@
 A contract says which syntax its sources have (tunable_syntax.py). A declaration stands on a line of its own. Rendered,
 the same line begins with a definition (`#define BLOCK 64`, or `ROWS = 2`), which an author may write there as well;
 line numbers stay, and what was rendered can be rendered again. Without a definition the first value holds.
+
+A contract may see tunables in a source that declares none (`Contract.implied_tunables`). Rendered with another value
+than they have, they become declarations at the end of the source.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ def declared(candidate: Candidate) -> tuple[Tunable, ...]:
             if tunable.name in found:
                 raise TunableError(f"tunable {tunable.name} is declared twice; declare it once")
             found[tunable.name] = tunable
+    implied = _implied(candidate, found)
+    found |= dict(itertools.islice(implied.items(), max(0, MOST_TUNABLES - len(found))))
     if len(found) > MOST_TUNABLES:
         raise TunableError(f"{len(found)} tunables are declared; at most {MOST_TUNABLES} can be swept")
     return tuple(found.values())
@@ -58,6 +63,11 @@ def render(candidate: Candidate, values: Mapping[str, str] | None = None) -> Can
             raise TunableError(f"there is no tunable {name}; declared are {', '.join(chosen) or 'none'}")
         chosen[name] = value
     source = candidate.source
+    for tunable in _implied(candidate, {}).values():
+        if chosen.get(tunable.name, tunable.now) != tunable.now and not _is_declared(candidate, tunable.name):
+            line = contract_named(candidate.contract).tunable_syntax[0].rendered
+            told = line.format(name=tunable.name, value=tunable.now, values=", ".join(tunable.values))
+            source = f"{source.rstrip()}\n\n{told}\n"
     for syntax in contract_named(candidate.contract).tunable_syntax:
         source = _defined(source, syntax, chosen)
     return Candidate(candidate.contract, source, candidate.name)
@@ -87,6 +97,19 @@ def variants(candidate: Candidate, limit: int, seed: int) -> tuple[dict[str, str
         if choice != now and choice not in found:
             found.append(choice)
     return tuple(found[:limit])
+
+
+def _implied(candidate: Candidate, declared_already: Mapping[str, Tunable]) -> dict[str, Tunable]:
+    """Those that the contract sees, and the source does not declare."""
+    found = contract_named(candidate.contract).implied_tunables(candidate.source)
+    return {
+        name: Tunable(name, values[:MOST_VALUES], values[0]) for name, values in found if name not in declared_already
+    }
+
+
+def _is_declared(candidate: Candidate, name: str) -> bool:
+    syntaxes = contract_named(candidate.contract).tunable_syntax
+    return any(match["name"] == name for syntax in syntaxes for match in syntax.line.finditer(candidate.source))
 
 
 def _tunable(match: re.Match[str]) -> Tunable:

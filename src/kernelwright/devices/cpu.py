@@ -14,6 +14,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -38,6 +39,19 @@ def probe() -> Cpu:
         cores=tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     )
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that a new process may have now: what other programs leave, within the limit of a container."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+        free = int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        free = total
+    with suppress(OSError, ValueError):  # no such file, or "max"
+        free = min(free, int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return max(0, min(free, total))
 
 
 def _model() -> str:

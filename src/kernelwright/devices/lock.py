@@ -102,7 +102,7 @@ def wait_seconds() -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise KernelwrightError(f"{WAIT_VARIABLE}={text}: a number of seconds is needed")
+        raise KernelwrightError(f"{WAIT_VARIABLE}={text}: must be a number of seconds")
     return seconds
 
 

@@ -76,7 +76,7 @@ def _parameter(task: Task, name: str, gradient: bool) -> OperationParameter:
     if isinstance(given, TensorInput):
         return OperationParameter(name, given.dims, given.dtype, gradient, name in task.inout, draw=_draw(given))
     if isinstance(given, Saved | Upstream):
-        raise ExportError(f"{task.name}: is a backward; give its forward's run as well")
+        raise ExportError(f"{task.name}: is a backward; name the run of its forward too")
     return OperationParameter(name, value=given)
 
 

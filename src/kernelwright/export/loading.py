@@ -48,7 +48,7 @@ def load(
     folders = [find(str(one), Path(runs)) for one in given]
     exported = [one for one in (_manifest_in(folder) for folder in folders) if one is not None]
     if exported and len(folders) > 1:
-        raise ExportError("an exported folder holds all that belongs to it; load it alone")
+        raise ExportError("an exported folder is complete; load it alone")
     if exported:
         return open_exported(exported[0], allow=allow, reference=reference)
     return load_proved([proved_in(folder) for folder in folders], allow=allow, reference=reference)

@@ -19,6 +19,7 @@ from kernelwright.export.describe import ExportError
 from kernelwright.export.portable import write_portable
 from kernelwright.export.proof import Proved
 from kernelwright.export.public import PublicCertificate, verified
+from kernelwright.export.standalone import fastbuild
 from kernelwright.export.standalone.manifest import Manifest
 from kernelwright.export.wheel import write_wheel
 
@@ -46,19 +47,21 @@ def export(
     name: str = "",
     layout: str = "package",
     architectures: Sequence[str] = (),
+    *,
+    fast_path: bool = False,
 ) -> Exported:
-    """Writes into a new or empty folder; all or nothing."""
+    """Writes into a new or empty folder; all or nothing. `fast_path`: with the C++ host side, built for this torch."""
     if layout not in LAYOUTS:
-        raise ExportError(f"layout {layout!r} is not known: there is {', '.join(LAYOUTS)}")
+        raise ExportError(f"layout {layout!r} is not known: choose from {', '.join(LAYOUTS)}")
     chosen = name or _usual_name(proved)
     _check_name(chosen)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ExportError(f"{output}: is there already; name a new or an empty folder with -o")
+        raise ExportError(f"{output}: already exists; name a new or an empty folder with -o")
     output.absolute().parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{output.name}-", dir=output.absolute().parent))
     partial.chmod(0o755)
     try:
-        made = _written(proved, partial, chosen, layout, architectures)
+        made = _written(proved, partial, chosen, layout, architectures, fast_path)
         if output.exists():
             output.rmdir()
         partial.rename(output)
@@ -68,7 +71,9 @@ def export(
     return Exported(output, chosen, made.manifest, wheel)
 
 
-def _written(proved: Sequence[Proved], folder: Path, name: str, layout: str, architectures: Sequence[str]) -> Exported:
+def _written(
+    proved: Sequence[Proved], folder: Path, name: str, layout: str, architectures: Sequence[str], fast_path: bool
+) -> Exported:
     place = folder / ("torch-ext" if layout == "hf" else "") / name
     place.mkdir(parents=True)
     manifest = write_portable(proved, place, name, architectures)
@@ -79,8 +84,10 @@ def _written(proved: Sequence[Proved], folder: Path, name: str, layout: str, arc
     shutil.copytree(STANDALONE, place / RUNTIME, ignore=shutil.ignore_patterns("__pycache__"))
     if any(variant.kind == "cuda" for variant in manifest.variants):
         shutil.copytree(FORMULAS, place / RUNTIME / FORMULAS.name, ignore=shutil.ignore_patterns("__pycache__"))
+    if fast_path:
+        _build_fast_path(place / RUNTIME / fastbuild.SHIPPED.name)
     pages = _Pages(name, manifest, _certificates(place, manifest))
-    for file, template in (("__init__.py", "init"), ("selftest.py", "run"), ("benchmark.py", "run")):
+    for file, template in PYTHON_FILES.items():
         (place / file).write_text(pages.page(template, module=file.removesuffix(".py")), encoding="utf-8")
     for file, template in (HF_FILES if layout == "hf" else PACKAGE_FILES).items():
         path = folder / file.format(name=name)
@@ -90,6 +97,7 @@ def _written(proved: Sequence[Proved], folder: Path, name: str, layout: str, arc
     return Exported(folder, name, manifest, wheel)
 
 
+PYTHON_FILES = {"__init__.py": "init", "selftest.py": "run", "benchmark.py": "run", "fastbuild.py": "run"}
 PACKAGE_FILES = {"README.md": "readme", "pyproject.toml": "pyproject"}
 HF_FILES = {
     "CARD.md": "readme",
@@ -97,6 +105,16 @@ HF_FILES = {
     "tests/test_{name}.py": "hf_test",
     "benchmarks/benchmark.py": "hf_benchmark",
 }
+
+
+def _build_fast_path(folder: Path) -> None:
+    """Into the package, by the cache: where torch, Python and processor are these, no compiler is needed."""
+    try:
+        built = fastbuild.build()
+    except fastbuild.FastPathError as error:
+        raise ExportError(f"the fast path cannot be built: {error}") from None
+    folder.mkdir()
+    shutil.copy(built, folder / built.name)
 
 
 def _wheel(folder: Path, place: Path, name: str, pages: _Pages) -> Path:

@@ -94,7 +94,7 @@ class _Writer:
     def variants(self, one: Proved, direction: str) -> list[ProvedVariant]:
         contract = contract_named(one.candidate.contract)
         if any(one.task.constant):
-            raise ExportError(f"{one.task.name}: has constant inputs, which would have to be prepared once")
+            raise ExportError(f"{one.task.name}: has constant inputs, which cannot be exported yet")
         for file, text in contract.split(one.candidate.source):
             (self._folder / KERNELS / f"{one.candidate.id}-{file}").write_text(text, encoding="utf-8")
         found = []
@@ -173,7 +173,7 @@ def targets(architectures: Sequence[str]) -> tuple[Target, ...]:
     known = {HOPPER.architecture: HOPPER, **_local_targets()}
     unknown = [one for one in architectures if one not in known]
     if unknown:
-        raise ExportError(f"--arch {unknown[0]}: is not known here; there is {', '.join(known)}")
+        raise ExportError(f"--arch {unknown[0]}: is not known here; choose from {', '.join(known)}")
     if architectures:
         return tuple(known[one] for one in dict.fromkeys(architectures))
     return tuple(_local_targets().values()) or (HOPPER,)

@@ -38,7 +38,7 @@ def proved_in(folder: Path) -> Proved:
     require_begun_here(folder)
     state = look(folder)
     if state.best is None:
-        raise ExportError(f"{folder}: has no best: {'; '.join(why_no_best(state))}")
+        raise ExportError(f"{folder}: has no best kernel to export or load: {'; '.join(why_no_best(state))}")
     entry = state.entries[state.best]
     check = proof_of(state.run, entry)
     if check.proof is None:
@@ -52,12 +52,12 @@ def sorted_by_direction(proved: Sequence[Proved]) -> tuple[tuple[Proved, ...], t
     forward = tuple(one for one in proved if not one.backward)
     backward = tuple(one for one in proved if one.backward)
     if not forward:
-        raise ExportError("give the run of a forward: a backward alone cannot be called")
+        raise ExportError("name the run of the forward too: a backward alone cannot be called")
     first = forward[0].certificates[-1].task
     for one in proved:
         task = one.certificates[-1].task
         if task.digest != first.digest or _base(task.name) != _base(first.name):
-            raise ExportError(f"{task.name} and {first.name} are not one task; export them apart")
+            raise ExportError(f"{task.name} and {first.name} are different tasks; export them separately")
     return forward, backward
 
 

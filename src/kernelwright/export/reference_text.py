@@ -33,7 +33,7 @@ def reference_text(task: Task, traced: Traced) -> str:
     except _CannotTravelError as error:
         if traced.code:
             return HEAD + traced.code
-        raise ExportError(f"{task.name}: the reference cannot travel: {error}") from None
+        raise ExportError(f"{task.name}: the reference cannot be exported: {error}") from None
 
 
 def _source(task: Task) -> str:
@@ -64,7 +64,7 @@ class _Parts:
         try:
             text = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError):
-            raise _CannotTravelError(f"the source of {function.__name__} is not to be had") from None
+            raise _CannotTravelError(f"the source of {function.__name__} cannot be read") from None
         if not text.startswith("def "):
             raise _CannotTravelError(f"{function.__name__} is decorated")
         for name in sorted(_globals_of(function)):

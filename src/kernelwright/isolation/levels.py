@@ -124,13 +124,13 @@ def level_named(name: str) -> Level:
     try:
         return Level(name)
     except ValueError:
-        raise KernelwrightError(f"no isolation level {name!r}: there are {', '.join(Level)}") from None
+        raise KernelwrightError(f"unknown isolation level {name!r}: choose from {', '.join(Level)}") from None
 
 
 def _from_environment(variable: str) -> Level:
     text = os.environ.get(variable, "")
     if text and text not in list(Level):
-        raise KernelwrightError(f"{variable}={text}: there are the levels {', '.join(Level)}")
+        raise KernelwrightError(f"{variable}={text}: choose from {', '.join(Level)}")
     return Level(text) if text else Level.full
 
 

@@ -11,6 +11,8 @@ class Role(StrEnum):
     builder = "builder"
     plan_evaluator = "plan evaluator"
     recorder = "recorder"
+    torch_recorder = "recorder with torch"
+    interpreter = "interpreter"
     tracer = "tracer"
     runner = "runner"
     sanitized_runner = "sanitized runner"
@@ -93,6 +95,18 @@ _TRUSTED = Rules(
 )
 _KERNEL = Rules(Filter.runner, VisibleFiles.run_time, Devices.none, Proc.none, processes=256)
 
+# They import torch, for which they see the installed packages.
+_WITH_TORCH = Rules(
+    Filter.one_process,
+    VisibleFiles.packages,
+    Devices.random,  # torch does not start without it
+    Proc.none,
+    processes=64,
+    file_bytes=0,
+    cpu_seconds=300,
+    scratch=True,
+)
+
 ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
     {
         Role.builder: Rules(
@@ -126,17 +140,9 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
             cpu_seconds=120,
             scratch=True,
         ),
-        # It imports torch, for which it sees the installed packages.
-        Role.tracer: Rules(
-            Filter.one_process,
-            VisibleFiles.packages,
-            Devices.random,  # torch does not start without it
-            Proc.none,
-            processes=64,
-            file_bytes=0,
-            cpu_seconds=300,
-            scratch=True,
-        ),
+        Role.tracer: _WITH_TORCH,
+        Role.torch_recorder: _WITH_TORCH,
+        Role.interpreter: _WITH_TORCH,
         Role.runner: _KERNEL,
         Role.sanitized_runner: Rules(
             Filter.sanitizer,

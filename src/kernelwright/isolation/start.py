@@ -12,6 +12,8 @@ import os
 import platform
 import re
 import subprocess
+import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -284,6 +286,24 @@ def _toolchain() -> list[str]:
     prefix = driver.parent.parent
     parts = [prefix / name for name in ("bin", "lib", "lib64", "libexec", "include")]
     return [str(path) for path in (*parts, *prefix.glob(f"{platform.machine()}-*")) if path.is_dir()]
+
+
+# --- Python, for a process that imports packages ---------------------------------------------------------------------
+
+
+def interpreter_folders() -> tuple[Path, ...]:
+    """What Python needs of where it is installed, which may be a folder with much else in it."""
+    prefix = Path(sys.base_prefix).resolve()
+    return tuple(path for name in ("bin", "lib", "lib64", "include") if (path := prefix / name).is_dir())
+
+
+@cache
+def package_folders() -> tuple[str, ...]:
+    """The folders of installed packages. The rest of sys.path, a user's own folder or even `/`, is not its business."""
+    installed = {str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib")}
+    names = ("site-packages", "dist-packages")
+    found = [entry for entry in sys.path if Path(entry).name in names or str(Path(entry).resolve()) in installed]
+    return tuple(dict.fromkeys(str(Path(entry).absolute()) for entry in found if Path(entry).is_dir()))
 
 
 # --- users -----------------------------------------------------------------------------------------------------------

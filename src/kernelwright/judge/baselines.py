@@ -14,6 +14,7 @@ from kernelwright.isolation import start
 from kernelwright.isolation.channel import ChannelClosed, pair
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import Ending, Reply
+from kernelwright.judge.baseline_names import claimable, may_be_left_out
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.timing import statistics
 
@@ -26,6 +27,14 @@ RUN_SECONDS = 120.0
 _MALLOC = "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=68719476736:glibc.malloc.top_pad=67108864"
 
 
+class BaselineUnfit(CannotDecide):
+    """A baseline that cannot do a task. The task can be judged without it, if there is another."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"the {name} baseline cannot do this task: {why}; leave it out")
+        self.why = why
+
+
 class Baseline(Protocol):
     """A process with one baseline in it, whatever the device."""
 
@@ -36,7 +45,8 @@ class Baseline(Protocol):
     def alive(self) -> bool: ...
 
     def open(self, task: OpenTask, spec: WorkloadSpec, descriptors: list[int]) -> None:
-        """Maps the workload's arena, which holds values already, and compiles where that is the baseline."""
+        """Maps the workload's arena, which holds values already, and compiles where that is the baseline.
+        Raises BaselineUnfit where it cannot do the task."""
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
@@ -95,6 +105,9 @@ class CpuBaselineProcess:
                 f"the {self.name} baseline is gone: {self._last_words() or 'its log is empty'}"
             ) from None
         self._expect_ok(self._process.trial("o", OPEN_SECONDS), f"open {spec.workload.label}")
+        answer, _ = self._channel.receive()
+        if answer["unfit"]:
+            raise BaselineUnfit(self.name, answer["unfit"])
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
@@ -136,6 +149,7 @@ class Baselines:
         self._make = make
         self._processes: dict[str, Baseline] = {}
         self._seconds: dict[tuple[str, str, bool], dict[str, float]] = {}
+        self._unfit: dict[tuple[str, str, bool], dict[str, BaselineUnfit]] = {}
         self._task = ""
 
     def enter(self, task: OpenTask) -> None:
@@ -166,19 +180,37 @@ class Baselines:
         descriptors: list[int],
         progress: Callable[[str], None],
     ) -> dict[str, float]:
-        """Lets every baseline map the arena, checks that it is right, and learns about how long it takes."""
-        known = self._seconds.setdefault((task.reference, spec.workload.label, spec.workload.hidden), {})
+        """Lets every baseline map the arena, checks that it is right, and learns about how long it takes. Those that
+        cannot do the task are left out of the answer (`left_out` says why), unless none remains."""
+        place = (task.reference, spec.workload.label, spec.workload.hidden)
+        known, unfit = self._seconds.setdefault(place, {}), self._unfit.setdefault(place, {})
         if names:
             oracle.begin(task, spec.workload, f"baselines {time.monotonic_ns()}")
             oracle.load()
         for name in names:
+            if name in unfit:
+                continue
             baseline = self._living(name)
             if name not in known:
                 progress(f"preparing the {name} baseline")
-            baseline.open(task, spec, descriptors)
-            if name not in known:
-                known[name] = _first_times(oracle, baseline)
-        return {name: known[name] for name in names}
+            try:
+                baseline.open(task, spec, descriptors)
+                if name not in known:
+                    known[name] = _first_times(oracle, baseline)
+            except BaselineUnfit as error:
+                if not may_be_left_out(name):
+                    raise
+                unfit[name] = error
+        found = {name: known[name] for name in names if name not in unfit}
+        if names and not any(map(claimable, found)):
+            faults = [unfit[name] for name in names if name in unfit]
+            raise faults[0] if faults else CannotDecide(f"nothing is claimed over {', '.join(names)}: name another")
+        return found
+
+    def left_out(self, names: tuple[str, ...], task: OpenTask, spec: WorkloadSpec) -> dict[str, str]:
+        """Of these baselines those that cannot do a workload, each with why."""
+        unfit = self._unfit.get((task.reference, spec.workload.label, spec.workload.hidden), {})
+        return {name: unfit[name].why for name in names if name in unfit}
 
     def _living(self, name: str) -> Baseline:
         """A baseline that died (of memory, of a bug in a compiler) costs one candidate its speed, not all of them."""
@@ -194,12 +226,16 @@ class Baselines:
             process.close()
         self._processes.clear()
         self._seconds.clear()
+        self._unfit.clear()
 
 
 def _first_times(oracle: OracleClient, baseline: Baseline) -> float:
     oracle.restore()
     baseline.write()
-    if answer := oracle.check():
+    answer = oracle.check() if claimable(baseline.name) else ""
+    if answer and may_be_left_out(baseline.name):
+        raise BaselineUnfit(baseline.name, "it gives a result that is not right")
+    if answer:
         raise CannotDecide(
             f"the {baseline.name} baseline gives a wrong result, so nothing can be compared with it: {answer}"
         )

@@ -235,7 +235,7 @@ def find(given: str) -> Path:
     if path.is_dir():
         raise CertificateError(f"{given}: is a directory; give the certificate's file")
     if not path.is_file():
-        raise CertificateError(f"{given}: there is no such certificate here; they are kept in {folder()}")
+        raise CertificateError(f"{given}: no such certificate; yours are kept in {folder()}")
     return path
 
 

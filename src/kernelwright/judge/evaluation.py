@@ -86,6 +86,7 @@ class Evaluation:
     domain: DomainCheck | None = None
     errors: tuple[ErrorReport, ...] = ()
     public_errors: tuple[ErrorReport, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)  # baselines that cannot do this task, and why
     memory_ended: bool = False  # the machine's, whatever used it up
 
     def run(self, progress: ProgressCallback) -> Verdict:
@@ -182,7 +183,7 @@ class Evaluation:
         run = DomainRun(shop.oracle, self.task, self.checks, self.check_key, limit, deadline, self._timed, keeps_state)
         with self._timed("domain"), points_left(shop.oracle):
             with shop.working():
-                found = run.run(job, partial(_prefixed, progress, "domain"), again)
+                found = run.run(job, partial(_prefixed, progress, "checking sizes and special values"), again)
             if isinstance(found, DomainCheck):
                 self.domain = found
                 return None
@@ -243,11 +244,13 @@ class Evaluation:
 
     def _take(self, step: EvaluationStep, job: Job, progress: ProgressCallback) -> Rejection | None:
         if step.purpose == "sanitized":
-            progress("safety")
+            progress("running the sanitizers")
             with self._timed("safety"):
                 return self._inspect(step, job)
-        workload = step.spec.workload
-        name = f"hidden {self.hidden.index(step.spec) + 1}" if workload.hidden else workload.label
+        workload, timed = step.spec.workload, (*self.task.public, *self.hidden)
+        name = (
+            f"workload {timed.index(step.spec) + 1} of {len(timed)}, {'hidden' if workload.hidden else workload.label}"
+        )
         return self._measure(step, job, partial(_prefixed, progress, name))
 
     def undecided(self, why: str) -> Verdict:
@@ -273,6 +276,7 @@ class Evaluation:
             artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,
             stage_seconds=dict(self.spent),
+            baselines_left_out=tuple(f"{name}: {why}" for name, why in self.left_out.items()),
         )
 
     def _hidden(self) -> tuple[WorkloadSpec, ...]:
@@ -331,6 +335,7 @@ class Evaluation:
         try:
             with self._timed("baselines"), shop.working():
                 expected = shop.baselines.open(names, shop.oracle, self.task, spec, descriptors, progress)
+                self._note_left_out(names, spec)
             with self._timed("clock"):
                 clock = shop.clock()
             with self._timed("start"):
@@ -340,7 +345,7 @@ class Evaluation:
             close_descriptors(descriptors)
         with runner:
             order = random.Random(seed(self.subkey, "turns", spec.workload.label))
-            baselines = shop.baselines.processes(names)
+            baselines = shop.baselines.processes(tuple(expected))
             measurement = Measurement(shop.oracle, spec, runner, baselines, expected, clock, order)
             with self._timed("start"):
                 reply = runner.ready()
@@ -356,10 +361,15 @@ class Evaluation:
         self.results.append(_unmeasured(spec))
         return self._reject(step, rejection)
 
+    def _note_left_out(self, names: tuple[str, ...], spec: WorkloadSpec) -> None:
+        """Why a baseline cannot do a hidden workload may tell its sizes."""
+        for name, why in self.workshop.baselines.left_out(names, self.task, spec).items():
+            self.left_out.setdefault(name, "it cannot do a hidden workload" if spec.workload.hidden else why)
+
     def _profile(self, job: Job, progress: ProgressCallback) -> None:
         """Of the first public workload. It is accepted by now, and nothing that happens here changes that."""
         step = EvaluationStep("profiled", self.task.public[0])
-        progress("profile")
+        progress("profiling")
         with self._timed("profile"):
             try:
                 profile = self._profiled(step, job)

@@ -20,6 +20,7 @@ from kernelwright.paths import state_dir, write_whole
 KEY_BYTES = 32
 PACKAGE = Path(__file__).parents[1]
 SUFFIXES = (".py", ".cpp", ".hpp", ".h", ".cu")
+JUDGING = ("devices", "isolation", "tasks", "contracts", "runtime", "judge")  # layers that decide a verdict
 
 
 def judge_key() -> bytes:
@@ -32,7 +33,7 @@ def judge_key() -> bytes:
     except OSError as error:
         raise CannotDecide(f"cannot keep the judge's key: {error.strerror}: {error.filename}") from error
     if len(key) != KEY_BYTES:
-        raise CannotDecide(f"{path}: is not a judge key; delete it to have a new one made")
+        raise CannotDecide(f"{path}: is not a judge key; delete it, and a new one is made")
     return key
 
 
@@ -56,8 +57,19 @@ def seed(key: bytes, *parts: str | int) -> int:
 @cache
 def code_hash() -> str:
     """Differs whenever a process started now would not be the same judge as one that is running already."""
-    whole = hashlib.sha256(f"{sys.executable} {sys.version} {version_of('torch')}".encode())
-    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SUFFIXES):
+    return _hashed(sys.executable, PACKAGE)
+
+
+@cache
+def judge_code() -> str:
+    """Differs whenever a verdict might be another: as `code_hash`, of the judge and all layers below it alone, and
+    wherever they are installed."""
+    return _hashed("", *(PACKAGE / layer for layer in JUDGING))
+
+
+def _hashed(first: str, *folders: Path) -> str:
+    whole = hashlib.sha256(f"{first} {sys.version} {version_of('torch')}".encode())
+    for path in sorted(path for folder in folders for path in folder.rglob("*") if path.suffix in SUFFIXES):
         whole.update(f"{path.relative_to(PACKAGE)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     for contract in installed():
         whole.update(f"{contract}\0".encode())

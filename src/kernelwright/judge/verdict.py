@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
+from kernelwright.judge.baseline_names import claimable
+
 SCHEMA_VERSION = 1
 NO_SAFETY = "none"  # what conditions say where no sanitizer looked
 
@@ -340,13 +342,18 @@ class WorkloadResult(VerdictPart):
         return self.speed in (SpeedStatus.measured, SpeedStatus.wide, SpeedStatus.near_overhead)
 
     @property
+    def claimed_over(self) -> tuple[BaselineTime, ...]:
+        """Without those that are only shown, such as eager with TF32."""
+        return tuple(one for one in self.baselines if claimable(one.baseline))
+
+    @property
     def fastest_baseline(self) -> BaselineTime | None:
-        return min(self.baselines, key=lambda b: b.seconds, default=None)
+        return min(self.claimed_over, key=lambda b: b.seconds, default=None)
 
     @property
     def best_baseline(self) -> BaselineTime | None:
         """The one over which least may be claimed: nearly always the fastest, else one as fast and noisier."""
-        return min(self.baselines, key=lambda b: b.speedup.low, default=None)
+        return min(self.claimed_over, key=lambda b: b.speedup.low, default=None)
 
 
 class Conditions(VerdictPart):
@@ -387,10 +394,12 @@ class DomainCheck(VerdictPart):
 
 class DomainView(VerdictPart):
     """What both views say of the domain: nothing in it is hidden. `domain` is None where it was not checked, or where
-    the candidate failed before or while it was."""
+    the candidate failed before or while it was. `baselines_left_out`: those that were asked for and cannot do the task,
+    each with why."""
 
     verdict: Outcome
     domain: DomainCheck | None = None
+    baselines_left_out: tuple[str, ...] = ()
 
     @model_validator(mode="before")
     @classmethod
@@ -491,6 +500,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         contract=verdict.contract,
         verdict=verdict.verdict,
         domain=verdict.domain,
+        baselines_left_out=verdict.baselines_left_out,
         stage=stage,
         reason=reason,
         evidence=None if verdict.failed_on_hidden else verdict.evidence,

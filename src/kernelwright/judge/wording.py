@@ -29,19 +29,19 @@ from kernelwright.judge.verdict import (
 # of g++ and clang (kernel.cpp:3:5: error: …), NVRTC (kernel.cu(3): error: …) and linkers
 _ERROR = re.compile(r"[:(]\d+\)?: (?:fatal |catastrophic )?error\b|undefined (?:reference|symbol)")
 SENTENCES = {
-    Reason.right: "right and safe on every trial",
+    Reason.right: "correct and safe in every trial",
     Reason.does_not_build: "it does not build",
     Reason.build_took_too_long: "the compiler did not finish in time",
     Reason.does_not_load: "it builds, but does not load",
     Reason.crashed: "it crashed",
     Reason.ended_itself: "it ended its own process instead of returning",
     Reason.timed_out: "it did not return in time",
-    Reason.ran_while_stopped: "it ran while it was stopped",
-    Reason.launch_failed: "a kernel could not be launched as the plan says",
+    Reason.ran_while_stopped: "it kept running while the judge had stopped it",
+    Reason.launch_failed: "a kernel could not be launched as planned",
     Reason.illegal_access: "it accessed memory that is not its own",
     Reason.out_of_memory: "it asked for more memory than there is",
-    Reason.dirty_workspace: "it did not leave a workspace zero",
-    Reason.wrote_outside: "it wrote outside of an output",
+    Reason.dirty_workspace: "it did not reset a workspace to zero",
+    Reason.wrote_outside: "it wrote outside an output",
     Reason.unwritten: "it left elements of an output unwritten",
     Reason.nan_or_inf: "its NaN or infinities are not where the reference has them",
     Reason.imprecise: "its errors are larger than the task's precision allows",
@@ -54,45 +54,46 @@ SENTENCES = {
 UNDECIDED = {
     SpeedStatus.noisy: "the machine is too noisy",
     SpeedStatus.wide: "the interval is too wide",
-    SpeedStatus.short: "too short to rank here",
-    SpeedStatus.near_overhead: "it depends on what an empty trial costs",
-    SpeedStatus.clocks_disagree: "the clock outside of the device read another time",
+    SpeedStatus.short: "too short to time reliably",
+    SpeedStatus.near_overhead: "close to the cost of an empty trial",
+    SpeedStatus.clocks_disagree: "a second clock disagrees",
     SpeedStatus.investigate: "faster than the device can be; investigate",
     SpeedStatus.not_measured: "there is no baseline",
 }
 
 
 NOT_CHECKED = "domain not checked"
+DOMAIN_CHECK = "domain check: "
 
 
 def outcome_words(verdict: DomainView) -> str:
-    """The outcome as it is called: one that holds on part of the domain only is not plainly accepted."""
+    """The outcome in words. A candidate that was checked on part of the domain is not plainly accepted."""
     return f"{verdict.verdict} (partial domain)" if verdict.partial_domain else str(verdict.verdict)
 
 
 def domain_words(verdict: DomainView) -> str:
-    """What was checked of the declared domain, in one line; empty where the candidate did not get as far."""
+    """What the domain check covered, in one line; empty where the candidate did not get that far."""
     if verdict.domain is None:
         return NOT_CHECKED if verdict.verdict is Outcome.accepted else ""
-    return f"domain: {_domain(verdict.domain)}"
+    return f"{DOMAIN_CHECK}{_domain(verdict.domain)}"
 
 
 def _domain(checked: DomainCheck) -> str:
     covered = (
         (checked.classes, checked.classes_possible, "size classes"),
-        (checked.coarse_pairs, checked.coarse_pairs_possible, "pairs of coarse ones"),
-        (checked.fine_pairs, checked.fine_pairs_possible, "pairs of fine ones"),
+        (checked.coarse_pairs, checked.coarse_pairs_possible, "coarse pairs"),
+        (checked.fine_pairs, checked.fine_pairs_possible, "fine pairs"),
     )
     counts = [f"{found} of {possible} {what}" for found, possible, what in covered if possible]
-    made = f"right in {counted(checked.calls, 'untimed call')} at {counted(checked.points, 'check point')}"
-    parts = [", ".join((made, *counts))]
+    made = f"correct in {counted(checked.calls, 'untimed call')} at {counted(checked.points, 'check point')}"
+    parts = [f"{made} ({', '.join(counts)})" if counts else made]
     if checked.missing:
         parts.append(f"not checked: {', '.join(checked.missing)}")
     if checked.values:
         parts.append(f"special values: {', '.join(map(_spaced, checked.values))}")
     if checked.opted_out:
-        parts.append(f"left out by the task: {', '.join(map(_spaced, checked.opted_out))}")
-    return "; ".join((*parts, duration(checked.seconds)))
+        parts.append(f"the task opts out of: {', '.join(map(_spaced, checked.opted_out))}")
+    return "; ".join((*parts, f"took {duration(checked.seconds)}"))
 
 
 def _spaced(name: str) -> str:
@@ -100,13 +101,13 @@ def _spaced(name: str) -> str:
 
 
 FINDINGS = {
-    "float32": "its errors are those of float32",
-    "biased": "its errors have a bias: their mean is not what honest kernels have",
-    "coarse": "its errors are well above those of eager and of a sequential float32 sum: something in it is too coarse",
-    "tf32": "its errors are those of products of TF32 factors",
-    "2xtf32": "its errors are those of products with one factor of 11 bits (2xTF32, fp16 in two parts)",
-    "bf16x3": "its errors are those of products of 16-bit factors (bf16x3)",
-    "indistinguishable": "its errors do not show in what precision it computes",
+    "float32": "its errors are typical of float32",
+    "biased": "its errors are biased: their mean is not what honest kernels have",
+    "coarse": "its errors are well above those of eager and of a sequential float32 sum: some step is too coarse",
+    "tf32": "its errors match products of TF32 factors",
+    "2xtf32": "its errors match products with one factor of 11 bits (2xTF32, fp16 in two parts)",
+    "bf16x3": "its errors match products of 16-bit factors (bf16x3)",
+    "indistinguishable": "its errors do not reveal the precision in which it computes",
 }
 
 
@@ -156,7 +157,7 @@ def speed_words(result: WorkloadResult) -> str:
         case SpeedStanding.slower:
             return f"slower than {best.baseline}: {low}"
         case SpeedStanding.no_difference:
-            return f"no difference to {best.baseline}: {low}"
+            return f"no difference from {best.baseline}: {low}"
 
 
 def evidence_lines(evidence: Evidence) -> list[str]:
@@ -205,6 +206,14 @@ def _mismatch_lines(evidence: MismatchEvidence) -> list[str]:
         + (f", {evidence.unwritten:,} were never written" if evidence.unwritten else ""),
         f"inputs: {values}; workload: {evidence.workload}; trial {evidence.trial}",
     ]
+
+
+_COUNTER = re.compile(r": (?:trial \d+|\d+ of \d+ points)$")
+
+
+def stage_words(progress: str) -> str:
+    """A progress text without its counter: the stage. Printed after every trial it would drown everything else."""
+    return _COUNTER.sub("", progress)
 
 
 def counted(count: int, noun: str) -> str:

@@ -141,7 +141,7 @@ def _standing(issued: Certificate) -> tuple[JudgeMatch, tuple[str, ...]]:
         stale.append(f"judged by version {environment.judge_version}, and this is {__version__}")
     elif environment.judge_code != code_hash():
         judge = JudgeMatch.other_code
-        stale.append("judged by other code of this version")
+        stale.append("judged by different code of this version")
     stale += below_standard(issued)
     stale += _task_changes(issued)
     return judge, tuple(stale)
@@ -153,11 +153,11 @@ def _task_changes(issued: Certificate) -> list[str]:
     try:
         reference = reference_for(issued, None, signed)
     except KernelwrightError:
-        return ["the task's file is another installation's, and was not compared"]
+        return ["the task's file belongs to another installation, and was not compared"]
     try:
         require_same_file(reference, issued, signed)
     except KernelwrightError:
-        return ["the task's file is not as it was"]
+        return ["the task's file has changed since"]
     return []
 
 

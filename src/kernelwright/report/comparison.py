@@ -167,7 +167,7 @@ def _compared(ours: WorkloadView, theirs: WorkloadView, comparable: bool) -> Com
     same = next((one for one in other.baselines if one.baseline == name), None)
     ratio, why = None, ""
     if not comparable:
-        why = "judged under other conditions"
+        why = "judged under different conditions"
     elif chosen is None or same is None:
         why = "no baseline in common"
     elif not _measured(mine) or not _measured(other):

@@ -40,6 +40,13 @@ def page(view: ReportView) -> str:
     return _environment().get_template("page.html.j2").render(values)
 
 
+def rendered(template: str, **values: Any) -> str:
+    """A page of its own that has our style and no script."""
+    style = _asset("page.css")
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
+    return _environment().get_template(template).render({**values, "style": Markup(style), "policy": policy})
+
+
 def _asset(name: str) -> str:
     return (PAGE / name).read_text(encoding="utf-8")
 

@@ -18,7 +18,7 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
     author_view,
 )
-from kernelwright.judge.wording import UNDECIDED, counted, domain_words, finding_words, outcome_words
+from kernelwright.judge.wording import DOMAIN_CHECK, UNDECIDED, counted, domain_words, finding_words, outcome_words
 from kernelwright.report.differences import source_files
 from kernelwright.report.model import (
     Audience,
@@ -131,11 +131,11 @@ def _holds(seen: AuthorVerdict, hidden: HiddenView) -> tuple[str, ...]:
     trials = sum(one.trials for one in seen.workloads)
     where = f"{counted(len(seen.workloads), 'public workload')} ({counted(trials, 'trial')})"
     also = f" and {counted(hidden.judged, 'hidden one')} that its author never saw" if hidden.judged else ""
-    found = [f"Right on every trial of {where}{also}."]
+    found = [f"Correct in every trial of {where}{also}."]
     if seen.conditions.safety != NO_SAFETY:
         found.append(f"Safe: {seen.conditions.safety} found nothing.")
     if seen.domain is not None:
-        found.append(f"Right all over the declared sizes — {domain_words(seen).removeprefix('domain: ')}.")
+        found.append(f"Correct across the declared sizes: {domain_words(seen).removeprefix(DOMAIN_CHECK)}.")
     faster = [one for one in seen.workloads if one.standing is SpeedStanding.faster]
     if faster:
         least = min(best.speedup.low for one in faster if (best := one.best_baseline))
@@ -149,16 +149,16 @@ def _limits(seen: AuthorVerdict, certificates: Sequence[CertificateView]) -> tup
     """Where it does not hold, and what was not looked at."""
     found = []
     if seen.verdict is not Outcome.accepted:
-        found.append(f"It was {outcome_words(seen)}, and nothing is proved of it.")
+        found.append(f"It was {outcome_words(seen)}, so nothing is proved.")
     elif seen.domain is None:
-        found.append("Sizes between and beyond the judged ones: the declared domain was not checked.")
+        found.append("Sizes other than the judged ones: the declared domain was not checked.")
     elif seen.domain.missing:
-        found.append(f"Sizes that no call was checked at: {', '.join(seen.domain.missing)}.")
+        found.append(f"Size classes without a checked call: {', '.join(seen.domain.missing)}.")
     if seen.domain is not None and seen.domain.opted_out:
-        found.append(f"Values that the task leaves out: {', '.join(seen.domain.opted_out).replace('_', ' ')}.")
+        found.append(f"Special values that the task opts out of: {', '.join(seen.domain.opted_out).replace('_', ' ')}.")
     for wanted, words in (
         (SpeedStanding.slower, "Slower than a baseline on"),
-        (SpeedStanding.no_difference, "No difference to a baseline on"),
+        (SpeedStanding.no_difference, "No difference from a baseline on"),
     ):
         found += [f"{words} {one.label}." for one in seen.workloads if one.standing is wanted]
     found += [
@@ -167,19 +167,19 @@ def _limits(seen: AuthorVerdict, certificates: Sequence[CertificateView]) -> tup
         if one.speed is not SpeedStatus.measured
     ]
     if seen.conditions.safety == NO_SAFETY:
-        found.append("No sanitizer looked at it.")
+        found.append("No sanitizer was run.")
     if any(one.deterministic is False for one in seen.workloads):
-        found.append("A repeated call may give other bits.")
+        found.append("A repeated call may give different bits.")
     found += [
         f"Errors of {one.result}: {finding_words(one, seen.task)}."
         for one in seen.errors
         if one.finding == "indistinguishable" or one.imprecise
     ]
     threads = f", {counted(seen.conditions.threads, 'thread')}" if not seen.conditions.driver else ""
-    found.append(f"Speeds are those of {seen.conditions.device}{threads}; on another device nothing is known of them.")
+    found.append(f"Speeds are those of {seen.conditions.device}{threads}; on another device they are unknown.")
     below = sorted({words for one in certificates for words in one.below})
     if below:
-        found.append(f"Judged on less than is usual today: {'; '.join(below)}.")
+        found.append(f"Judged on less than today's standard: {'; '.join(below)}.")
     return tuple(found)
 
 

@@ -27,7 +27,7 @@ MOST_DIFF = 200  # lines
 def markdown(view: ReportView) -> str:
     lines: list[str] = []
     if view.shows_hidden:
-        lines += ["> **Auditor's view:** it shows hidden workloads. Do not pass it on.", ""]
+        lines += ["> **Auditor's view:** it shows hidden workloads. Do not share it.", ""]
     for run in view.runs:
         lines += [*_run(run), ""]
     lines.append(f"<sub>kernelwright {view.version}; a claim is the lower end of a 95% interval.</sub>")
@@ -79,7 +79,7 @@ def _kernel(run: RunView, best: KernelView) -> Iterator[str]:
     if best.profile is not None and best.profile.sentence:
         yield f"- Profile: {prose(best.profile.sentence, 500)}"
     yield ""
-    yield "It does not hold, or was not looked at:"
+    yield "It does not hold, or was not checked:"
     yield from (f"- {prose(line, 500)}" for line in best.limits)
 
 

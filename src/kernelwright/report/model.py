@@ -117,7 +117,7 @@ class KernelView:
     remark: str
     outcome: str
     holds: tuple[str, ...]
-    limits: tuple[str, ...]  # where it does not hold, or was not looked at
+    limits: tuple[str, ...]  # where it does not hold, or was not checked
     public: tuple[WorkloadView, ...]
     hidden: HiddenView
     further: tuple[FurtherJudging, ...]

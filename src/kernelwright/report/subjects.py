@@ -67,7 +67,7 @@ def _named(given: str, root: Path, audience: Audience) -> list[RunView]:
     found = dict(beside(folder))
     if not found:
         raise KernelwrightError(
-            f"{given}: holds neither a run ({JOURNAL}) nor runs nor certificates; `kernelwright runs list` names runs"
+            f"{given}: holds neither a run ({JOURNAL}) nor runs nor certificates; `kernelwright runs list` lists runs"
         )
     return [_kernel(folder.name, group, audience) for group in _by_candidate(found)]
 

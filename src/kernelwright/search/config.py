@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelwright.contracts.registry import contract_named, usual_contract
+from kernelwright.contracts.registry import contract_named, names, usual_contract
 from kernelwright.devices.names import Device, device_named
 from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
@@ -56,66 +56,74 @@ class SearchConfig:
 
     task: str
     proposer: str = _option(
-        "templates", help=f"Where candidates come from: {', '.join(PROPOSERS)}.", journal="proposer"
+        "templates",
+        help=f"Who writes the candidates: {', '.join(PROPOSERS)}. With files, a person or a tool answers.",
+        journal="proposer",
     )
     policy: str = _option(
         "islands",
-        help=f"What to try next: {', '.join(POLICIES)}; parameters follow, as in islands:islands=4,migrate=12.",
+        help=f"Search strategy: {', '.join(POLICIES)}; with parameters, as in islands:islands=4,migrate=12.",
         journal="policy",
     )
     contract: str | None = _option(
-        None, help="The form that candidates take; by default that of the device.", journal="contract"
+        None, help=f"How candidates are written: {', '.join(names())}. Default: by device.", journal="contract"
     )
     device: str | None = _option(
         None,
-        help="Where candidates run: cpu, cuda or cuda:N; several GPUs, as in cuda:0,cuda:1, judge side by side. "
-        "By default where the contract's candidates run.",
+        help="Where candidates run: cpu, cuda, cuda:N, or several GPUs in parallel, as in cuda:0,cuda:1. "
+        "Default: the device of the contract, else cpu.",
         journal="device",
     )
     budget: str | None = _option(
         None,
-        help=f"When to stop, as in {budgets.EXAMPLE}; by default {DEFAULT_BUDGET}. It counts from the start of the "
-        "command, and over all resumptions of a run.",
+        help=f"When to stop, as in {budgets.EXAMPLE}. Default: {DEFAULT_BUDGET}. Counts everything since the run "
+        "started, resumed or not.",
         resumable=True,
         journal="budget",
     )
-    start: tuple[Path, ...] = _option((), help="Begin from this kernel; repeatable.")
-    seed: int = _option(0, help="The random seed.", least=0, journal="seed")
+    start: tuple[Path, ...] = _option((), help="Start from this kernel; repeatable.")
+    seed: int = _option(0, help="Random seed.", least=0, journal="seed")
     plateau: int = _option(
         80, help="Stop after this many evaluations without a faster candidate.", least=1, journal="plateau"
     )
     threads: int = _option(0, help="Threads for candidates and baselines; 0: all cores.", least=0, journal="threads")
     baseline: tuple[str, ...] = _option(
-        (), help=f"Compare with this only ({baseline_names.names_for_help()}); repeatable.", journal="baselines"
+        (),
+        help=f"Baseline to compare with, instead of the usual ones ({baseline_names.names_for_help()}); repeatable.",
+        journal="baselines",
     )
     answer_timeout: float = _option(
-        3600.0, help="Seconds that the proposer `files` waits for an answer.", least=0, journal="answer_timeout"
+        3600.0, help="Seconds to wait for an answer, with --proposer files.", least=0, journal="answer_timeout"
     )
     open_requests: int = _option(
-        1, help="Requests of the proposer `files` that are open at once.", least=1, journal="open_requests"
+        1, help="Requests open at the same time, with --proposer files.", least=1, journal="open_requests"
     )
     models: tuple[str, ...] = _option(
-        (), help="A model for `llm`, such as openai:gpt-5 or http://host/v1#name; repeatable.", journal="ensemble"
+        (),
+        help="Model for --proposer llm, such as openai:gpt-5 or http://host/v1#name; repeatable.",
+        journal="ensemble",
     )
-    ensemble: Path | None = _option(None, help="A TOML file with the models for `llm`.", journal="ensemble")
+    ensemble: Path | None = _option(
+        None, help="TOML file with the models for --proposer llm (docs/llm.md).", journal="ensemble"
+    )
     proposals_per_generation: int = _option(
-        GENERATION, help="Answers that `llm` asks for at a time.", least=1, journal="proposals_per_generation"
+        GENERATION, help="Answers to request from models at a time.", least=1, journal="proposals_per_generation"
     )
     judged_per_generation: int = _option(
-        MEASURED, help="How many of those answers are judged at most.", least=1, journal="judged_per_generation"
+        MEASURED, help="How many of those answers to judge at most.", least=1, journal="judged_per_generation"
     )
-    record: Path | None = _option(None, help="Keep every call of a model in this directory.", resumable=True)
-    replay: Path | None = _option(None, help="Answer from such a directory; no model is called.", resumable=True)
-    runs: Path = _option(DEFAULT_ROOT, help="Where runs are kept.", resumable=True, variable="KERNELWRIGHT_RUNS")
+    record: Path | None = _option(None, help="Record every model call in this directory.", resumable=True)
+    replay: Path | None = _option(None, help="Answer from recorded calls; no model is called.", resumable=True)
+    runs: Path = _option(DEFAULT_ROOT, help="Directory of the runs.", resumable=True, variable="KERNELWRIGHT_RUNS")
     no_server: bool = _option(
         False,
-        help="Judge in a process that ends with this command, not in the server that stays.",
+        help="Do not use the background server; slower to start.",
         resumable=True,
         variable="KERNELWRIGHT_NO_SERVER",
     )
     isolation: str | None = _option(
         None,
-        help=f"The lowest isolation level that is accepted: {', '.join(levels.Level)}; by default full.",
+        help=f"Refuse to run with less isolation than this: {', '.join(levels.Level)}. Default: full.",
         resumable=True,
         variable=levels.ACCEPTED_VARIABLE,
     )
@@ -134,9 +142,7 @@ class SearchConfig:
         if self.isolation is not None:
             levels.level_named(self.isolation)
         if self.judged_per_generation > self.proposals_per_generation:
-            raise KernelwrightError(
-                "--judged-per-generation is more than --proposals-per-generation: no more can be judged than proposed"
-            )
+            raise KernelwrightError("--judged-per-generation cannot be more than --proposals-per-generation")
 
     @property
     def contract_and_devices(self) -> tuple[str, tuple[Device, ...]]:
@@ -199,14 +205,14 @@ def _devices(given: str) -> tuple[Device, ...]:
     if len(set(found)) < len(found):
         raise KernelwrightError(f"--device {given}: names a device twice")
     if len({device.kind for device in found}) > 1:
-        raise KernelwrightError(f"--device {given}: a search runs on devices of one kind")
+        raise KernelwrightError(f"--device {given}: all devices of a search must be of one kind")
     return found
 
 
 def refuse_with_resume(resume: str, given: Sequence[str], allowed: Sequence[str]) -> KernelwrightError:
     """The error for options that a resumed run cannot be given: the journal has their values."""
     return KernelwrightError(
-        f"{resume} uses the options that the run began with: leave out {_and(given)}; {_and(allowed)} may be given"
+        f"{resume} keeps the options that the run started with: leave out {_and(given)}; {_and(allowed)} may be given"
     )
 
 
@@ -220,7 +226,7 @@ def started(config: SearchConfig, about: ResolvedTask, bounds: dict[str, float])
     if kind.lockstep and config.open_requests > 1:
         several = " or ".join(name for name, other in PROPOSERS.items() if not other.lockstep)
         raise KernelwrightError(
-            f"the proposer {config.proposer} is asked once at a time, so that a run can be repeated: --open-requests "
+            f"the proposer {config.proposer} gets one request at a time, so that runs are repeatable: --open-requests "
             f"is for --proposer {several}"
         )
     policy = policy_named(config.policy)
@@ -265,6 +271,6 @@ def _of_models(config: SearchConfig) -> dict[str, Any]:
 
 def _require_at_least(name: str, value: float, least: float) -> None:
     if isinstance(value, float) and not math.isfinite(value):  # a journal could not keep it
-        raise KernelwrightError(f"{name} is {value}, and has to be a number that is at least {least:g}")
+        raise KernelwrightError(f"{name} is {value}, and must be a number of at least {least:g}")
     if value < least:
-        raise KernelwrightError(f"{name} is {value}, and has to be at least {least:g}")
+        raise KernelwrightError(f"{name} is {value}, and must be at least {least:g}")

@@ -161,7 +161,7 @@ def _one_line(folder: Path) -> Iterator[None]:
     except OSError as error:
         kind = DiskFull if error.errno in NO_SPACE else KernelwrightError
         raise kind(
-            f"{error.filename or folder}: {error.strerror}; put that right, and go on with --resume {folder}"
+            f"{error.filename or folder}: {error.strerror}; fix that, and continue with --resume {folder}"
         ) from error
 
 

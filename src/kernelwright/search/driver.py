@@ -335,7 +335,7 @@ class Driver:
         return Abandoned(
             at=self._clock(),
             number=number,
-            why="its judging did not end within the budget" if short else str(error),
+            why="the budget ran out before its judging finished" if short else str(error),
             out_of_time=short,
             judgings=judgings,
             seconds=seconds,

@@ -53,7 +53,7 @@ class JournalFullError(JournalError):
 def _not_written(folder: Path, error: sqlite3.Error) -> JournalError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says where
     kind = JournalFullError if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else JournalError
-    fix = f"; make room, and go on with --resume {folder}" if kind is JournalFullError else ""
+    fix = f"; free some space, and continue with --resume {folder}" if kind is JournalFullError else ""
     return kind(f"{folder / NAME}: cannot be written ({error}){fix}")
 
 
@@ -231,7 +231,7 @@ def _refuse_rollback(folder: Path) -> None:
     if os.path.lexists(path):
         raise JournalError(
             f"{path}: would change the run's journal once it is opened for writing; remove this file, and look at "
-            "the run before you go on with it"
+            "the run before you resume it"
         )
 
 

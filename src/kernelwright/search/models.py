@@ -54,9 +54,9 @@ class Recorded:
     def check(self, *, asks_models: bool) -> None:
         """What is not there is said at once, before a task is read or a run is made."""
         if not asks_models and (self.record or self.replay):
-            raise KernelwrightError("--record and --replay are for --proposer llm: others ask no models")
+            raise KernelwrightError("--record and --replay need --proposer llm: only that one asks models")
         if self.replay is not None and self.record is not None:
-            raise KernelwrightError("--replay calls no model, and --record keeps calls: leave out one of them")
+            raise KernelwrightError("--replay calls no model, so there is nothing to --record: leave out one of them")
         if self.replay is not None:
             recordings(self.replay)
 

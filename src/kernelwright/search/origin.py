@@ -54,7 +54,7 @@ def _mark(folder: Path) -> str:
 def require_begun_here(folder: Path) -> None:
     if not begun_here(folder):
         raise ForeignRunError(
-            f"{folder}: this run was not begun by this installation, and what it names is not imported; name its task: "
+            f"{folder}: another installation started this run, so its task is not imported; name the task yourself: "
             f"kernelwright optimize TASK --resume {folder}"
         )
 
@@ -65,8 +65,8 @@ def adopt(folder: Path, task: str) -> None:
     run = look(folder).run
     if kind_named(run.proposer).asks_models or run.ensemble is not None:
         raise ForeignRunError(
-            f"{folder}: this run was not begun by this installation and asks models that it names, which would be sent "
-            "your keys; begin another run, with --start for kernels of it"
+            f"{folder}: another installation started this run, and the models that it names would get your API keys; "
+            "start a new run, with --start for its kernels"
         )
     reference = absolute_reference(task)
     about = resolve_task(reference, run.devices[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelwright.contracts.registry import contract_named
+from kernelwright.judge.verdict import SpeedStatus
 from kernelwright.judge.wording import SENTENCES, key_line, shortened
 from kernelwright.search.core.events import Abandoned, Evaluated, Event, FinalHeld, Refused, Reviewed, Stopped
 from kernelwright.search.core.state import State
@@ -41,8 +42,8 @@ def progress_of(event: Event, state: State, width: int = WIDTH) -> SearchProgres
             return SearchProgress(text, number, event.verdict.verdict.value, estimate)
         case FinalHeld(challenger=number):
             outcome = "best" if event.won else "undecided" if event.undecided else "not best"
-            words = {"best": "is the new best", "undecided": "is undecided", "not best": "is not the best"}[outcome]
-            text = f"{number:04d}  final: {words}: {event.why}"
+            words = {"best": "won, it is the new best", "undecided": "undecided", "not best": "lost"}[outcome]
+            text = f"{number:04d}  final {words}: {event.why}"
             return SearchProgress(text, number, outcome, event.estimate, event.score)
         case Abandoned(number=number):
             return SearchProgress(f"{number:04d}  abandoned: {event.why}", number, "abandoned")
@@ -74,6 +75,7 @@ def _named(number: int, state: State) -> str:
 def _outcome(event: Evaluated) -> str:
     verdict = event.verdict
     if event.estimate is not None:
-        return f"{verdict.verdict}, about {event.estimate:.2f}× (estimate)"
+        noisy = any(result.speed is SpeedStatus.noisy for result in verdict.workloads)
+        return f"{verdict.verdict}, about {event.estimate:.2f}× (estimate{', too noisy to trust' if noisy else ''})"
     why = key_line(verdict.evidence) if verdict.evidence is not None else ""
     return f"{verdict.verdict}: {SENTENCES[verdict.reason]}" + (f": {why}" if why else "")

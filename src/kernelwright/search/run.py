@@ -37,7 +37,7 @@ class Run:
         try:
             self.state = _folded(self._journal.numbered(), folder)
             if self.state.started is None:
-                raise JournalError(f"{folder}: this run never began; remove it and start another")
+                raise JournalError(f"{folder}: this run never started; remove it and start another")
         except BaseException:
             self._journal.close()
             raise
@@ -79,7 +79,7 @@ def create(root: Path, started: Started, starts: Sequence[Proposal] = ()) -> Pat
     for proposal in starts:
         event = as_event(state, proposal, len(state.entries) + 1, None, 0, started.at)
         if event.fingerprint in state.by_fingerprint:
-            raise KernelwrightError(f"{proposal.candidate.name}: is the same program as another that was given")
+            raise KernelwrightError(f"{proposal.candidate.name}: is the same program as another start")
         state.apply(event)
         events.append(event)
     folder = _numbered(root, started.task_name)
@@ -108,7 +108,7 @@ def look(folder: Path, watcher: Watcher | None = None) -> State:
     """The state of a run, also while a process is at work on it. `watcher` is told of every event on the way there."""
     state = _folded(journals.read_numbered(folder), folder, watcher)
     if state.started is None:
-        raise JournalError(f"{folder}: this run never began")
+        raise JournalError(f"{folder}: this run never started")
     return state
 
 

@@ -144,8 +144,8 @@ def _larger(state: State, limit: Budget) -> Budget:
 
 def _spent(state: State, folder: Path, limit: Budget) -> KernelwrightError:
     more = _larger(state, limit)
-    gone = f"{folder}: its budget {limit} is spent ({limit.gone(state.spent)}), and it counts from the run's beginning"
-    return KernelwrightError(f"{gone}; go on with more, such as --budget {more}")
+    gone = f"{folder}: its budget {limit} is spent ({limit.gone(state.spent)}), counted from the start of the run"
+    return KernelwrightError(f"{gone}; give it more, such as --budget {more}")
 
 
 def estimated(session: RunSession, budget: str, recorded: Recorded = NOT_RECORDED) -> str | None:
@@ -187,9 +187,7 @@ def carry_on(
     run = take_up(session.folder, budget, time.time(), session.began)
     try:
         if run.state.run != first:
-            raise JournalError(
-                f"{session.folder}: its journal was changed meanwhile; look at the run, and go on with it"
-            )
+            raise JournalError(f"{session.folder}: its journal was changed meanwhile; look at the run, and resume it")
         return _driven(run, session, view, no_server=no_server, settings=chosen, recorded=recorded)
     except KeyboardInterrupt as interrupt:  # before there was a driver to stop, or after it has
         if run.state.stopped is None:
@@ -263,7 +261,7 @@ def _opened(run: Run, judges: list[ServerJudge], view: View) -> bool:
             left = None if wall is None else max(0.001, wall - run.state.spent.wall - run.seconds)
             judge.open(run.state.run.task, view.progress, left)
     except DeadlineExceeded:
-        detail = f"{run.state.budget}: preparation did not end within it"
+        detail = f"{run.state.budget}: it ran out during preparation"
         run.append(
             Prepared(at=time.time(), seconds=run.seconds),
             Stopped(at=time.time(), reason=StopReason.budget, detail=detail),
@@ -278,7 +276,7 @@ def find(given: str, root: Path) -> Path:
     for path in (Path(given), root / given):
         if path.is_dir():
             return path
-    raise KernelwrightError(f"{given}: there is no such run here or in {root}; `kernelwright runs list` names them")
+    raise KernelwrightError(f"{given}: no such run here or in {root}; `kernelwright runs list` lists them")
 
 
 def runs_in(root: Path) -> list[Path]:

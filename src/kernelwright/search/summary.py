@@ -20,9 +20,9 @@ from kernelwright.search.core.state import Entry, Standing, State
 
 STOPPED = {
     StopReason.budget: "the budget is used up",
-    StopReason.at_the_bound: "it is at the bound",
-    StopReason.plateau: "nothing got faster any more",
-    StopReason.exhausted: "nothing is left to propose",
+    StopReason.at_the_bound: "it reached the bound",
+    StopReason.plateau: "no candidate was faster for a while",
+    StopReason.exhausted: "the proposer has no more candidates",
     StopReason.unanswered: "no answer came",
     StopReason.interrupted: "it was interrupted",
     StopReason.failed: "this machine could not go on",
@@ -92,7 +92,7 @@ def _not_about(issued: Certificate, run: Started, entry: Entry) -> str:
 
 def why_stopped(state: State) -> str:
     if state.stopped is None:
-        return "not stopped: it is under way, or was killed"
+        return "not stopped: it is running, or was killed"
     detail = f" ({state.stopped.detail})" if state.stopped.detail else ""
     reason = STOPPED[state.stopped.reason]
     if state.stopped.reason is StopReason.budget and state.budget.exceeded(state.spent) is None:
@@ -134,8 +134,8 @@ def no_gain(score: float | None, verdict: Verdict | AuthorVerdict | None) -> str
         return None
     found = most(verdict)
     if found is None or found < 1:
-        return "the best baseline is still faster: keep it, and take this for the fastest that was found"
-    return "it is not shown to be faster than the best baseline: the intervals reach below 1"
+        return "the best baseline is still faster: keep using it"
+    return "not proved faster than the best baseline: the interval reaches below 1"
 
 
 def why_no_best(state: State) -> list[str]:
@@ -144,10 +144,10 @@ def why_no_best(state: State) -> list[str]:
     if state.leader is not None:
         entry = state.entries[state.leader]
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
-        none = entry.why or ("nothing was left for its final" if spent else "it has not had its final")
+        none = entry.why or ("no budget was left for its final" if spent else "it has not had a final yet")
         why = f"its final: {entry.why}" if entry.final.finals else none
-        about = f"about {entry.estimate:.2f}× by medians, which claims nothing"
-        lines.append(f"the fastest is {entry.number:04d}, {about}; {why}")
+        about = f"about {entry.estimate:.2f}× in quick runs, which proves nothing"
+        lines.append(f"the fastest so far is {entry.number:04d}, {about}; {why}")
     return lines
 
 
@@ -155,19 +155,25 @@ def unproved(state: State) -> str:
     """How far candidates got in a run without a best."""
     judged = [entry for entry in state.entries.values() if entry.standing is not Standing.queued]
     if not judged:
-        return "no evaluation ended within the budget" if state.spent.evaluations else "nothing was judged yet"
+        return "no evaluation finished within the budget" if state.spent.evaluations else "nothing was judged yet"
     accepted = [entry for entry in judged if entry.standing is Standing.accepted]
     if not accepted:
         return f"none of {counted(len(judged), 'candidate')} was accepted"
     said = f"{counted(len(accepted), 'candidate')} accepted"
     finalists = [entry for entry in accepted if entry.final.finals]
     if not finalists:
-        return f"{said}, none had a final"
-    undecided = sum(entry.score is None for entry in finalists)
+        return f"{said}, none finished a final"
+    undecided = undecided_finals(state)
     if not undecided:
         return f"{said}, none won its final"
     were = "was" if undecided == 1 else "were"
     return f"{said}; {counted(undecided, 'final')} {were} left undecided (too noisy to tell)"
+
+
+def undecided_finals(state: State) -> int:
+    """How many candidates had a final that the machine was too noisy to decide."""
+    accepted = (entry for entry in state.entries.values() if entry.standing is Standing.accepted)
+    return sum(bool(entry.final.finals) and entry.score is None for entry in accepted)
 
 
 def _unjudged(state: State) -> list[str]:
@@ -179,7 +185,7 @@ def _unjudged(state: State) -> list[str]:
     ]
     if not failed:
         return []
-    return [f"the judge could not do its work on {counted(len(failed), 'candidate')}: {shortened(failed[0], 300)}"]
+    return [f"the judge failed on {counted(len(failed), 'candidate')}: {shortened(failed[0], 300)}"]
 
 
 def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
@@ -189,7 +195,7 @@ def of_the_bound(state: State, verdict: AuthorVerdict) -> str | None:
         return None
     beaten = beats_bound(verdict, state.run.bounds)
     return f"{reached:.0%}" + (
-        " (more than the bound allows, so it is none: a peak is too low, or another unit did the work)"
+        " (faster than the bound, which is wrong here: a measured peak is too low, or another unit did the work)"
         if beaten
         else ""
     )
@@ -248,14 +254,14 @@ def summary(state: State) -> str:
         f"- spent: {counted(state.spent.evaluations, 'evaluation')}, {state.spent.wall:.0f} s "
         f"({time_spent(state)}); left: {state.budget.left(state.spent)}",
         *([f"- models: {money(state)}"] if state.calls else []),
-        f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before they cost anything",
+        f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before judging",
         *_best(state),
         *(f"- {line}" for line in suspects(state)),
         "",
         "## The fastest, by estimate",
         "",
-        "Medians on public workloads, of the quick judging and of the last final. Parents are chosen by the final's "
-        "where there is one, since it has more trials; nothing is claimed by either.",
+        "Median speedups on public workloads, from the quick judging and from the last final. They rank parents (the "
+        "final's where there is one, since it has more trials) and prove nothing.",
         "",
         "| candidate | quick | final | score | origin | what it does |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -287,7 +293,7 @@ def _best(state: State) -> list[str]:
         lines.append(f"- **{slower}**")
     reached = of_the_bound(state, entry.verdict)
     if reached is not None:
-        lines.append(f"- of the bound's speed, on the workload that is furthest from it: {reached}")
+        lines.append(f"- share of the bound's speed, on the workload furthest from it: {reached}")
     gain = gain_over_start(state)
     if gain:
         lines.append(f"- gain over the start: {gain}")

@@ -34,7 +34,7 @@ class ResolvedTask:
     def require_same(self, run: Started) -> None:
         """As when the run began. A run that does not say how it was cannot be gone on with."""
         if not run.task_digest:
-            raise TaskChangedError(f"{self.task.origin}: the run does not say what its task was; begin another run")
+            raise TaskChangedError(f"{self.task.origin}: the run does not say what its task was; start another run")
         if run.task_digest != self.digest:
             raise _changed(self.task)
 
@@ -43,7 +43,7 @@ def resolve_task(reference: str, device: str) -> ResolvedTask:
     from kernelwright.tasks.resolve import resolve  # imports torch, which takes seconds
 
     task = resolve(reference, device)
-    return ResolvedTask(task, sources_of(task.origin))
+    return ResolvedTask(task, sources_of(task.origin, task.files))
 
 
 def task_of(run: Started) -> ResolvedTask:
@@ -70,6 +70,6 @@ class TaskGuard:
 
 def _changed(task: Task) -> TaskChangedError:
     return TaskChangedError(
-        f"{task.origin}: the task has changed since the run began; put it back as it was and go on with --resume, or "
-        "begin another run"
+        f"{task.origin}: the task has changed since the run started; restore it and continue with --resume, or start "
+        "a new run"
     )

@@ -53,6 +53,7 @@ def _derived(task: Task, between: Differentiable) -> Task:
         doc=f"Gradients of {task.name}. {task.doc}".strip(),
         outputs=tuple(f"grad_{names[i]}" for i in between.arguments),
         comparators={},
+        baselines={},
         saved={},
         vjp=None,
         direction="backward",

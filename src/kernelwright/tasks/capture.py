@@ -88,7 +88,7 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     exported = _exported(function, example)
     plain = quietly(exported.run_decompositions, {})
     if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
-        raise TaskError("the module drops values by chance, as in training: call eval() on it first")
+        raise TaskError("the module uses dropout in training mode: call eval() on it first")
     changes = plain.graph_signature  # the first form still has changes in place
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
@@ -186,11 +186,11 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
     source = code.src.replace(WIDENING, "working_dtype")
     unknown = set(code.globals) - KNOWN_NAMES - {WIDENING}
     if unknown or "self." in source:
-        raise TaskError("it has control flow or calls that only its own process knows: write a task file")
+        raise TaskError("it has control flow or calls that cannot be written to a file: write a task file")
     sizes = SizeNames(meant_equal(exported))
     arguments = _arguments(exported, tensors, sizes)
     if not sizes.values:
-        raise TaskError("all sizes are fixed by its code, so that nothing can be hidden: write a task file")
+        raise TaskError("all sizes are fixed by its code, so there are no other sizes to test: write a task file")
     results, last = _results(exported)
     lines = [re.sub(r";  .*= None$", "", line) for line in source.splitlines() if line.startswith("    ")]
     body = [line for line in lines if line.strip() and not line.lstrip().startswith("return ")]

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from kernelwright.paths import cache_dir, write_whole
 from kernelwright.tasks.declarations import Input, Saved, Scalar, TensorInput, Upstream
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.imported.form import problems_in
+from kernelwright.tasks.imported.forms import tasks_in
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.resolve import BACKWARD, builtin_names, declared
 
@@ -124,13 +124,13 @@ SUITES: dict[str, tuple[str, ...]] = {
 def suite(name: str) -> tuple[str, ...]:
     """The tasks of a suite, as names that `resolve` takes."""
     if name not in SUITES:
-        raise TaskError(f"{name!r} is not a suite: there is {', '.join(SUITES)}")
+        raise TaskError(f"{name!r} is not a suite: choose from {', '.join(SUITES)}")
     return SUITES[name]
 
 
 def folder_suite(folder: Path) -> tuple[str, ...]:
-    """The problems of a folder, or of the levels in it, as names that `resolve` takes, in natural order."""
-    return tuple(str(path) if "/" in str(path) else f"./{path}" for path in problems_in(folder))
+    """The tasks of strangers in a folder and below it, as names that `resolve` takes, in natural order."""
+    return tuple(str(path) if "/" in str(path) else f"./{path}" for path in tasks_in(folder))
 
 
 PACKAGE = Path(__file__).parent

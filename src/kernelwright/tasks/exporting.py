@@ -12,7 +12,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,12 +37,13 @@ def export_call(
     example: Sequence[Any],
     *,
     most: int | None = None,
+    varying: Sequence[Collection[int]] | None = None,
     own: tuple[str, ...] = (),
     fix: str = "write a task file",
 ) -> Any:
     """What `function(*example)` computes. Numbers are part of it; tensors, also those in lists, are its inputs, and
-    every size of theirs varies that may: of each tensor the first `most`. `own` are folders whose lines are not the
-    author's."""
+    every size of theirs varies that may: of each tensor the first `most`, and of those the axes in `varying`. `own`
+    are folders whose lines are not the author's."""
     import torch
     from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -59,17 +60,15 @@ def export_call(
             complete = [next(waiting) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             return self.inner(*tree_unflatten(complete, structure))
 
-    varying = tuple(
-        [
-            torch.export.Dim.AUTO if most is None or dim < most else torch.export.Dim.STATIC
-            for dim in range(tensor.dim())
-        ]
-        for tensor in tensors
-    )
+    def freedom(place: int, dim: int) -> Any:
+        free = (most is None or dim < most) and (varying is None or dim in varying[place])
+        return torch.export.Dim.AUTO if free else torch.export.Dim.STATIC
+
+    sizes = tuple([freedom(place, dim) for dim in range(one.dim())] for place, one in enumerate(tensors))
     printed = io.StringIO()
     try:
         with redirect_stderr(printed), _without_advice():  # it prints the graph of what it could not finish
-            exported = quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(varying,))
+            exported = quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(sizes,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
         if printed.getvalue():
             error.add_note(printed.getvalue())

@@ -114,7 +114,7 @@ def _coverage(sample: Sequence[_Shown]) -> tuple[int, int, int]:
 
 
 def small_workloads(task: Task, count: int) -> tuple[Workload, ...]:
-    """The least work of the ranges at awkward sizes. Anybody may know them: they come from no judge's key."""
+    """The least work of the ranges at awkward sizes. They need not be secret: they come from no judge's key."""
     found: list[Workload] = []
     for index in range(count):
         dtype = task.dtypes[index % len(task.dtypes)]

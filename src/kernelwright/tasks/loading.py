@@ -111,9 +111,9 @@ INSTALLED_NAMES = {"site-packages", "dist-packages"}  # also of another environm
 GONE = "gone"
 
 
-def sources_of(origin: str) -> Sources:
-    """The task's file and the files of the user's modules that it reaches, each with its hash."""
-    found = {origin}
+def sources_of(origin: str, files: Iterable[str] = ()) -> Sources:
+    """The task's file, `files` beside it, and the files of the user's modules that it reaches, each with its hash."""
+    found = {origin, *files}
     waiting = [sys.modules[name]] if (name := module_name(origin)) in sys.modules else []
     while waiting:
         for module in _reached(vars(waiting.pop())):

@@ -171,9 +171,11 @@ class Task:
     unchecked: tuple[str, ...] = ()  # kinds of special values (`ValueKind`) that the judge leaves out
     direction: str = "forward"
     origin: str = ""
+    files: tuple[str, ...] = ()  # of an imported task, all that it consists of
     pullback: Pullback | None = None  # of a derived backward
     traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
     notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
+    baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # `--baseline own:NAME`, as the reference
     call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
 
     def __post_init__(self) -> None:

@@ -54,7 +54,7 @@ def guarded(task: Task, what: str, function: Callable[..., Any], *arguments: Any
         return function(*arguments)
     except Exception as error:
         if is_out_of_memory(error):  # which says nothing of the task, and must not pass for a value that it refuses
-            raise JudgeOutOfMemory(f"{home(task)}: {what} for want of memory: {first_line_of(error)}") from error
+            raise JudgeOutOfMemory(f"{home(task)}: {what} because memory ran out: {first_line_of(error)}") from error
         raise blame(error, home(task), what) from error
 
 

@@ -18,7 +18,7 @@ from kernelwright.tasks.loading import load_task, refuse_unprintable
 from kernelwright.tasks.model import Task
 
 BACKWARD = "backward"
-TRUST_TASK = "Run an imported problem file that cannot be traced in the sandbox as your own code."
+TRUST_TASK = "Run a problem file that cannot be traced as your own code, without the sandbox."
 _SIZE = re.compile(r"([A-Za-z_]\w*)=([0-9]{1,18})")  # Python refuses to read very long numbers, in words of its own
 
 
@@ -32,7 +32,7 @@ class TaskName:
 
     @property
     def is_file(self) -> bool:
-        return "/" in self.name or self.name.endswith(".py")
+        return "/" in self.name or self.name.endswith((".py", ".json", ".yml"))
 
     def __str__(self) -> str:
         direction = f":{BACKWARD}" if self.backward else ""
@@ -78,14 +78,19 @@ def _parted(ref: str) -> tuple[str, dict[str, int]]:
     return name, found
 
 
+SETTING = "setting"  # chooses one of several settings of an imported task, by its number
 SPREAD = 2  # hidden sizes lie between half and twice the ones that were named
 
 
 def narrowed(task: Task, sizes: Mapping[str, int]) -> Task:
     """With one public workload, and hidden ones around it. A size that is not named is the first workload's."""
+    if task.files and SETTING in sizes:  # it was opened with it
+        number = sizes[SETTING]
+        sizes = {name: value for name, value in sizes.items() if name != SETTING}
+        task = replace(task, name=f"{task.name}@{SETTING}={number}")
     unknown = sorted(set(sizes) - set(task.hidden))
     if unknown:
-        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: there is {', '.join(task.hidden)}")
+        raise TaskError(f"{task.name}: has no size {unknown[0]!r}: choose from {', '.join(task.hidden)}")
     if not sizes:
         return task
     public = {**task.public[0], **sizes}
@@ -115,12 +120,13 @@ def prepare(ref: str, level: Level, *, trust_task: bool = False) -> None:
     if named.is_file:
         from kernelwright.tasks.imported.opening import prepare as prepare_problem
 
-        prepare_problem(Path(named.name), level, trust=trust_task)
+        chosen = named.sizes.get(SETTING)
+        prepare_problem(Path(named.name), level, trust=trust_task, backward=named.backward, setting=chosen)
 
 
 def resolve(ref: str, device: str = "cpu", *, trust_task: bool = False) -> Task:
     """The task that `ref` names: `rmsnorm`, `rmsnorm:backward`, `./my_task.py` or `./my_task.py:backward`, and any of
-    these at chosen sizes, `rmsnorm@rows=64,cols=128`.
+    these at chosen sizes, `rmsnorm@rows=64,cols=128`. A stranger's task may be a folder (`./tasks/layernorm`).
 
     It has the workloads for `device`: "cpu", "cuda" or "cuda:1". It is tried out on those of a CPU in any case: where
     others are declared they are too large for that, and only their shapes are followed. `trust_task`: as in `prepare`.
@@ -176,12 +182,12 @@ def _builtin(named: TaskName) -> Task | None:
 
 
 def _problem(named: TaskName) -> Task | None:
-    """A stranger's file in KernelBench's form, which no process of ours imports."""
+    """A stranger's file or folder, in one of the forms of `imported.forms`, which no process of ours imports."""
     if not named.is_file:
         return None
     from kernelwright.tasks.imported.opening import open_problem
 
-    return open_problem(Path(named.name))
+    return open_problem(Path(named.name), backward=named.backward, setting=named.sizes.get(SETTING))
 
 
 def _file(named: TaskName) -> Task | None:

@@ -19,6 +19,7 @@ from kernelwright.judge.verdict import (
     Outcome,
     ProcessEvidence,
     Reason,
+    SpeedStatus,
 )
 from kernelwright.search.core.events import Continued, Evaluated, FinalHeld, Refused, Stopped
 from kernelwright.search.core.state import State, fold
@@ -37,7 +38,7 @@ def test_where_it_stands() -> None:
 
 def test_a_bound_that_is_beaten_is_not_called_one() -> None:
     rows = dict(status(state_with(2.0, events=(final(1, 2.0, won=True),), bounds={"a": 0.57e-3})))
-    assert rows["of the bound"].startswith("114% (more than the bound allows")
+    assert rows["of the bound"].startswith("114% (faster than the bound")
 
 
 def test_events_in_a_line_each() -> None:
@@ -51,6 +52,14 @@ def test_events_in_a_line_each() -> None:
     assert line_of(Refused(at=1.0, request=1, name="x.md", why="has no code"), state) == "refused: x.md has no code"
     assert line_of(Stopped(at=1.0, reason="at_the_bound", detail="98%"), state) == "stopped: at the bound 98%"
     assert line_of(Continued(at=1.0, budget=""), state) is None
+
+
+def test_an_estimate_on_a_noisy_machine_is_marked() -> None:
+    event = evaluated(3, numbered_genes(3), 2.0)
+    noisy = tuple(one.model_copy(update={"speed": SpeedStatus.noisy}) for one in event.verdict.workloads)
+    event = event.model_copy(update={"verdict": event.verdict.model_copy(update={"workloads": noisy})})
+    said = line_of(event, fold([toy.started()]))
+    assert said == "0003  accepted, about 2.00× (estimate, too noisy to trust)"
 
 
 def rejected(reason: Reason, evidence: Evidence, number: int = 1) -> Evaluated:
@@ -131,11 +140,11 @@ def test_why_there_is_no_best_has_the_judges_own_failures() -> None:
     event = rejected(Reason.judge_failed, JudgeEvidence(message="no space left\non device"))
     state = state_with(1.0)
     state.entries[1].verdict = event.verdict
-    assert "the judge could not do its work on 1 candidate: no space left on device" in why_no_best(state)
+    assert "the judge failed on 1 candidate: no space left on device" in why_no_best(state)
 
 
 def noisy(number: int) -> FinalHeld:
-    why = "the machine is too noisy to tell its speed"
+    why = "the machine is too noisy to measure its speed"
     return final(number, None, won=False).model_copy(update={"why": why})
 
 
@@ -147,7 +156,7 @@ def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
     assert said(state_with()) == said(state_with(waiting=2)) == "nothing was judged yet"
     wrong = evaluated(1, numbered_genes(1), 1.0, outcome=Outcome.rejected)
     assert said(state_with(1.0, events=(wrong,))) == "none of 1 candidate was accepted"
-    assert said(state_with(1.0, 2.0)) == "2 candidates accepted, none had a final"
+    assert said(state_with(1.0, 2.0)) == "2 candidates accepted, none finished a final"
     undecided = "2 candidates accepted; 1 final was left undecided (too noisy to tell)"
     assert said(state_with(1.0, 2.0, events=(noisy(2),))) == undecided
     both = "2 candidates accepted; 2 finals were left undecided (too noisy to tell)"
@@ -158,12 +167,12 @@ def test_why_there_is_no_best_depends_on_how_far_candidates_got() -> None:
 
 def test_a_final_that_noise_left_undecided_is_not_called_lost() -> None:
     state = state_with(1.0, 2.0)
-    assert line_of(noisy(2), state) == "0002  final: is undecided: the machine is too noisy to tell its speed"
+    assert line_of(noisy(2), state) == "0002  final undecided: the machine is too noisy to measure its speed"
     for decided in (final(2, 2.0, won=False), final(2, 2.0, won=True)):
         assert "undecided" not in (line_of(decided, state) or "")
     wrong = toy.verdict_of(toy.candidate_of(numbered_genes(2)), [], outcome=Outcome.rejected)
     lost = noisy(2).model_copy(update={"verdict": for_journal(wrong)})
-    assert (line_of(lost, state) or "").startswith("0002  final: is not the best")
+    assert (line_of(lost, state) or "").startswith("0002  final lost: ")
 
 
 def test_a_terminal_gets_a_screen_that_is_drawn_on_events_only() -> None:

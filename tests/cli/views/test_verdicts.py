@@ -8,10 +8,10 @@ from rich.console import Console
 from tests.search import toy
 
 from kernelwright.cli.views.verdicts import show
-from kernelwright.judge.verdict import Outcome, Reason, SpeedStatus, Stage, Verdict
+from kernelwright.judge.verdict import AuthorVerdict, Outcome, Reason, SpeedStatus, Stage, Verdict, author_view
 
 
-def shown(verdict: Verdict) -> str:
+def shown(verdict: Verdict | AuthorVerdict) -> str:
     out = io.StringIO()
     show(Console(file=out, width=200), verdict)
     return out.getvalue()
@@ -38,3 +38,19 @@ def test_an_undecided_speed_says_why_and_what_to_do() -> None:
         said = shown(verdict.model_copy(update={"workloads": results}))
         assert f"undecided: {words}" in said or f"undecided: the machine is {words}" in said
     assert "what to do" in said
+
+
+def test_a_rejected_kernel_is_not_bothered_with_noise() -> None:
+    verdict = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    wide = tuple(result.model_copy(update={"speed": SpeedStatus.wide}) for result in verdict.workloads)
+    wrong = {"verdict": Outcome.rejected, "stage": Stage.compare, "reason": Reason.wrong, "workloads": wide}
+    assert "what to do" in shown(verdict.model_copy(update={"workloads": wide}))
+    assert "what to do" not in shown(verdict.model_copy(update=wrong))
+
+
+def test_an_author_whose_kernel_failed_out_of_sight_is_told_what_to_try() -> None:
+    verdict = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    failed = {"verdict": Outcome.rejected, "stage": Stage.domain, "reason": Reason.wrong, "failed_on_hidden": True}
+    wrong = verdict.model_copy(update=failed)
+    assert "Try other sizes and special values" in shown(author_view(wrong))
+    assert "Try other" not in shown(wrong)  # an auditor sees what failed

@@ -53,7 +53,7 @@ def test_noise_is_told_with_what_was_found_what_is_allowed_and_who_disturbed() -
     disturbed = Interference(other_cores=1.7, stolen=0.2, cores=2)
     lines = why_noisy([noisy_result(interference=disturbed)], "cpu")
     assert lines == [
-        "too noisy on rows=3: eager measured against itself gives 0.88 to 1.21, and 0.95 to 1.05 is allowed",
+        "too noisy on rows=3: eager timed against itself gives 0.88 to 1.21; only 0.95 to 1.05 is allowed",
         "other processes kept 1.7 of 2 cores busy meanwhile",
         "the machine below this virtual one took 20% of the time",
     ]

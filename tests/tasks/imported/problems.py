@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
 from kernelwright.tasks.imported.confined import tracing
+from kernelwright.tasks.imported.forms import KERNELBENCH, Bundle, bundle_of
 from kernelwright.tasks.imported.problem import task_of
 from kernelwright.tasks.imported.traced import TracedProblem
 from kernelwright.tasks.model import Task
@@ -57,6 +60,11 @@ def get_init_inputs():
 """
 
 
+def named(path: Path) -> Bundle:
+    """A bundle whose content does not matter."""
+    return Bundle(KERNELBENCH, path, (("problem.py", b""),), (path,))
+
+
 def written(folder: Path, text: str, name: str = "problem.py") -> Path:
     path = folder / name
     path.write_text(HEAD + textwrap.dedent(text), encoding="utf-8")
@@ -69,10 +77,25 @@ def formed(
     return written(folder, FORM.format(body=body, inputs=inputs, given=given, init=init, top=top, before=before))
 
 
-def traced_here(path: Path) -> TracedProblem:
+def traced_here(path: Path, *, backward: bool = False, setting: int | None = None) -> TracedProblem:
     """Our own problems may be run in this process, which is quicker than a sandbox."""
-    return TracedProblem.model_validate_json(json.dumps(tracing.trace(path), allow_nan=False))
+    bundle = bundle_of(path, backward=backward, setting=setting)
+    assert bundle is not None
+    said = {"form": bundle.form, "main": bundle.main_name, "setting": setting}
+    before, known = list(sys.path), set(sys.modules)
+    with tempfile.TemporaryDirectory() as name:
+        for file, content in (*bundle.content, ("bundle.json", json.dumps(said).encode())):
+            (Path(name) / file).write_bytes(content)
+        try:
+            found = tracing.trace_folder(Path(name))
+        finally:
+            sys.path[:] = before
+            for module in {"task", "utils", "reference", "problem"} & (set(sys.modules) - known):
+                del sys.modules[module]
+    return TracedProblem.model_validate_json(json.dumps(found, allow_nan=False))
 
 
-def opened_here(path: Path) -> Task:
-    return task_of(traced_here(path), path)
+def opened_here(path: Path, *, backward: bool = False, setting: int | None = None) -> Task:
+    bundle = bundle_of(path, backward=backward, setting=setting)
+    assert bundle is not None
+    return task_of(traced_here(path, backward=backward, setting=setting), bundle)

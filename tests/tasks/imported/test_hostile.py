@@ -23,7 +23,7 @@ from kernelwright.tasks.imported.operators import operator_named
 from kernelwright.tasks.imported.problem import task_of
 from kernelwright.tasks.imported.traced import MOST_BYTES, TracedProblem
 from kernelwright.tasks.resolve import resolve
-from tests.tasks.imported.problems import SCALED, written
+from tests.tasks.imported.problems import SCALED, named, written
 
 needs_full = pytest.mark.skipif(capabilities().level is not Level.full, reason="this machine does not reach full")
 GRAPH: dict[str, Any] = {
@@ -164,7 +164,7 @@ def deep(depth: int) -> Any:
 
 
 def test_the_graph_that_the_cases_change_is_taken(tmp_path: Path) -> None:
-    task = task_of(TracedProblem.model_validate_json(json.dumps(GRAPH)), tmp_path / "problem.py")
+    task = task_of(TracedProblem.model_validate_json(json.dumps(GRAPH)), named(tmp_path / "problem.py"))
     assert task.public == [{"n": 64}]
 
 
@@ -227,7 +227,7 @@ def test_dropout_cannot_be_brought_back(tmp_path: Path) -> None:
         nodes=call("aten.scaled_dot_product_attention.default", {"node": 0}, {"node": 0}, None, 0.5),
     )
     with pytest.raises(TaskError, match="draws random numbers"):
-        task_of(TracedProblem.model_validate_json(json.dumps(data)), tmp_path / "problem.py")
+        task_of(TracedProblem.model_validate_json(json.dumps(data)), named(tmp_path / "problem.py"))
 
 
 def test_attention_never_reads_beyond_its_values(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_attention_never_reads_beyond_its_values(tmp_path: Path) -> None:
     ]
     data = changed(arguments=argument(dims=["n", 4, 8, 8]), nodes=short, results=[2])
     with pytest.raises(TaskError, match="as many values as keys"):
-        task_of(TracedProblem.model_validate_json(json.dumps(data)), tmp_path / "problem.py")
+        task_of(TracedProblem.model_validate_json(json.dumps(data)), named(tmp_path / "problem.py"))
 
 
 def test_the_limit_on_what_comes_back_is_the_sandbox_s_business_too() -> None:
@@ -257,7 +257,7 @@ def step(op: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 def opened(**changes: Any) -> Any:
-    return task_of(TracedProblem.model_validate_json(json.dumps(changed(**changes))), Path("problem.py"))
+    return task_of(TracedProblem.model_validate_json(json.dumps(changed(**changes))), named(Path("problem.py")))
 
 
 TYPES = {

@@ -10,7 +10,8 @@ from kernelwright.isolation.levels import Level
 from kernelwright.tasks.catalogue import folder_suite
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.imported import tracer
-from kernelwright.tasks.imported.form import is_problem, problems_in
+from kernelwright.tasks.imported.form import is_problem
+from kernelwright.tasks.imported.forms import bundle_of, tasks_in
 from kernelwright.tasks.imported.opening import is_trusted
 from kernelwright.tasks.loading import sources_of, unchanged
 from kernelwright.tasks.resolve import prepare, resolve
@@ -37,8 +38,8 @@ def test_a_folder_of_problems_is_a_suite_in_natural_order(tmp_path: Path) -> Non
     written(tmp_path / "level2", SCALED, "2_other.py")
     named = [Path(ref).name for ref in folder_suite(tmp_path)]
     assert named == ["1_first.py", "9_before.py", "10_last.py", "2_other.py"]
-    with pytest.raises(TaskError, match="no file in it has Model"):
-        problems_in(tmp_path / "level3")
+    with pytest.raises(TaskError, match="not a folder"):
+        tasks_in(tmp_path / "level3")
 
 
 def test_a_problem_opens_through_the_resolver_and_is_traced_once(
@@ -80,7 +81,8 @@ def test_what_cannot_be_traced_is_run_only_where_its_content_is_trusted(
     for attempt in (lambda: resolve(str(path)), lambda: prepare(str(path), Level.none)):
         with pytest.raises(TaskError, match=r"cannot be traced in the sandbox: a branch .*; --trust-task runs"):
             attempt()
-    assert not ran.exists() and not is_trusted(path.read_bytes())
+    bundled = bundle_of(path)
+    assert bundled is not None and not ran.exists() and not is_trusted(bundled)
     task = resolve(str(path), trust_task=True)
     assert ran.exists() and task.public == [{"batch": 64}]
     assert resolve(str(path)).hidden["batch"] == (16, 64)  # as the oracle does, which is told nothing

@@ -31,14 +31,16 @@ class BestListing(BaseModel):
 
 def best(
     task: Annotated[
-        str | None, typer.Argument(help="Only this task, with or without sizes and direction; by default all.")
+        str | None,
+        typer.Argument(metavar="TASK", help="Only this task, with or without sizes and direction. Default: all."),
     ] = None,
-    runs: Annotated[list[Path] | None, typer.Option(help="Where runs are kept; repeatable.")] = None,
+    runs: Annotated[list[Path] | None, typer.Option(help="Directory of runs; repeatable.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """The best proved kernel of each task, device and contract, and whether its proof still stands.
+    """List the best proved kernel of each task.
 
-    Exit code 0: there is one; 1: there is none.
+    One for each task, device and contract, and whether its proof is still current. Exit code 0: there is one; 1: there
+    is none.
     """
     found = best_of(runs or [_default_root()], task)
     if json:
@@ -63,13 +65,13 @@ def _show(out: Console, found: BestOfMachine) -> None:
             for words in one.stale:
                 out.print(f"    [yellow]{plain(words)}[/]", soft_wrap=True)
     else:
-        out.print(f"no proved kernel in {counted(found.runs, 'run')}")
+        out.print(f"no proved kernel in {counted(found.runs, 'run')}; `kernelwright runs list` shows them")
     for where, why in found.unproved:
         out.print(f"  [yellow]not proved[/]  {plain(where)}: {plain(why)}", soft_wrap=True)
     for where, why in found.unread:
         out.print(f"  [yellow]not read[/]  {plain(where)}: {plain(why)}", soft_wrap=True)
     if found.without_best:
-        out.print(f"  [dim]{counted(found.without_best, 'run')} without a best[/]")
+        out.print(f"  [dim]{counted(found.without_best, 'run')} without a best kernel[/]")
 
 
 def _table(kernels: tuple[BestKernel, ...]) -> Table:

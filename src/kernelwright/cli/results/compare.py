@@ -46,15 +46,20 @@ class ComparisonReport(BaseModel):
 
 
 def compare_runs(
-    first: Annotated[str, typer.Argument(help="A run: its directory, its name, or ARCHIVE.tar.xz::NAME.")],
-    second: Annotated[str, typer.Argument(help="Another one.")],
+    first: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run: its directory, its name, or ARCHIVE.tar.xz::NAME.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="Another run.")],
     root: Root = DEFAULT_ROOT,
-    format: Annotated[ComparisonFormat, typer.Option(help="For a terminal, or Markdown for a pull request.")] = (
+    format: Annotated[ComparisonFormat, typer.Option(help="text for a terminal, md for a pull request.")] = (
         ComparisonFormat.text
     ),
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Compare the bests of two runs: what differs in how they were judged, which is faster where, and their sources."""
+    """Compare the best kernels of two runs.
+
+    Shows what differs in how they were judged, which is faster on which workload, and the diff of their sources.
+    """
     one, other = one_run(first, root), one_run(second, root)
     found, diff = compare(one, other), compared_sources(one, other)
     if json:
@@ -78,7 +83,7 @@ def _show(out: Console, found: RunComparison, diff: SourceDiff) -> None:
             soft_wrap=True,
         )
     if not found.comparable:
-        out.print("  [yellow]judged under other conditions: their speeds are not compared[/]")
+        out.print("  [yellow]judged under different conditions, so their speeds are not compared[/]")
     shown = Table(box=None, padding=(0, 2), header_style="dim")
     for title in ("workload", "over", "first", "second", "second over first", ""):
         shown.add_column(title)
@@ -133,7 +138,7 @@ def _markdown(found: RunComparison, diff: SourceDiff) -> Iterator[str]:
     )
     yield ""
     if not found.comparable:
-        yield "Judged under other conditions: their speeds are not compared."
+        yield "Judged under different conditions, so their speeds are not compared."
         yield ""
     yield from table(
         ("workload", "over", "first", "second", "second over first", "which is faster"),

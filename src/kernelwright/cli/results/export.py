@@ -39,25 +39,30 @@ class ExportReport(BaseModel):
 def export(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="Runs of one task: its forward, and its backward if there is one."),
+        typer.Argument(metavar="RUN", help="Runs of one task: its forward, and its backward if there is one."),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new folder.")],
-    name: Annotated[str, typer.Option(help="The package's name; by default the task's with _kernel.")] = "",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to create.")],
+    name: Annotated[str, typer.Option(help="Name of the package. Default: the task's name and _kernel.")] = "",
     layout: Annotated[
         str, typer.Option(help="package: an installable package and a wheel; hf: Hugging Face's kernel layout.")
     ] = "package",
     arch: Annotated[
         list[str] | None,
-        typer.Option(help="A GPU architecture to build for, such as sm_90a; repeat it. By default this machine's."),
+        typer.Option(help="GPU architecture to build for, such as sm_90a; repeatable. Default: this machine's."),
     ] = None,
+    fast_path: Annotated[
+        bool,
+        typer.Option("--fast-path", help="Build the C++ host side for this torch into the package; takes a minute."),
+    ] = False,
     root: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Export proved kernels as a package that needs torch and nothing of Kernelwright."""
+    """Export proved kernels as a package that needs only torch."""
     from kernelwright.export.package import export as export_package  # imports torch, which takes seconds
     from kernelwright.export.proof import proved_in
 
-    made = export_package([proved_in(find(run, root)) for run in runs], output, name, layout, arch or ())
+    proved = [proved_in(find(run, root)) for run in runs]
+    made = export_package(proved, output, name, layout, arch or (), fast_path=fast_path)
     directions = (("forward", made.manifest.forward), ("backward", made.manifest.backward))
     report = ExportReport(
         folder=str(made.folder),

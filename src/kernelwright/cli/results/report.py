@@ -50,30 +50,33 @@ def report(
         list[str],
         typer.Argument(
             help="Runs: a directory, a name, or ARCHIVE.tar.xz::NAME; an archive or a folder of runs; a certificate.",
-            metavar="RUN|RESULTS...",
+            metavar="RUN|RESULTS",
         ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write it; by default report.html, or the terminal for md."),
+        typer.Option("--output", "-o", help="File to write. Default: report.html; with --format md, the terminal."),
     ] = None,
-    format: Annotated[PageFormat, typer.Option(help="A page by itself, or Markdown for a pull request.")] = (
-        PageFormat.html
-    ),
+    format: Annotated[
+        PageFormat, typer.Option(help="html: one self-contained page. md: Markdown for a pull request.")
+    ] = (PageFormat.html),
     view: Annotated[
-        Audience, typer.Option(help="author: nothing hidden, fit to pass on. auditor: hidden workloads, too.")
+        Audience, typer.Option(help="author: safe to share. auditor: also shows hidden workloads.")
     ] = Audience.author,
     root: Root = DEFAULT_ROOT,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Write what runs came to as one page: proof, speeds, search, source and how to replay it."""
+    """Write a report of runs as one HTML page.
+
+    It shows proof, speeds, search, source, and how to replay it.
+    """
     found = report_view(results, root, view)
     text = page(found) if format is PageFormat.html else markdown(found)
     if output is None and format is PageFormat.md and not json:
         print_text(text)
         return
     target = output or Path(f"report.{format.value}")
-    _write(target, text)
+    write_page(target, text)
     if json:
         print_json(_written(found, target, format, len(text.encode())))
     else:
@@ -82,7 +85,7 @@ def report(
         console().print(f"wrote {plain(str(target))} ({size}{shown})", soft_wrap=True)
 
 
-def _write(target: Path, text: str) -> None:
+def write_page(target: Path, text: str) -> None:
     """`-o /dev/stdout` and other things that are not files are written to as they are."""
     try:
         if target.exists() and not target.is_file():

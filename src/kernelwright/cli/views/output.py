@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from kernelwright.judge.wording import shortened
+from kernelwright.judge.wording import shortened, stage_words
 from kernelwright.paths import printable
 
 REDRAW_SECONDS = 0.2
@@ -102,8 +102,8 @@ class Progress:
         self._drawn = True
 
     def _line(self, text: str) -> None:
-        """In a pipe every stage is printed once, and single trials are not."""
-        stage = text.split(": trial ")[0]
+        """In a pipe every stage is printed once, and trials and check points are not."""
+        stage = stage_words(text)
         if stage != self._last_line:
             self._last_line = stage
             print(f"{self._subject}  {stage}", file=self._stream, flush=True)

@@ -31,11 +31,13 @@ from kernelwright.search.summary import (
     reviewed,
     suspects,
     time_spent,
+    undecided_finals,
     why_no_best,
     why_stopped,
 )
 
 SCHEMA_VERSION = 1
+NEXT_WHEN_NOISY = "pause other work on this machine, then resume the run: its finals are held again"
 
 
 class BestReport(BaseModel):
@@ -149,12 +151,13 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
     out.print(f"[bold]{plain(found.task)}[/]  {plain(why_stopped(state))}", soft_wrap=True)
     if not found.begun_here:
         out.print(
-            "  [yellow]not begun by this installation[/]: what follows is what its journal claims", soft_wrap=True
+            "  [yellow]another installation started this run[/]: what follows is only what its journal claims",
+            soft_wrap=True,
         )
     out.print(
         f"  {counted(found.evaluations, 'evaluation')}, {duration(max(found.wall_seconds, 1e-9))}, "
         f"{counted(found.candidates, 'candidate')}, "
-        f"{found.refused} refused before they cost anything"
+        f"{found.refused} refused before judging"
     )
     out.print(f"  [dim]time[/]     {plain(time_spent(state))}", soft_wrap=True)
     if found.calls:
@@ -169,6 +172,8 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
         out.print(f"  [yellow]no best[/]: {plain(none)}", soft_wrap=True)
         for line in further:
             out.print(f"  {plain(line)}", soft_wrap=True)
+        if undecided_finals(state):
+            out.print(f"  [dim]next[/]     {NEXT_WHEN_NOISY}", soft_wrap=True)
     else:
         _show_best(out, found.best, folder, begun_here=found.begun_here)
     out.print(f"  [dim]files[/]    {plain(str(folder))}", soft_wrap=True)
@@ -191,7 +196,7 @@ def _show_best(out: Console, best: BestReport, folder: Path, *, begun_here: bool
     claimed = "" if best.proved or begun_here else "claimed "
     out.print(
         f"  [bold {colour}]{claimed}best {best.number:04d}[/]  {best.score:.2f}× over the best baseline "
-        f"(mean of lower ends){'; not shown to beat it' if slower else ''}"
+        f"(mean of lower ends){'; not proved faster' if slower else ''}"
     )
     if slower:
         out.print(f"  [yellow]{plain(slower)}[/]", soft_wrap=True)

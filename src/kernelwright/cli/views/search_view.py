@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.views.output import Progress
+from kernelwright.judge.wording import stage_words
 from kernelwright.search.core.events import Event
 from kernelwright.search.core.state import State
 from kernelwright.search.progress import ANSWERS, WIDTH, line_of
@@ -106,7 +107,7 @@ class Screen:
 
     def progress(self, text: str) -> None:
         """Stages only: a drawing after every trial would disturb the next."""
-        stage = text.split(": trial ")[0]
+        stage = stage_words(text)
         if stage != self._doing:
             self._doing = stage
             self._draw()

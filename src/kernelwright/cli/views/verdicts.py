@@ -52,11 +52,22 @@ def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if verdict.evidence is not None:
         for line in evidence_lines(verdict.evidence)[:MAX_LINES]:
             console.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
+    if hidden and isinstance(verdict, AuthorVerdict):
+        console.print(f"    [dim]{escape(_why_hidden(verdict))}[/]", soft_wrap=True)
     measured = [result for result in verdict.workloads if result.baselines]
     if measured:
         console.print(_table(measured))
     _remarks(console, verdict)
     console.print()
+
+
+def _why_hidden(verdict: AuthorVerdict) -> str:
+    """What the author of a candidate that failed out of sight can do."""
+    where = "sizes and special values" if verdict.stage is Stage.domain else "sizes"
+    return (
+        f"The failing inputs are hidden, so that no kernel is fitted to them. Try other {where} within the ranges "
+        "that `kernelwright contract` lists; --view auditor shows which ones failed."
+    )
 
 
 def _table(results: list[WorkloadResult]) -> Table:
@@ -101,13 +112,15 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if called and conditions.runner:
         remarks.append(f"launcher {conditions.runner}")
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
-        remarks.append(f"right on {verdict.hidden.judged} hidden workloads too")
+        remarks.append(f"correct on {verdict.hidden.judged} hidden workloads too")
     if any(r.deterministic is False for r in results):
         remarks.append("not deterministic: the same inputs gave different bits")
     prepared = [r.prepare_seconds for r in results if r.prepare_seconds is not None]
     if prepared:
         remarks.append(f"preparation {duration(max(prepared))}, not counted above")
     console.print(f"  [dim]{'; '.join(remarks)}[/]")
+    for line in verdict.baselines_left_out:
+        console.print(f"  [yellow]not compared with {escape(line)}[/]", soft_wrap=True)
     if checked := domain_words(verdict):
         colour = "dim" if verdict.domain is not None and not verdict.partial_domain else "yellow"
         console.print(f"  [{colour}]{escape(checked)}[/]", soft_wrap=True)
@@ -117,7 +130,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     for line in _kernel_lines(results):
         console.print(f"  [dim]{escape(line)}[/]", soft_wrap=True)
     _profile(console, results)
-    _noise(console, verdict)
+    if verdict.verdict is not Outcome.rejected:  # the speed of a kernel that fails does not matter
+        _noise(console, verdict)
     if verdict.certificate:
         console.print(f"  [dim]certificate {verdict.certificate}[/]")
 
@@ -130,8 +144,8 @@ def _noise(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     wide = [result for result in verdict.workloads if result.speed is SpeedStatus.wide]
     if wide:
         lines.append(
-            f"an interval that is more than {WIDEST:g} times as high as it is low decides nothing, although the "
-            "baseline was quiet: the kernel's own times differ from call to call"
+            f"the kernel's own times vary too much from call to call: the ends of its interval differ by more than a "
+            f"factor of {WIDEST:g}"
         )
     if lines:
         busy = busiest()

@@ -9,11 +9,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kernelwright.contracts.candidate import CandidateError
 from kernelwright.contracts.cuda.emulate.refuse import without_comments
-from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+from kernelwright.contracts.recorded.calls import (
+    BoundFunction,
+    BoundParameter,
+    CallPlan,
+    Kind,
+    plan_call,
+    upstream_gradients,
+)
+from kernelwright.tasks.model import Signature
 
 OUR_HEADER = "extension.h"
 _INCLUDE = re.compile(r"^([ \t]*#[ \t]*include[ \t]*)[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -21,21 +28,6 @@ _TORCH = ("torch/", "ATen/", "c10/", "pybind11/")
 _LIBRARIES = ("cublas", "cudnn", "cusparse", "cusolver", "cufft", "curand.h", "nccl", "thrust/")
 _MODULE = re.compile(r"\bPYBIND11_MODULE\s*\(")
 _DEFINITION = re.compile(r"\b\w+\s*\.\s*def\s*\(\s*\"(\w{1,99})\"\s*,")
-_GRADIENT = re.compile(r"^(?:d_?|g_?)?(?:grad|dout|dy|dz|upstream)", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class BoundParameter:
-    name: str
-    kind: str  # "tensor", "tensors" or "number"
-    optional: bool = False
-
-
-@dataclass(frozen=True)
-class BoundFunction:
-    name: str
-    parameters: tuple[BoundParameter, ...]
-    returns: bool
 
 
 def is_extension(source: str) -> bool:
@@ -129,86 +121,22 @@ def _parameters(text: str) -> tuple[BoundParameter, ...]:
         many = re.search(
             r"\bvector\s*<\s*(?:\w+::)*Tensor|TensorList|py::(?:tuple|list)|pybind11::(?:tuple|list)", part
         )
-        kind = "tensors" if many else "tensor" if "Tensor" in declared else "number"
+        kind: Kind = "tensors" if many else "tensor" if "Tensor" in declared else "number"
         optional = "optional" in declared or bool(default)
         found.append(BoundParameter(name[1] if name else "", kind, optional))
     return tuple(found)
 
 
-# --- what a function is called with ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class CallPlan:
-    """For each parameter the number of an argument of the signature, several of them, or none."""
-
-    function: str
-    values: tuple[int | tuple[int, ...] | None, ...]
-
-
 def call_plan(source: str, signature: Signature) -> CallPlan:
     """Chooses the function and its arguments; docs/extension.md has the rules. Raises CandidateError."""
     functions = {one.name: one for one in bound_functions(source)}
-    gradients = [n for n, a in enumerate(signature.arguments) if a.name.startswith("grad_") and _given(a)]
-    wanted = "backward" if gradients else "forward"
+    wanted = "backward" if upstream_gradients(signature) else "forward"
     function = functions.get(wanted)
     if function is None and len(functions) == 1:
         (function,) = functions.values()
     if function is None:
         raise CandidateError(f"PYBIND11_MODULE has no function {wanted!r}: it has {', '.join(functions) or 'none'}")
-    left = {n: a for n, a in enumerate(signature.arguments) if _given(a) or not function.returns}
-    values: list[int | tuple[int, ...] | None] = [None] * len(function.parameters)
-    _take_gradients(function.parameters, values, left, gradients)
-    for place, parameter in enumerate(function.parameters):
-        if values[place] is None:
-            values[place] = _take(left, lambda n, p=parameter: left[n].name == p.name and _fits(left[n], p))
-    rest = [n for n in left if n in gradients] + [n for n in left if n not in gradients]
-    for place, parameter in enumerate(function.parameters):
-        if values[place] is not None:
-            continue
-        if parameter.kind == "tensors":
-            taken = tuple(n for n in rest if n in left and isinstance(left[n], TensorSpec) and n not in gradients)
-            values[place] = taken
-            for n in taken:
-                del left[n]
-        else:
-            values[place] = next((n for n in rest if n in left and _fits(left[n], parameter)), None)
-            left.pop(values[place], None)  # type: ignore[arg-type]
-        if values[place] is None and not parameter.optional:
-            raise CandidateError(
-                f"{function.name} takes {parameter.name or 'a parameter'}, which the task does not give"
-            )
-    while values and values[-1] is None:
-        values.pop()  # defaults of py::arg
-    return CallPlan(function.name, tuple(values))
-
-
-def _take_gradients(
-    parameters: tuple[BoundParameter, ...],
-    values: list[int | tuple[int, ...] | None],
-    left: dict[int, TensorSpec | ScalarSpec],
-    gradients: list[int],
-) -> None:
-    named = [p for p, one in enumerate(parameters) if one.kind == "tensor" and _GRADIENT.match(one.name)]
-    for place, number in zip(named, gradients, strict=False):
-        values[place] = number
-        del left[number]
-
-
-def _take(left: dict[int, TensorSpec | ScalarSpec], fits: object) -> int | None:
-    for number in left:
-        if fits(number):  # type: ignore[operator]
-            del left[number]
-            return number
-    return None
-
-
-def _given(argument: TensorSpec | ScalarSpec) -> bool:
-    return isinstance(argument, ScalarSpec) or argument.role != "output"
-
-
-def _fits(argument: TensorSpec | ScalarSpec, parameter: BoundParameter) -> bool:
-    return isinstance(argument, TensorSpec) == (parameter.kind == "tensor") and parameter.kind != "tensors"
+    return plan_call(function, signature)
 
 
 # --- load_inline -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kernelwright.contracts.layout import GRANULE
+from kernelwright.tasks.model import Signature
 
 MOST_BUFFERS = 1024
 MOST_STEPS = 1024
@@ -209,3 +210,15 @@ class RecordRefusal(RecordValue):
     """Why a call cannot be recorded, in one line for its author."""
 
     refused: Annotated[str, Field(min_length=1, max_length=LONGEST_REASON)]
+
+
+def with_scalars(record: Record, signature: Signature) -> Record:
+    """One element in one dimension counts as the scalar that the task has."""
+    wanted = signature.outputs
+    if len(record.outputs) != len(wanted):
+        return record
+    outputs = tuple(
+        output.model_copy(update={"sizes": (), "strides": ()}) if not tensor.shape and output.sizes == (1,) else output
+        for output, tensor in zip(record.outputs, wanted, strict=True)
+    )
+    return record.model_copy(update={"outputs": outputs})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ from .dims import Dim, Formula, Shapes, formula
 from .manifest import OperationParameter, OperationSpec, ProvedVariant
 
 MAX_REMEMBERED = 4096
+_threads = torch.get_num_threads
+_deterministic = torch.are_deterministic_algorithms_enabled
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,34 @@ class _OutputForm:
         return tuple(dim(sizes) for dim in self.dims)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SelectedVariant:
-    """A variant for a call of these shapes."""
+    """A variant for a call of these shapes. What is asked of it again and again is worked out once."""
 
     library: host.HostLibrary | DeviceLibrary
-    shapes: Any
+    key: Any  # (shapes, dtypes, device, threads, deterministic mode): all that the choice depends on
     outputs: tuple[tuple[tuple[int, ...], torch.dtype], ...]
     sizes: dict[str, int]
-    device: torch.device
+    covered: bool | None = None  # whether a backward is proved for these; None: not asked yet
+
+    def __post_init__(self) -> None:
+        shapes, dtypes, device = self.key[:3]
+        self.shapes = shapes, dtypes
+        sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)]
+        self.padded = all(size % host.SLACK == 0 for size in sizes)  # a kernel reads nothing behind the tensors
+        self._device = None if device.type == "cpu" else device
+        self._safe = [math.prod(shape) * dtype.itemsize % host.SLACK == 0 for shape, dtype in self.outputs]
 
     def run(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
-        if self.device.type == "cpu":
-            made = [host.empty(shape, dtype) for shape, dtype in self.outputs]
+        if self._device is None:
+            made = [
+                torch.empty(shape, dtype=dtype) if safe else host.empty(shape, dtype)
+                for (shape, dtype), safe in zip(self.outputs, self._safe, strict=True)
+            ]
         else:
-            made = [torch.empty(shape, dtype=dtype, device=self.device) for shape, dtype in self.outputs]
+            made = [torch.empty(shape, dtype=dtype, device=self._device) for shape, dtype in self.outputs]
+        if not self.padded:
+            arguments = [host.readable(one) if isinstance(one, torch.Tensor) else one for one in arguments]
         self.library.call(self.shapes, arguments, made, self.sizes)
         return made
 
@@ -70,7 +86,7 @@ class Direction:
         self._variants = tuple(sorted(variants, key=lambda one: -one.speedup))
         self._dtypes = {one.dtype: self._dtypes_of(one.dtype) for one in variants}
         self._kinds = frozenset(one.kind for one in variants)
-        self._alignment = max((one.alignment for one in variants), default=1)
+        self.alignment = max((one.alignment for one in variants), default=1)
         self._libraries = {_key(one): self._library(one, folder, reader) for one in variants}
         self._remembered: dict[Any, SelectedVariant | str] = {}
         self._allowed: frozenset[str] = frozenset()
@@ -127,8 +143,8 @@ class Direction:
             tuple([tensor.shape for tensor in tensors]),
             tuple([tensor.dtype for tensor in tensors]),
             tensors[0].device,
-            torch.get_num_threads(),
-            torch.are_deterministic_algorithms_enabled(),
+            _threads(),
+            _deterministic(),
         )
         found = self._remembered.get(key)
         if found is None:
@@ -139,22 +155,40 @@ class Direction:
         if isinstance(found, str):
             return found
         for tensor in tensors:
-            if tensor.data_ptr() % self._alignment or not host.readable_behind(tensor):
+            if tensor.data_ptr() % self.alignment:
                 return guards.ALIGNMENT
+        if not found.padded and not self._readable(arguments):
+            return guards.ALIGNMENT
         if self.inout_places and self._overlaps(arguments):
             return guards.IN_PLACE
         return found
 
+    def _readable(self, arguments: Sequence[Any]) -> bool:
+        """Whether a kernel may read behind every tensor, or behind a copy of it."""
+        return all(
+            host.readable_behind(arguments[place])
+            or (place not in self.inout_places and host.is_copied(arguments[place]))
+            for place in self.tensor_places
+        )
+
     def _of_tensors(self, tensors: Sequence[Any]) -> str | None:
+        first = None
         for tensor in tensors:
             if type(tensor) not in guards.PLAIN_TYPES:
                 return guards.SUBCLASS
-            if tensor.device.type not in self._kinds or tensor.device != tensors[0].device:
+            device = tensor.device
+            if first is None:
+                if device.type not in self._kinds:
+                    return guards.DEVICE
+                first = device
+            elif device != first:
                 return guards.DEVICE
             if not tensor.is_contiguous():
                 return guards.STRIDES
             if tensor.is_neg() or tensor.is_conj():
                 return guards.NEGATED
+        if guards.in_forward_mode() and any(map(guards.has_tangent, tensors)):
+            return guards.TANGENT
         return None
 
     def _found(self, key: Any, tensors: Sequence[torch.Tensor]) -> SelectedVariant | str:
@@ -192,7 +226,7 @@ class Direction:
             (tuple(int(size) for size in one.shape(sizes)), getattr(torch, one.dtype or variant.dtype))
             for one in self.outputs
         )
-        return SelectedVariant(self._libraries[_key(variant)], (key[0], key[1]), outputs, sizes, key[2])
+        return SelectedVariant(self._libraries[_key(variant)], key, outputs, sizes)
 
     def _dtypes_of(self, dtype: str) -> tuple[torch.dtype, ...]:
         return tuple(getattr(torch, one.dtype or dtype) for one in self._parameters if one.is_tensor)

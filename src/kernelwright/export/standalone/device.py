@@ -12,6 +12,7 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,23 @@ class DeviceLibrary:
             with torch.cuda.device(device):
                 self._enqueue(plan, device, values, outputs)
 
+    def fast_body(self, module: Any, chosen: Any, arguments: Sequence[Any]) -> Any:
+        """The same launches for the fast path, with a slot for each address in place of a name."""
+        plan = self._planned(chosen.sizes, chosen.device.index)
+        count = len(arguments)
+        names = [name for name, one in zip(self._names, arguments, strict=False) if isinstance(one, torch.Tensor)]
+        names += self._names[count:]
+        order = [*names, *(name for name, _, _ in plan.scratch), *(name for name, _ in plan.workspaces)]
+        slots = {name: slot for slot, name in enumerate(order)}
+        return module.device_body(
+            fast_driver(module, chosen.device.type),
+            chosen.device,
+            [_with_slots(one, slots) for one in plan.launches],
+            [(size, zero) for _, size, zero in plan.scratch],
+            [size for _, size in plan.workspaces],
+            len(names),
+        )
+
     def _enqueue(self, plan: _Plan, device: int, values: Sequence[Any], outputs: Sequence[torch.Tensor]) -> None:
         stream = torch._C._cuda_getCurrentRawStream(device)
         given = zip(self._names, (*values, *outputs), strict=True)
@@ -164,6 +182,26 @@ class DeviceLibrary:
         launches = tuple(_prepared(loaded, names, one, device) for one in plain["launches"])
         scratch = tuple((one["name"], one["bytes"], one["zero"]) for one in plain["scratch"])
         return _Plan(launches, scratch, tuple((one["name"], one["bytes"]) for one in plain["workspaces"]))
+
+
+@cache
+def fast_driver(module: Any, kind: str) -> Any:
+    """The driver's functions, and torch's for its current stream; a CPU that stands in for a GPU has no streams."""
+    return module.Driver(driver.NAME, "libtorch_cuda.so" if kind == "cuda" else "")
+
+
+def _with_slots(one: _Launch, slots: Mapping[str, int]) -> dict[str, Any]:
+    arguments = []
+    for part in one.arguments:
+        pointers = [(place, slots[name], offset) for place, name, offset in part.pointers]
+        numbers = None
+        if part.tensor_map is not None:
+            numbers = driver.map_numbers(part.tensor_map)
+            numbers |= {"slot": slots[part.tensor_map["name"]], "offset": part.tensor_map["offset"]}
+        arguments.append((part.data, pointers, numbers))
+    attributes = [(which, list(values)) for which, values in one.attributes]
+    form = {"grid": list(one.grid), "block": list(one.block), "shared": one.shared, "attributes": attributes}
+    return {"kernel": one.kernel.value, **form, "arguments": arguments}
 
 
 def _bytes(size: int, device: int) -> torch.Tensor:

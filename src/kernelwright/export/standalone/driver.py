@@ -100,22 +100,31 @@ def launch(kernel: ctypes.c_void_p, configuration: Configuration, arguments: Any
     check(status, "cuLaunchKernelEx")
 
 
+def map_numbers(given: Any) -> dict[str, Any]:
+    """A tensor map's description in a plan, with the driver's numbers for its names."""
+    return {
+        "type": TYPES[given["type"]],
+        **{name: list(given[name]) for name in ("sizes", "strides", "box", "steps")},
+        "interleave": INTERLEAVES[given["interleave"]],
+        "swizzle": SWIZZLES[given["swizzle"]],
+        "promotion": PROMOTIONS[given["promotion"]],
+        "fill": FILLS[given["fill"]],
+    }
+
+
 def encode_map(target: int, address: int, given: Any) -> None:
     """A tensor map from its description in a plan, written to `target`, which is aligned to 64 bytes."""
-    rank = len(given["sizes"])
+    numbers = map_numbers(given)
     status = library().cuTensorMapEncodeTiled(
         ctypes.c_void_p(target),
-        TYPES[given["type"]],
-        rank,
+        numbers["type"],
+        len(numbers["sizes"]),
         ctypes.c_void_p(address),
-        _array(ctypes.c_uint64, given["sizes"]),
-        _array(ctypes.c_uint64, given["strides"]),
-        _array(ctypes.c_uint32, given["box"]),
-        _array(ctypes.c_uint32, given["steps"]),
-        INTERLEAVES[given["interleave"]],
-        SWIZZLES[given["swizzle"]],
-        PROMOTIONS[given["promotion"]],
-        FILLS[given["fill"]],
+        _array(ctypes.c_uint64, numbers["sizes"]),
+        _array(ctypes.c_uint64, numbers["strides"]),
+        _array(ctypes.c_uint32, numbers["box"]),
+        _array(ctypes.c_uint32, numbers["steps"]),
+        *(numbers[name] for name in ("interleave", "swizzle", "promotion", "fill")),
     )
     check(status, "cuTensorMapEncodeTiled")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from . import machine
 from .manifest import ProvedVariant
@@ -28,10 +29,15 @@ GRADIENT = "gradients are wanted, and no kernel was proved for the backward here
 IN_PLACE = "a tensor that is changed in place wants gradients, or shares memory with another argument"
 DETERMINISTIC = "deterministic algorithms are demanded, and the kernel was not seen to be deterministic"
 NEGATED = "a tensor is a lazy conjugate or negative"
+TANGENT = "a tensor has a tangent of forward-mode differentiation"
+TRACED = "the call is traced by torch.jit"
 
 _peek = torch._C._functorch.peek_interpreter_stack
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
+_tracing = torch._C._get_tracing_state
+_autocast = torch.is_autocast_enabled
+_unpack_dual: Any = forward_ad.unpack_dual  # torch has no types for it
 
 
 def of_mode(kind: str, *, autocast: bool = True) -> str | None:
@@ -40,9 +46,19 @@ def of_mode(kind: str, *, autocast: bool = True) -> str | None:
         return TRANSFORM
     if _dispatch_modes() or _function_modes():
         return MODE
-    if autocast and torch.is_autocast_enabled(kind):
+    if _tracing() is not None:
+        return TRACED
+    if autocast and _autocast(kind):
         return AUTOCAST
     return None
+
+
+def in_forward_mode() -> bool:
+    return forward_ad._current_level >= 0
+
+
+def has_tangent(tensor: torch.Tensor) -> bool:
+    return _unpack_dual(tensor).tangent is not None
 
 
 def of_machine(variant: ProvedVariant, allowed: frozenset[str], index: int | None = None) -> str | None:

@@ -12,7 +12,6 @@ import itertools
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,8 @@ MAX_RANK = 8
 MAX_BLOCKS = 256  # shapes that a thread remembers
 PAGE = 4096
 _number = itertools.count(1)  # of libraries that this process has loaded
+_libraries = itertools.count()  # of objects for them
+COPIED = 1 << 16  # bytes: a tensor that a kernel may not read behind of is copied up to this size
 SLACK = 256  # what the judge lets a kernel read beyond a tensor: to the next multiple of this from its beginning
 
 
@@ -45,7 +46,8 @@ class HostLibrary:
     def __init__(self, path: Path, sha256: str, *, threads: int, openmp: bool, stateless: bool) -> None:
         self._path, self._sha256 = path, sha256
         self._threads, self._openmp = threads, openmp
-        self._serial = nullcontext() if stateless else threading.Lock()
+        self._stateless, self._id = stateless, next(_libraries)
+        self._serial = threading.Lock()
         self._loading = threading.Lock()
         self._run: Any = None
         self._own = threading.local()
@@ -94,8 +96,23 @@ class HostLibrary:
         for output in outputs:
             block[at].data = output.data_ptr()
             at += 1
-        with self._serial:
+        if self._stateless:
             self._run(block)
+        else:
+            with self._serial:
+                self._run(block)
+
+    def fast_body(self, module: Any, chosen: Any, arguments: Sequence[Any]) -> Any:
+        """The same call for the fast path; None where calls have to wait for each other."""
+        if not self._stateless:
+            return None
+        self.load()
+        outputs = [torch.empty(shape, dtype=dtype, device="meta") for shape, dtype in chosen.outputs]
+        block = _filled(arguments, outputs)
+        tensors = [at for at, one in enumerate((*arguments, *outputs)) if isinstance(one, torch.Tensor)]
+        set_threads = ctypes.cast(self._set_threads, ctypes.c_void_p).value if self._openmp else 0
+        run = ctypes.cast(self._run, ctypes.c_void_p).value
+        return module.host_body(run, bytes(block), tensors, set_threads, self._threads, self._id)
 
     def _new_block(self, shapes: Any, values: Sequence[Any], outputs: Sequence[torch.Tensor]) -> Any:
         own = self._own
@@ -105,15 +122,20 @@ class HostLibrary:
                 self._set_threads(self._threads)  # OpenMP has a number for each thread that calls it
         if len(own.blocks) >= MAX_BLOCKS:
             own.blocks.clear()
-        block = (HostArgument * (len(values) + len(outputs)))()
-        for entry, value in zip(block, (*values, *outputs), strict=True):
-            if isinstance(value, torch.Tensor):
-                for axis, (size, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
-                    entry.sizes[axis], entry.strides[axis] = size, stride
-            else:
-                entry.integer, entry.real = int(value), float(value)
-        own.blocks[shapes] = block
+        block = own.blocks[shapes] = _filled(values, outputs)
         return block
+
+
+def _filled(values: Sequence[Any], outputs: Sequence[torch.Tensor]) -> Any:
+    """All but addresses."""
+    block = (HostArgument * (len(values) + len(outputs)))()
+    for entry, value in zip(block, (*values, *outputs), strict=True):
+        if isinstance(value, torch.Tensor):
+            for axis, (size, stride) in enumerate(zip(value.shape, value.stride(), strict=True)):
+                entry.sizes[axis], entry.strides[axis] = size, stride
+        else:
+            entry.integer, entry.real = int(value), float(value)
+    return block
 
 
 def _opened(content: bytes) -> ctypes.CDLL:
@@ -135,6 +157,17 @@ def readable_behind(tensor: torch.Tensor) -> bool:
         return True
     start = tensor.data_ptr()
     return (start + size - 1) // PAGE == (start + (size | (SLACK - 1))) // PAGE
+
+
+def is_copied(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is to be copied first, since a kernel could not read behind it, and is small enough for that."""
+    small = tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() <= COPIED
+    return small and not readable_behind(tensor)
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy behind which a kernel may read."""
+    return empty(tensor.shape, tensor.dtype).copy_(tensor.detach()) if is_copied(tensor) else tensor
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

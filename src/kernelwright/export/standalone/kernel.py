@@ -9,12 +9,15 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd.graph import increment_version
+from torch.compiler import is_compiling
 
-from . import guards
+from . import fastpath, guards
 from .calls import CallBinding
 from .choice import Direction, SelectedVariant
 from .device import Reader
@@ -65,6 +68,8 @@ class LoadedKernel:
         self._kind = manifest.variants[0].kind if manifest.variants else "cpu"
         self._gradients = self._forward.gradient_places
         self._tensors = self._forward.tensor_places
+        self._fast = fastpath.opened(operation, self._kind, (self._forward, self._backward), self.gradients)
+        self._fast_call = _not_known if self._fast is None else self._fast.call
         self._operators = Operators(self, namespace or manifest.namespace)
         self._op = self._operators.forward
         self.allow(*allow)
@@ -75,6 +80,8 @@ class LoadedKernel:
     def counts(self) -> dict[str, int]:
         """Calls by who answered: "kernel", and each reason for which it was the reference."""
         used = int(self._used.__reduce__()[1][0])  # the counter's value: counting so needs no lock
+        if self._fast is not None:
+            used += self._fast.used
         with self._lock:
             return {"kernel": used, **self._reasons}
 
@@ -88,10 +95,12 @@ class LoadedKernel:
         of `threads`, or for all `sizes` of the declared domain and not only where it was timed."""
         unknown = set(what) - ALLOWANCES
         if unknown:
-            raise ValueError(f"{sorted(unknown)[0]!r} cannot be allowed; there is {', '.join(sorted(ALLOWANCES))}")
+            raise ValueError(f"{sorted(unknown)[0]!r} cannot be allowed; choose from {', '.join(sorted(ALLOWANCES))}")
         self._allowed |= frozenset(what)
         for direction in (self._forward, self._backward):
             direction.allow(self._allowed)
+        if self._fast is not None:
+            self._fast.clear()
 
     def warm_up(self, *args: Any, **kwargs: Any) -> None:
         """Loads every library, so that no later call does; with arguments, makes a call with them as well."""
@@ -109,7 +118,7 @@ class LoadedKernel:
         chosen = self._choose(arguments)
         if isinstance(chosen, str):
             return chosen
-        return self._no_gradient(arguments) if self._wants_gradient(arguments) else None
+        return self._no_gradient(arguments, chosen) if self._wants_gradient(arguments) else None
 
     def __repr__(self) -> str:
         counted = f"{len(self.manifest.forward)} forward, {len(self.manifest.backward)} backward"
@@ -118,40 +127,64 @@ class LoadedKernel:
     # ---- a call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs or len(args) != self._count:
+        if kwargs:
             args = self._call.bound(args, kwargs)
+        if is_compiling():
+            return self._traced(args)
+        answer = self._fast_call(*args)
+        return self._answered(args) if answer is NotImplemented else answer
+
+    def _answered(self, args: Sequence[Any]) -> Any:
+        """By Python: the first call of its kind, or every call where there is no fast path."""
+        if len(args) != self._count:
+            args = self._call.bound(args, {})
         arguments = args if self._direct else self._call.arguments(args)
-        if torch.compiler.is_compiling():
-            return self._traced(arguments, args)
         if isinstance(arguments, str):
             return self._fall_back(arguments, args)
         chosen = self._choose(arguments)
         if isinstance(chosen, str):
             return self._fall_back(chosen, args)
-        if self._wants_gradient(arguments):
-            reason = self._no_gradient(arguments)
+        wanted = self._wants_gradient(arguments)
+        if wanted:
+            reason = self._no_gradient(arguments, chosen)
             if reason is not None:
                 return self._fall_back(reason, args)
-            next(self._used)
-            return self._operators.differentiable(chosen, arguments)
+        self._enter(chosen, arguments)
         next(self._used)
-        return self._returned(chosen.run(arguments))
+        if wanted:
+            return self._operators.differentiable(chosen, arguments)
+        return self._returned(self._run(chosen, arguments))
+
+    def _run(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        outputs = chosen.run(arguments)
+        for place in self._forward.inout_places:
+            increment_version(arguments[place])  # autograd may have saved it
+        return outputs
+
+    def _enter(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> None:
+        if self._fast is not None:
+            proved = partial(self._no_gradient, arguments, chosen)
+            self._fast.enter(chosen, arguments, backward=False, gradient=lambda: proved() is None)
 
     def _choose(self, arguments: Sequence[Any]) -> SelectedVariant | str:
         reason = guards.of_mode(self._kind)
         return self._forward.choose(arguments) if reason is None else reason
 
     def _wants_gradient(self, arguments: Sequence[Any]) -> bool:
-        return torch.is_grad_enabled() and any(arguments[place].requires_grad for place in self._tensors)
+        if torch.is_grad_enabled():
+            for place in self._tensors:
+                if arguments[place].requires_grad:
+                    return True
+        return False
 
-    def _no_gradient(self, arguments: Sequence[Any]) -> str | None:
+    def _no_gradient(self, arguments: Sequence[Any], chosen: SelectedVariant) -> str | None:
         """Why gradients have to be the reference's, both ways: a backward that computes the forward again would lose
         what the kernel gained. The upstream gradient is not known yet; where it does not fit, autograd answers it."""
         if self._forward.inout_places:
             return guards.IN_PLACE
-        if not self._backward.covers(arguments):
-            return guards.GRADIENT
-        return None
+        if chosen.covered is None:  # `allow` forgets every choice, and what else it depends on is in the choice's key
+            chosen.covered = self._backward.covers(arguments)
+        return None if chosen.covered else guards.GRADIENT
 
     def _fall_back(self, reason: str, args: Sequence[Any]) -> Any:
         self.count(reason)
@@ -167,11 +200,14 @@ class LoadedKernel:
             first = reason not in self._reasons
             self._reasons[reason] = self._reasons.get(reason, 0) + 1
         if first:
-            warnings.warn(f"{self.__name__}: {reason}, so the reference is used", FallbackWarning, stacklevel=4)
+            warnings.warn(f"{self.__name__}: {reason}, so the reference is used", FallbackWarning, stacklevel=5)
 
-    def _traced(self, arguments: Any, args: Sequence[Any]) -> Any:
+    def _traced(self, args: Sequence[Any]) -> Any:
         """For torch.compile: the operator, or the reference itself where nothing was proved for any size, so that the
         compiler sees what is inside. Sizes are looked at when the operator runs: asking here would compile for each."""
+        if len(args) != self._count:
+            args = self._call.bound(args, {})
+        arguments = args if self._direct else self._call.arguments(args)
         if not isinstance(arguments, str) and self._traceable(arguments):
             return self._returned_operator(self._op(*arguments))
         if self._outer is not None:
@@ -205,8 +241,9 @@ class LoadedKernel:
     def run_forward(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         chosen = guards.of_mode(self._kind, autocast=False) or self._forward.choose(arguments)
         if not isinstance(chosen, str):
+            self._enter(chosen, arguments)
             next(self._used)
-            return chosen.run(arguments)
+            return self._run(chosen, arguments)
         self.count(chosen)
         with torch.autocast(self._kind, enabled=False):
             return _unshared(_as_list(self._reference(*arguments)), arguments)
@@ -215,9 +252,17 @@ class LoadedKernel:
         given = [*arguments, *upstream]
         chosen = guards.of_mode(self._kind, autocast=False) or self._backward.choose(given)
         if not isinstance(chosen, str):
+            if self._fast is not None:
+                self._fast.enter(chosen, given, backward=True, gradient=bool)
             return chosen.run(given)
         self.count(f"backward: {chosen}")
         return list(self.reference_gradients(arguments, upstream, create_graph=False))
+
+    def gradients(self, arguments: Sequence[Any], upstream: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """What a node of autograd's graph asks; by the operator if a tool watches or it is differentiated again."""
+        if torch.is_grad_enabled() or guards.of_mode(self._kind, autocast=False) is not None:
+            return _as_list(self._operators.backward(*arguments, *upstream))
+        return self.run_backward(arguments, upstream)
 
     def reference_gradients(
         self, arguments: Sequence[Any], upstream: Sequence[torch.Tensor], *, create_graph: bool
@@ -236,12 +281,21 @@ class LoadedKernel:
         return found if create_graph else _unshared(found, [*arguments, *upstream])
 
     @property
+    def fast(self) -> fastpath.FastPath | None:
+        """Where calls are answered in C++; None where it was not built."""
+        return self._fast
+
+    @property
     def reference(self) -> Callable[..., Any]:
         return self._reference
 
     @property
     def forward_direction(self) -> Direction:
         return self._forward
+
+
+def _not_known(*args: Any) -> Any:
+    return NotImplemented
 
 
 @contextmanager

@@ -30,24 +30,35 @@ class Operators:
         self.backward: Any = None
         gradients = self._operation.differentiable and not any(one.inout for one in self._operation.parameters)
         self._library.define(_schema(self._operation), tags=(torch.Tag.pt2_compliant_tag,))
-        for key in KEYS:
-            self._library.impl(self._operation.name, self._run, key)
+        self._implement(namespace, gradients)
         torch.library.register_fake(self._name, self._fake, lib=self._library)
         torch.library.register_vmap(self._name, self._batched, lib=self._library)
         opened = getattr(torch.ops, namespace)
         if gradients:
-            self._define_backward()
+            self._define_backward(namespace)
             self.backward = getattr(opened, f"{self._operation.name}_{BACKWARD}").default
-            torch.library.register_autograd(self._name, self._backward, setup_context=self._remember, lib=self._library)
         self.forward = getattr(opened, self._operation.name).default
-        self._function = _function(kernel, self)
+        self._apply = _function(kernel, self)
 
     def differentiable(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> Any:
         """A call with gradients, in eager mode: by a function of autograd's own, which costs half of what a registered
         operator does."""
-        return self._function.apply(chosen, *arguments)
+        return self._apply(chosen, *arguments)
 
     # ---- the forward
+
+    def _implement(self, namespace: str, gradients: bool) -> None:
+        name, fast = self._operation.name, self._kernel.fast
+        if fast is not None:
+            fast.implement_forward(namespace, name, len(self._operation.outputs), gradients, self._run_list)
+            return
+        for key in KEYS:
+            self._library.impl(name, self._run, key)
+        if gradients:
+            torch.library.register_autograd(self._name, self._backward, setup_context=self._remember, lib=self._library)
+
+    def _run_list(self, *arguments: Any) -> list[torch.Tensor]:
+        return self._kernel.run_forward(arguments)
 
     def _run(self, *arguments: Any) -> Any:
         return _as_returned(self._kernel.run_forward(arguments))
@@ -68,13 +79,16 @@ class Operators:
 
     # ---- gradients
 
-    def _define_backward(self) -> None:
-        name = f"{self._operation.name}_{BACKWARD}"
+    def _define_backward(self, namespace: str) -> None:
+        name, fast = f"{self._operation.name}_{BACKWARD}", self._kernel.fast
         self._library.define(_backward_schema(self._operation), tags=(torch.Tag.pt2_compliant_tag,))
-        for key in KEYS:
-            self._library.impl(name, self._run_backward, key)
         qualified = f"{self._name}_{BACKWARD}"
         torch.library.register_fake(qualified, self._fake_backward, lib=self._library)
+        if fast is not None:
+            fast.implement_backward(namespace, name, self._run_backward_list, _twice_function(self))
+            return
+        for key in KEYS:
+            self._library.impl(name, self._run_backward, key)
         torch.library.register_autograd(
             qualified, self._twice, setup_context=self._remember_backward, lib=self._library
         )
@@ -97,8 +111,11 @@ class Operators:
         return tuple(next(waiting) if one.gradient else None for one in self._operation.parameters)
 
     def _run_backward(self, *given: Any) -> Any:
+        return _as_returned(self._run_backward_list(*given))
+
+    def _run_backward_list(self, *given: Any) -> list[torch.Tensor]:
         count = len(self._operation.parameters)
-        return _as_returned(self._kernel.run_backward(given[:count], given[count:]))
+        return self._kernel.run_backward(given[:count], given[count:])
 
     def _fake_backward(self, *given: Any) -> Any:
         parameters = zip(self._operation.parameters, given, strict=False)
@@ -129,18 +146,40 @@ def _function(kernel: LoadedKernel, operators: Operators) -> Any:
         def forward(ctx: Any, chosen: SelectedVariant, *arguments: Any) -> Any:
             remember(ctx, arguments)
             outputs = chosen.run(arguments)
-            ctx.mark_non_differentiable(*(one for place, one in enumerate(outputs) if place not in places))
+            if len(places) < len(outputs):
+                ctx.mark_non_differentiable(*(one for place, one in enumerate(outputs) if place not in places))
             return kernel._returned(outputs)
 
         @staticmethod
         def backward(ctx: Any, *upstream: Any) -> Any:
-            arguments = recall(ctx)
             wanted = [upstream[place].contiguous() for place in places]
-            if torch.is_grad_enabled():  # the gradient's own gradient is wanted
-                return None, *operators._spread(operators.backward(*arguments, *wanted))
-            return None, *operators._spread(kernel.run_backward(arguments, wanted))
+            return None, *operators._spread(kernel.gradients(recall(ctx), wanted))
 
-    return WithGradient
+    # `Function.apply` of Python looks for transforms of torch.func first, which a call was asked for already.
+    return super(torch.autograd.Function, WithGradient).apply
+
+
+def _twice_function(operators: Operators) -> Any:
+    """The backward operator where its own gradient is wanted, for the fast path: a list of tensors."""
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *given: Any) -> Any:
+            remember(ctx, given)
+            with torch._C._AutoDispatchBelowAutograd():
+                return operators.backward(*given)
+
+        @staticmethod
+        def backward(ctx: Any, *upstream: Any) -> Any:
+            return operators._twice(ctx, *upstream)
+
+    function: Any = Twice
+
+    def apply(*given: Any) -> list[torch.Tensor]:
+        found = function.apply(*given)
+        return list(found) if isinstance(found, tuple) else [found]
+
+    return apply
 
 
 def remember(ctx: Any, inputs: Sequence[Any]) -> None:

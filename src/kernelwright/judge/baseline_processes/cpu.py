@@ -1,6 +1,7 @@
-"""A baseline's process: eager PyTorch or torch.compile, timed by the warden exactly as a runner is.
+"""A baseline's process: eager PyTorch, a variant of it, or torch.compile, timed by the warden exactly as a runner is.
 
-Commands come on its channel when the warden sends `o` (open a workload); `r` runs the reference once on what the
+Commands come on its channel when the warden sends `o` (open a workload), and are answered there: whether this baseline
+can do the task; `r` runs the reference once on what the
 arena holds; `w` writes the results of one run into the arena, so that the oracle can check a baseline too; `n` does
 nothing, so that it is known what a trial costs beside the reference in this very process; `f` gives memory back.
 """
@@ -23,6 +24,8 @@ import torch
 from kernelwright.contracts.layout import WRITABLE_ROLES
 from kernelwright.isolation.channel import Channel, Message
 from kernelwright.judge.arena import region_of
+from kernelwright.judge.baseline_names import may_be_left_out
+from kernelwright.judge.baseline_processes.variants import UnfitError, tried, variant
 from kernelwright.tasks.model import Task, TensorSpec
 from kernelwright.tasks.resolve import declared
 
@@ -44,16 +47,25 @@ class CpuBaselineWorker:
             self._tasks[reference] = declared(reference)  # the oracle has tried it out
         self._map(message["signature"], descriptors)
         label = f"{reference} {message['signature']}"
-        if label not in self._opened:
-            self._opened[label] = self._make(self._tasks[reference].reference)
-        self._function = self._opened[label]
-        for _ in range(2):
-            self.run()
+        try:
+            if label not in self._opened:
+                self._opened[label] = self._make(self._tasks[reference])
+            self._function = self._opened[label]
+            if may_be_left_out(self._kind):
+                tried(self._function, self.run)
+            for _ in range(2):
+                self.run()
+        except UnfitError as error:
+            self._opened.pop(label, None)
+            self.release()
+            self._channel.send({"unfit": str(error)})
+        else:
+            self._channel.send({"unfit": ""})
 
-    def _make(self, reference: Callable[..., Any]) -> Callable[..., Any]:
-        if self._kind == "eager":
-            return reference
-        return torch.compile(with_own_code_object(reference), dynamic=False)
+    def _make(self, task: Task) -> Callable[..., Any]:
+        if self._kind == "compile":
+            return torch.compile(with_own_code_object(task.reference), dynamic=False)
+        return variant(self._kind, task)
 
     def _map(self, signature: list[Message], descriptors: list[int]) -> None:
         self._arguments, self._outputs = [], []

@@ -1,4 +1,6 @@
-"""A baseline's process on a GPU: eager PyTorch or torch.compile, behind the same gate and flush as a candidate.
+"""A baseline's process on a GPU: eager PyTorch, a variant of it, or torch.compile.
+
+It is timed behind the same gate and flush as a candidate.
 
 python -m kernelwright.judge.baseline_processes.gpu CHANNEL DEVICE KIND
 """
@@ -20,10 +22,10 @@ import torch
 from kernelwright.contracts.layout import Layout, lay_out
 from kernelwright.devices.driver import CudaFailure, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
-from kernelwright.judge.baseline_names import TRAINING
+from kernelwright.judge.baseline_names import TRAINING, may_be_left_out
 from kernelwright.judge.baseline_processes.cpu import with_own_code_object
+from kernelwright.judge.baseline_processes.variants import UnfitError, flags, tried, variant
 from kernelwright.judge.launcher.timed_queue import TimedQueue
-from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.gpu_arena import DeviceBytes
 from kernelwright.paths import cache_dir
 from kernelwright.runtime.memory import Memory
@@ -65,18 +67,23 @@ class GpuBaselineWorker:
             "release": self.release,
         }
 
-    def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
+    def open(self, message: Message, descriptors: list[int], channel: Channel) -> Message:
         """Maps a workload's arena, which holds values already, and warms up, which may mean to compile."""
         reference = message["task"]
         if reference not in self._tasks:
             self._tasks[reference] = declared(reference)  # the oracle has tried it out
         self._map(message["signature"], descriptors)
         label = f"{reference} {message['signature']}"
-        if label not in self._made:
-            compiles = 1 if message["hidden"] else COMPILES.get(self._kind, 1)
-            self._made[label] = self._best(self._tasks[reference], compiles)
-        self._call = self._made[label]
-        self._warm_up()
+        try:
+            if label not in self._made:
+                compiles = 1 if message["hidden"] else COMPILES.get(self._kind, 1)
+                self._made[label] = self._best(self._tasks[reference], compiles)
+            self._call = self._made[label]
+            self._warm_up()
+        except UnfitError as error:
+            self._made.pop(label, None)
+            self.release(message, [], channel)
+            return {"unfit": str(error)}
         return {}
 
     def release(self, _: Message, __: list[int], ___: Channel) -> Message:
@@ -100,8 +107,11 @@ class GpuBaselineWorker:
         Autotuning chooses by a few noisy times, so that the same row can differ severalfold from compile to compile.
         Hidden workloads, which are other ones for each candidate, are compiled once.
         """
-        if self._kind == "eager":
-            return whole(task.reference)
+        if self._kind not in MODES:
+            function = variant(self._kind, task)
+            if may_be_left_out(self._kind):
+                tried(function, partial(self._try, function))
+            return whole(function)
         ready_to_compile()
         if compiles == 1:
             return self._compiled(task)
@@ -112,6 +122,11 @@ class GpuBaselineWorker:
                 self._warm_up()
                 found.append((self._look(), self._call))
         return min(found, key=lambda pair: pair[0])[1]
+
+    def _try(self, function: Callable[..., Any]) -> None:
+        with torch.no_grad(), flags(self._kind), torch.cuda.stream(self._stream):
+            function(*self._arguments)
+        torch.cuda.synchronize()
 
     def _compiled(self, task: Task) -> PreparedCall:
         if self._kind != TRAINING:
@@ -171,11 +186,11 @@ class GpuBaselineWorker:
 
     def _prepared(self) -> Callable[[], Any]:
         """A call on what the arena holds, with all done that is not timed."""
-        with torch.no_grad(), strict_flags():
+        with torch.no_grad(), flags(self._kind):
             call = self._call(self._arguments)
 
         def strict() -> Any:
-            with torch.no_grad(), strict_flags():
+            with torch.no_grad(), flags(self._kind):
                 return call()
 
         return strict

@@ -14,15 +14,17 @@ from typing import Literal
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.host_build import Built, build_as
-from kernelwright.contracts.model import BuildFailure, NotEmulatedError
+from kernelwright.contracts.model import BuildFailure, BuildPlan, InterpretedPlan, NotEmulatedError
 from kernelwright.contracts.registry import contract_named, fingerprint
 from kernelwright.contracts.target import HOPPER, Target
 from kernelwright.devices import lock
 from kernelwright.isolation import levels
 from kernelwright.isolation.levels import Level
 from kernelwright.isolation.start import protect_this_process
+from kernelwright.isolation.warden import WardedProcess
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import SourceFiles, inspect, sanitizers_available
+from kernelwright.judge.emulate.interpreter import Interpreter
 from kernelwright.judge.keys import candidate_key, derive, judge_key
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
 from kernelwright.judge.settings import ProgressCallback, ignore_progress
@@ -138,6 +140,7 @@ class _CheckRun:
     small: int
     done: list[CheckedWorkload] = field(default_factory=list)
     too_large: tuple[str, ...] = ()
+    sanitizers: str = ""  # where it is not what the machine has
 
     def run(self, progress: ProgressCallback) -> CheckResult:
         try:
@@ -161,7 +164,7 @@ class _CheckRun:
         plans = emulation.builds(signatures, self.target, sanitized=sanitizers_available())
         for one, plan in zip(spec, plans, strict=False):  # a plan that fails is the last one
             progress(f"building for {one.workload.label}")
-            built = plan if isinstance(plan, BuildFailure) else build_as(plan)
+            built = build_as(plan) if isinstance(plan, BuildPlan) else plan
             if isinstance(built, BuildFailure):
                 reason = Reason.build_took_too_long if built.timed_out else Reason.does_not_build
                 return Rejection(
@@ -189,15 +192,13 @@ class _CheckRun:
             label=workload.label, sizes=workload.size_map, dtype=workload.dtype, trials=TRIALS, public=public
         )
 
-    def _calls(self, built: Built, spec: WorkloadSpec) -> Rejection | None:
+    def _calls(self, built: Built | InterpretedPlan, spec: WorkloadSpec) -> Rejection | None:
         _, descriptors = self.oracle.arena(self.task, spec.workload)
         try:
             self.oracle.begin(self.task, spec.workload, derive(self.subkey, "emulated", spec.workload.label).hex())
-            sanitized = sanitizers_available()
-            runner = start_runner(built.library, spec.signature, descriptors, 1, (), sanitized=sanitized)
             authored = contract_named(self.candidate.contract).file_names(self.candidate.source)
-            files = SourceFiles(authored, built.files)
-            with runner, lock.working():
+            files = SourceFiles(authored, () if isinstance(built, InterpretedPlan) else built.files)
+            with self._started(built, spec, descriptors) as runner, lock.working():
                 rejection = inspect(
                     runner, spec, self.oracle, files=files, prepare=False, calls=TRIALS, deadline=PATIENCE
                 )
@@ -207,6 +208,15 @@ class _CheckRun:
             return None
         self.oracle.forget()
         return _as_said(rejection)
+
+    def _started(
+        self, built: Built | InterpretedPlan, spec: WorkloadSpec, descriptors: list[int]
+    ) -> Interpreter | WardedProcess:
+        if isinstance(built, InterpretedPlan):
+            self.sanitizers = "none: interpreted"
+            return Interpreter(built, spec.signature, descriptors)
+        sanitized = sanitizers_available()
+        return start_runner(built.library, spec.signature, descriptors, 1, (), sanitized=sanitized)
 
     def _said(
         self,
@@ -230,7 +240,7 @@ class _CheckRun:
             too_large=self.too_large,
             target=f"{self.target.architecture}, {self.target.multiprocessors} multiprocessors",
             sandbox=levels.capabilities().level,
-            sanitizers="asan+ubsan" if sanitizers_available() else "none",
+            sanitizers=self.sanitizers or ("asan+ubsan" if sanitizers_available() else "none"),
         )
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start
+from kernelwright.isolation.channel import Message
 from kernelwright.isolation.roles import Role
+from kernelwright.judge.baselines import BaselineUnfit
 from kernelwright.judge.gpu.gated import Faulted, GatedProcess, Timing
 
 if TYPE_CHECKING:
@@ -44,7 +46,9 @@ class GpuBaselineProcess(GatedProcess):
         self._opened = True
         arguments = [asdict(argument) for argument in spec.signature.arguments]
         told = {"task": task.reference, "signature": arguments, "hidden": spec.workload.hidden}
-        self._do("open", told, descriptors, OPEN_SECONDS)
+        unfit = self._do("open", told, descriptors, OPEN_SECONDS).get("unfit")
+        if unfit:
+            raise BaselineUnfit(self.name, str(unfit))
 
     def write(self) -> None:
         """Runs once and leaves the results in the arena."""
@@ -68,11 +72,11 @@ class GpuBaselineProcess(GatedProcess):
         """Nothing is taken off the device's times."""
         return 0.0
 
-    def _do(self, what: str, arguments: dict[str, object], descriptors: Sequence[int], patience: float) -> None:
+    def _do(self, what: str, arguments: dict[str, object], descriptors: Sequence[int], patience: float) -> Message:
         try:
             self._start()
             self._ask({"do": what, **arguments}, descriptors)
-            self._answer(patience)
+            return self._answer(patience)
         except Faulted as fault:
             raise self._undecided(what, fault) from fault
 

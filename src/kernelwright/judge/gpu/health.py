@@ -88,5 +88,5 @@ def wait_until_well(helpers: bytes, index: int = 0, patience: float = PATIENCE) 
     until = time.monotonic() + patience
     while not device_is_well(helpers, index):
         if time.monotonic() > until:
-            raise CannotDecide(f"GPU {index} does not compute any more; it may need a reset (nvidia-smi --gpu-reset)")
+            raise CannotDecide(f"GPU {index} no longer computes; it may need a reset (nvidia-smi --gpu-reset)")
         time.sleep(0.5)

@@ -163,7 +163,7 @@ class GpuWorkshop:
         except Faulted as fault:
             self._null.close()
             self._null = None  # the next workload gets another
-            raise CannotDecide(f"the null launcher ended, so that no time can be trusted: {fault.message}") from fault
+            raise CannotDecide(f"the null launcher ended, so no time can be trusted: {fault.message}") from fault
 
     def peaks(self) -> GpuPeaks:
         """Once for a workshop, while no lock is held: the oracle takes the device's lock to measure them."""

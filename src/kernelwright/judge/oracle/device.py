@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelwright.devices.cpu import probe
+from kernelwright.devices.cpu import available_memory, probe
 from kernelwright.devices.names import Device, Kind
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.channel import Message
@@ -23,6 +23,7 @@ from kernelwright.tasks.model import Signature, Task, Workload
 POOL_SHARE = 0.3  # of the device's memory, for all pools together
 MOST_POOLS = 4 << 30  # of the host's, where others want to work too
 HOST_SHARE = 0.6  # of the host's memory, for a judging and all that is held beside it
+AVAILABLE_SHARE = 0.8  # of what other programs leave of it when the oracle starts
 GPU_SHARE = 0.8  # of the GPU's memory; beyond it torch gives back what it keeps, since others compute there too
 CONTEXTS = 4 << 30  # of a GPU: contexts of oracle, baselines, runner and inspectors, with buffers that flush caches
 KEPT_SHARE = 0.05  # of the limit: what torch or the C library may keep for itself between trials
@@ -55,7 +56,7 @@ class _HeapCounts(ctypes.Structure):
 
 
 def _free_heap() -> int:
-    """Bytes that the C library holds and nobody uses; all of them where it cannot say."""
+    """Bytes that the C library holds unused; all of them where it cannot say."""
     count: Any = getattr(_LIBC, "mallinfo2", None)
     if count is None:  # before glibc 2.33
         return sys.maxsize
@@ -88,7 +89,7 @@ class CpuOracleDevice:
     def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
         total = probe().memory_bytes
-        self.limit_bytes = chosen_limit(int(total * HOST_SHARE))
+        self.limit_bytes = chosen_limit(int(min(total * HOST_SHARE, available_memory() * AVAILABLE_SHARE)))
         self.pool_bytes = min(int(self.limit_bytes * POOL_SHARE / HOST_SHARE), MOST_POOLS)
         self.name = f"this machine ({shown(total)})"
 

@@ -102,7 +102,7 @@ class Oracle:
             "name": found.name,
             "families": len(found.families),
             "constant": list(found.constant),
-            "sources": sources_of(found.origin),
+            "sources": sources_of(found.origin, found.files),
             "workloads": [self._describe(task, workload) for workload in public],
         }
 

@@ -90,7 +90,7 @@ class ServerJudge:
             self._replace()
             raise
         except ChannelClosed:
-            raise CannotDecide(f"the server ended twice while it judged; see {self._where.log}") from None
+            raise CannotDecide(f"the server crashed twice while judging; see {self._where.log}") from None
 
     def _replace(self) -> None:
         """Leaves a server. One of our own is ended, and so is one that does not even greet.
@@ -236,7 +236,7 @@ def stop_all(tell: Callable[[str], None] = ignore_progress) -> int:
         while _exists(status.pid) and time.monotonic() < until:
             time.sleep(0.05)
         if _exists(status.pid):
-            raise CannotDecide(f"the server (process {status.pid}) is still judging; it ends when that is done")
+            raise CannotDecide(f"the server (process {status.pid}) is still judging; it stops when that is done")
     return len(stopped)
 
 

@@ -226,7 +226,9 @@ class Server:
             _send_error(caller, str(error), error.exit_code)
         except Exception as error:  # one caller's bad luck must not cost the others their server
             if isinstance(error, OSError) and error.errno in NO_SPACE:
-                _send_error(caller, f"{error.filename or 'the judge'}: {error.strerror}; make room and judge again", 3)
+                _send_error(
+                    caller, f"{error.filename or 'the judge'}: {error.strerror}; free some space and judge again", 3
+                )
                 return
             with contextlib.suppress(OSError):  # the log's own disk may be full
                 traceback.print_exc()

@@ -13,6 +13,7 @@ from kernelwright.devices.names import Kind
 from kernelwright.isolation.channel import Message
 from kernelwright.isolation.log import DrainedLog, Log
 from kernelwright.isolation.warden import Ending, Reply
+from kernelwright.judge.baseline_names import claimable
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.overhead import NO_OVERHEAD, NullRunners, Overhead, Overheads, overhead_of
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
@@ -192,7 +193,7 @@ class Measurement:
 
     def _claimed(self, times: Times) -> str | None:
         """The baseline over which least may be claimed."""
-        return min(times.baselines, key=lambda name: self._speedup(times, name).low, default=None)
+        return min(filter(claimable, times.baselines), key=lambda name: self._speedup(times, name).low, default=None)
 
     def _hopeless(self, times: Times) -> bool:
         """Far slower than the fastest baseline in every block of a whole round: no sample would make it fast."""
@@ -203,7 +204,7 @@ class Measurement:
 
     def fastest(self, times: Times) -> str | None:
         """The baseline that claims are held against, by its times so far; before there are any, by the first ones."""
-        return min(self._baselines, key=lambda name: self._usual(times, name), default=None)
+        return min(filter(claimable, self._baselines), key=lambda name: self._usual(times, name), default=None)
 
     def _usual(self, times: Times, name: str) -> float:
         taken = times.baselines[name]

@@ -107,8 +107,8 @@ def why_noisy(results: Iterable[WorkloadResult], kind: Kind) -> list[str]:
             continue
         allowed = statistics.band(kind, result.fastest_baseline.seconds)
         lines.append(
-            f"too noisy on {result.label}: {result.aa_baseline} measured against itself gives {result.aa.low:.2f} to "
-            f"{result.aa.high:.2f}, and {allowed.low:.2f} to {allowed.high:.2f} is allowed"
+            f"too noisy on {result.label}: {result.aa_baseline} timed against itself gives {result.aa.low:.2f} to "
+            f"{result.aa.high:.2f}; only {allowed.low:.2f} to {allowed.high:.2f} is allowed"
         )
     found = [result.interference for result in noisy if result.interference is not None]
     if found:
@@ -117,7 +117,7 @@ def why_noisy(results: Iterable[WorkloadResult], kind: Kind) -> list[str]:
         if worst.other_cores > NOTICEABLE:
             lines.append(f"other processes kept {worst.other_cores:.1f} of {worst.cores} cores busy meanwhile")
         if stolen > NOTICEABLE:
-            lines.append(f"the machine below this virtual one took {stolen:.0%} of the time")
+            lines.append(f"the hypervisor took {stolen:.0%} of the processor time")
     return lines
 
 
@@ -125,10 +125,10 @@ def advice(kind: Kind, trials: int) -> str:
     """What a person can do about noise."""
     if kind == "cuda":
         return (
-            "what to do: end other work on this GPU (`nvidia-smi` names it) and on the CPU, lock the GPU's clocks, or "
-            f"take more samples with --trials {2 * trials}"
+            "what to do: stop other work on this GPU (`nvidia-smi` lists it) and on the CPU, lock the GPU's clocks, or "
+            f"run more trials (--trials {2 * trials})"
         )
     return (
-        "what to do: end or pause other work on this machine, leave a core to it with --threads, or take more samples "
-        f"with --trials {2 * trials}"
+        "what to do: pause other work on this machine, leave a core free for it (--threads), or run more trials "
+        f"(--trials {2 * trials})"
     )

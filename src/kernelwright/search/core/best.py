@@ -60,11 +60,11 @@ def decide_final(challenger: Verdict, best: Verdict | None, successor: int | Non
     if challenger.verdict is not Outcome.accepted:
         return Decision(False, f"{challenger.verdict}: {_why(challenger)}", None)
     if value is None:
-        return Decision(False, "the machine is too noisy to tell its speed", None)
+        return Decision(False, "the machine is too noisy to measure its speed", None)
     if unproved := unproved_domain(challenger):
         return Decision(False, unproved, value)
     if best is None:
-        return Decision(True, "the first whose speed was measured on every workload", value)
+        return Decision(True, "the first with a measured speed on every workload", value)
     other, paired = score(best), ratio(challenger, best)
     if best.verdict is Outcome.rejected:
         why = f"the best was rejected when judged again: {_why(best)}"
@@ -74,15 +74,15 @@ def decide_final(challenger: Verdict, best: Verdict | None, successor: int | Non
     if best.verdict is Outcome.undecided:
         return decide_without_best(challenger, _why(best), paired)
     if other is None or paired is None:
-        return Decision(False, "the machine is too noisy to tell it from the best", value, other)
+        return Decision(False, "the machine is too noisy to compare it with the best", value, other)
     public = ratio(challenger, best, hidden=False)
     refuted = public is not None and public.low <= 1
     if paired.low <= 1:
-        return Decision(False, "not faster than the best by the whole interval", value, other, paired, refuted)
+        return Decision(False, "not proved faster than the best", value, other, paired, refuted)
     unseen = ratio(challenger, best, hidden=True)
     if unseen is not None and unseen.high < 1:
         return Decision(False, "slower than the best on hidden workloads", value, other, paired)
-    return Decision(True, f"{paired.low:.3f} times as fast as the best, at least", value, other, paired)
+    return Decision(True, f"at least {paired.low:.3f} times as fast as the best", value, other, paired)
 
 
 def unproved_domain(verdict: Verdict) -> str:
@@ -91,7 +91,7 @@ def unproved_domain(verdict: Verdict) -> str:
     if verdict.domain is None:
         return "its domain was not checked"
     if verdict.partial_domain:
-        return f"right on part of the domain only; not checked: {', '.join(verdict.domain.missing)}"
+        return f"correct on part of the domain only; not checked: {', '.join(verdict.domain.missing)}"
     return ""
 
 

@@ -198,7 +198,7 @@ def _value(policy: str, parameter: str, value: str | ParameterValue, kind: type)
     except ValueError:
         found = math.nan
     if kind is int and not found >= 1:
-        raise KernelwrightError(f"the policy {policy}: {parameter} is {value}, and has to be a whole number from 1")
+        raise KernelwrightError(f"the policy {policy}: {parameter} is {value}, and must be a whole number from 1")
     if kind is float and not 0 <= found <= 1:
-        raise KernelwrightError(f"the policy {policy}: {parameter} is {value}, and has to be a number from 0 to 1")
+        raise KernelwrightError(f"the policy {policy}: {parameter} is {value}, and must be a number from 0 to 1")
     return found

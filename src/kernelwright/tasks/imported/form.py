@@ -1,4 +1,4 @@
-"""Recognises KernelBench's form from the syntax alone, and lists the problems of a folder. Nothing is imported here."""
+"""Recognises KernelBench's form from the syntax alone, and reads names of sizes off it. Nothing is imported here."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import ast
 import re
 from collections.abc import Mapping
 from pathlib import Path
-
-from kernelwright.tasks.dims import TaskError
 
 MODEL, INPUTS, INITIAL = "Model", "get_inputs", "get_init_inputs"
 MOST_SOURCE = 1 << 20
@@ -47,19 +45,8 @@ def _top(source: bytes) -> tuple[bool, bool]:
     return MODEL in classes and {INPUTS, INITIAL} <= functions, "task" in assigned
 
 
-def problems_in(folder: Path) -> tuple[Path, ...]:
-    """The problem files of a folder, or of the levels in it, in the order in which a person counts."""
-    try:
-        files = [*folder.glob("*.py"), *folder.glob("*/*.py")]
-        found = [path for path in files if path.is_file() and is_problem(path.read_bytes()[: MOST_SOURCE + 1])]
-    except OSError as error:
-        raise TaskError(f"{folder}: cannot read the folder: {error.strerror}") from error
-    if not found:
-        raise TaskError(f"{folder}: no file in it has {MODEL}, {INPUTS} and {INITIAL}, as KernelBench's problems do")
-    return tuple(sorted(found, key=_natural))
-
-
-def _natural(path: Path) -> tuple[list[tuple[int, int, str]], ...]:
+def natural(path: Path) -> tuple[list[tuple[int, int, str]], ...]:
+    """A key for the order in which a person counts."""
     return tuple(_counted(part) for part in path.parts)
 
 

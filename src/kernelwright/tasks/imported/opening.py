@@ -1,7 +1,7 @@
-"""Opens a problem file: traced in the sandbox, or, where that is impossible and the user trusts it, as the user's own.
+"""Opens a stranger's task: traced in the sandbox, or, where that is impossible, as the user's own if it is trusted.
 
 Trust is given to the content of a file and kept with the judge's key, so that every process of this user knows of it
-and an edit ends it.
+and an edit ends it. Only a problem that is one file, in KernelBench's form, can be trusted.
 """
 
 from __future__ import annotations
@@ -12,74 +12,60 @@ from pathlib import Path
 from kernelwright.isolation.levels import Level
 from kernelwright.paths import state_dir
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.imported.form import MOST_SOURCE, is_both, is_problem
+from kernelwright.tasks.imported.forms import KERNELBENCH, Bundle, bundle_of
 from kernelwright.tasks.imported.tracer import CannotTrace, traced
 from kernelwright.tasks.loading import located, refuse_unprintable
 from kernelwright.tasks.model import Task
 
-BOTH = (
-    "has Model, get_inputs and get_init_inputs, as problems of strangers do, and a task, which would run as your own "
-    "code: rename one of them"
-)
-HINT = "--trust-task runs the file as your own code"
+HINT = "; --trust-task runs the file as your own code"
 
 
-def open_problem(path: Path) -> Task | None:
-    """The task of a problem file; None where the file is not one."""
-    source = source_of(path)
-    if source is None:
+def open_problem(path: Path, *, backward: bool = False, setting: int | None = None) -> Task | None:
+    """The task of a stranger's file or folder; None where it is not one. Where a form has files of their own for the
+    backward, `backward` chooses those; what comes back is the forward in any case."""
+    refuse_unprintable(str(path.absolute()))
+    bundle = bundle_of(path, backward=backward, setting=setting)
+    if bundle is None:
         return None
-    origin = str(path.absolute())
-    refuse_unprintable(origin)
+    origin = str(bundle.main.absolute())
     try:
-        found = traced(source)
+        found = traced(bundle)
 
         from kernelwright.tasks.imported.problem import task_of  # imports torch, which takes seconds
 
-        return task_of(found, path)
+        return task_of(found, bundle)
     except CannotTrace as error:
-        if not is_trusted(source):
-            raise _untraced(origin, error) from error
+        if not is_trusted(bundle):
+            raise _untraced(bundle, error) from error
     except TaskError as error:
         raise located(origin, None, str(error)) from error
     from kernelwright.tasks.imported.own import own_task
 
-    return own_task(path, source)
+    return own_task(bundle.main, bundle.source)
 
 
-def prepare(path: Path, level: Level, *, trust: bool) -> None:
+def prepare(path: Path, level: Level, *, trust: bool, backward: bool = False, setting: int | None = None) -> None:
     """For an entrance: traces a problem under the isolation level that it accepts, and takes note of trust. All other
     processes then find the graph in the cache, or the content of the file among what is trusted."""
-    source = source_of(path)
-    if source is None:
+    bundle = bundle_of(path, backward=backward, setting=setting)
+    if bundle is None:
         return
     try:
-        traced(source, level)
+        traced(bundle, level)
     except CannotTrace as error:
-        if not trust and not is_trusted(source):
-            raise _untraced(str(path.absolute()), error) from error
-        _trusted(source).touch(mode=0o600)
+        if bundle.form != KERNELBENCH or not (trust or is_trusted(bundle)):
+            raise _untraced(bundle, error) from error
+        _trusted(bundle).touch(mode=0o600)
 
 
-def source_of(path: Path) -> bytes | None:
-    """The content of a problem file. What else may be wrong with a path is said by `load_task`."""
-    try:
-        with path.open("rb") as file:
-            source = file.read(MOST_SOURCE + 1)
-    except OSError:
-        return None
-    if is_both(source):
-        raise located(str(path.absolute()), None, BOTH)
-    return source if is_problem(source) else None
+def is_trusted(bundle: Bundle) -> bool:
+    return bundle.form == KERNELBENCH and _trusted(bundle).exists()
 
 
-def is_trusted(source: bytes) -> bool:
-    return _trusted(source).exists()
+def _trusted(bundle: Bundle) -> Path:
+    return state_dir("trusted_tasks") / hashlib.sha256(bundle.source).hexdigest()
 
 
-def _trusted(source: bytes) -> Path:
-    return state_dir("trusted_tasks") / hashlib.sha256(source).hexdigest()
-
-
-def _untraced(origin: str, error: CannotTrace) -> TaskError:
-    return located(origin, None, f"this problem cannot be traced in the sandbox: {error}; {HINT}")
+def _untraced(bundle: Bundle, error: CannotTrace) -> TaskError:
+    hint = HINT if bundle.form == KERNELBENCH else ""
+    return located(str(bundle.main.absolute()), None, f"this problem cannot be traced in the sandbox: {error}{hint}")

@@ -40,7 +40,8 @@ _PRODUCTS = """
 addbmm addmm addmv addr baddbmm bilinear bmm chain_matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d
 conv_transpose3d convolution cross dot einsum ger inner kron linalg_cross linalg_matmul linalg_multi_dot linalg_vecdot
 linear matmul mm mv outer scaled_dot_product_attention tensordot vdot lstm gru rnn_tanh rnn_relu lstm_cell gru_cell
-rnn_tanh_cell rnn_relu_cell embedding matrix_power linalg_matrix_power
+rnn_tanh_cell rnn_relu_cell embedding matrix_power linalg_matrix_power linalg_cholesky linalg_cholesky_ex
+linalg_solve_triangular
 """
 _NORMS_AND_WINDOWS = """
 adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
@@ -15,6 +15,7 @@ from kernelwright.tasks.declarations import (
     Comparator,
     Draw,
     Family,
+    Input,
     TensorInput,
     custom,
     integers,
@@ -25,6 +26,7 @@ from kernelwright.tasks.declarations import (
 from kernelwright.tasks.dims import Sizes, TaskError
 from kernelwright.tasks.drawing import draw_inputs, without_data
 from kernelwright.tasks.imported.bounded import Bounded, TooCostly
+from kernelwright.tasks.imported.forms import Bundle
 from kernelwright.tasks.imported.rebuild import recipe_of, reference_of
 from kernelwright.tasks.imported.traced import (
     AnyFamily,
@@ -43,45 +45,56 @@ SPREADS = (4.0, 3.0, 2.0, 1.5, 1.25, 1.0)  # how far above its own sizes a probl
 DIVISORS = (4, 8, 16, 32, 64, 128, 256)  # and how far below: until it is small
 LARGE, SMALL = 1 << 30, 8 << 20
 TRIED = 64 << 20  # bytes of inputs on which values are looked at before a search begins
-MOST_TRIED, SECONDS_TRIED = 4 << 30, 60.0  # for all that a reference makes of them on the way
+MOST_TRIED, SECONDS_TRIED = 4 << 30, 20.0  # for all that a reference makes of them on the way, and for all families
 NOTES = {
     "dropout": "Dropout, which draws random numbers, is left out.",
     "batch_statistics": "Batch normalisation is that of training: by the batch; running statistics are not a result.",
     "changed_input": "An argument that the code changes in place is copied first; the copy is not a result.",
     "fixed_sizes": "Not every size that its code might take varies: torch.export cannot solve for all of them.",
     "strided_input": "An input that is not contiguous there is contiguous here.",
+    "unwritten_input": "Memory for a result, which it hands to its reference, is not an argument.",
+    "values_of_a_file": "Values that its workloads take from a file are drawn instead.",
+    "failing_settings": "Some of its settings fail in its own code, and are left out.",
+    "drawn_numbers": "Random numbers that its code draws are inputs here.",
+    "state_as_input": "State that its module keeps from call to call is an input here.",
+    "without_gradients": "No gradient flows through what it computes under no_grad.",
 }
+HOW = "what the file computes was traced in a sandbox."
+BASES = ("out", "result", "output", "made")
+MOST_NAMED, MOST_PUBLIC = 8, 8
 
 End = Callable[[TracedSize, float], int]  # the end of a size's range, by how far it goes
 
 
-def task_of(problem: TracedProblem, path: Path) -> Task:
-    """The task of a problem, named after its file. TaskError names an operator that it may not use."""
+def task_of(problem: TracedProblem, bundle: Bundle) -> Task:
+    """The task of a problem, named after its file or folder. TaskError names an operator that it may not use."""
     reference = reference_of(problem)
     own = {size.name: size.value for size in problem.sizes}
+    notes = _notes(problem)
     floats = [argument.dtype for argument in problem.arguments if argument.dtype in FLOATS]
     main = floats[0] if floats else problem.arguments[0].dtype
     outputs = _output_names(problem)
     task = Task(
         reference,
-        inputs={argument.name: argument_input(argument, main) for argument in problem.arguments},
+        inputs=_inputs(problem, main),
         public=[own],
         hidden={name: (value, value) for name, value in own.items()},
-        name=path.stem,
-        doc=_doc(path, problem),
+        name=bundle.name,
+        doc=" ".join([f"{bundle.name.replace('_', ' ').strip()}, imported: {HOW}", *notes]),
         outputs=outputs,
         dtypes=(main,),
         comparators=_comparators(problem, outputs),
-        origin=str(path.absolute()),
+        origin=str(bundle.main.absolute()),
+        files=tuple(str(path.absolute()) for path in bundle.files),
         traced=True,
-        notes=tuple(NOTES[note] for note in dict.fromkeys(problem.notes)),
+        notes=notes,
     )
     _require_unchanged(task)
-    task = replace(task, hidden=_ranges(task, problem.sizes))
+    task = _with_settings(replace(task, hidden=_ranges(task, problem.sizes)), problem, own)
     if all(low == high for low, high in task.hidden.values()):
         raise TaskError(
-            "all its sizes are fixed by its code, so that nothing can be hidden: let Model take any batch, or write a "
-            "task file"
+            "all its sizes are fixed by its code, so there are no other sizes to test: let Model take any batch, or "
+            "write a task file"
         )
     return _in_domain(task, problem)
 
@@ -97,23 +110,61 @@ def _require_unchanged(task: Task) -> None:
             raise TaskError(f"its graph changes the argument {name!r} in place")
 
 
-def _doc(path: Path, problem: TracedProblem) -> str:
-    said = [f"{path.stem.replace('_', ' ').strip()}, imported: what the file computes was traced in a sandbox."]
-    return " ".join([*said, *(NOTES[note] for note in dict.fromkeys(problem.notes))])
+def _notes(problem: TracedProblem) -> tuple[str, ...]:
+    found = [NOTES[note] for note in dict.fromkeys(problem.notes)]
+    if problem.apart:
+        numbers = ", ".join(map(str, problem.apart[:MOST_NAMED])) + (", …" if len(problem.apart) > MOST_NAMED else "")
+        found.append(f"Of its settings, {numbers} differ in more than sizes: @setting={problem.apart[0]} opens one.")
+    allowed = problem.tolerance
+    if allowed is not None:
+        cap = "" if allowed.max_error_cap is None else f", none above {allowed.max_error_cap:g}"
+        found.append(
+            f"Its own benchmark accepts errors up to {allowed.max_atol:g} + {allowed.max_rtol:g} of the value in "
+            f"{allowed.required_matched_ratio:.2%} of the elements{cap}; the judge's tolerance does not depend on it."
+        )
+    return tuple(found)
+
+
+def _inputs(problem: TracedProblem, main: str, *, families: bool = True) -> dict[str, Input]:
+    """Tensors, with the numbers that the reference is called with between them."""
+    found: list[tuple[str, Input]] = [
+        (one.name, argument_input(one, main, families=families)) for one in problem.arguments
+    ]
+    for number in sorted(problem.numbers, key=lambda number: number.place):
+        found.insert(number.place, (number.name, number.value))
+    return dict(found)
+
+
+def _with_settings(task: Task, problem: TracedProblem, own: Mapping[str, int]) -> Task:
+    """The settings that the graph covers are the public workloads: of many, some from the least to the most."""
+    unique = {tuple(setting.sizes.items()): setting.sizes for setting in problem.settings}
+    taken = [sizes for sizes in unique.values() if sizes == own or _runs(task, sizes)]
+    if len(taken) > MOST_PUBLIC:
+        ordered = sorted(taken, key=_footprint(task, own))
+        places = [round(i * (len(ordered) - 1) / (MOST_PUBLIC - 1)) for i in range(MOST_PUBLIC)]
+        taken = [ordered[place] for place in places]
+    if not taken:
+        return task
+    ends = {name: (low, high, [sizes[name] for sizes in taken]) for name, (low, high) in task.hidden.items()}
+    hidden = {name: (min(low, *values), max(high, *values)) for name, (low, high, values) in ends.items()}
+    return replace(task, public=taken, hidden=hidden)
 
 
 def _output_names(problem: TracedProblem) -> tuple[str, ...]:
+    taken = set(problem.names)
+    if problem.outputs is not None:
+        return tuple(problem.outputs)
+    free = (name for name in BASES if not any(n.startswith(name) for n in taken))
+    base = next(free, "result_of_the_task")
     if len(problem.results) == 1:
-        return ("out",)
-    taken = {argument.name for argument in problem.arguments}
-    base = next(name for name in ("out", "result", "output") if not any(n.startswith(name) for n in taken))
+        return ("out",) if "out" not in taken else (base,)
     return tuple(f"{base}{index}" for index in range(len(problem.results)))
 
 
 def argument_input(argument: TracedArgument, main: str, *, families: bool = True) -> TensorInput:
     dtype = None if argument.dtype == main else argument.dtype
     draw = _draw(argument, families=families)
-    return TensorInput(tuple(argument.dims), draw, dtype)
+    return TensorInput(tuple(argument.dims), draw, dtype, gradient=argument.part != "buffer")
 
 
 def _draw(argument: TracedArgument, *, families: bool) -> Draw:
@@ -235,18 +286,18 @@ def _in_domain(task: Task, problem: TracedProblem) -> Task:
     smallest = Workload(tuple((name, low) for name, (low, _) in task.hidden.items()), task.dtypes[0])
     if _footprint(task, smallest.size_map)(smallest.size_map) > TRIED:
         return task
+    end = time.monotonic() + SECONDS_TRIED
     try:
-        if all(_is_finite(task, smallest, family) for family in task.families):
+        if all(_is_finite(task, smallest, family, end) for family in task.families):
             return task
     except TooCostly:  # between arguments and results; what a judging takes has limits of its own
         return task
-    main = task.dtypes[0]
-    return replace(task, inputs={a.name: argument_input(a, main, families=False) for a in problem.arguments})
+    return replace(task, inputs=_inputs(problem, task.dtypes[0], families=False))
 
 
-def _is_finite(task: Task, workload: Workload, family: Family) -> bool:
+def _is_finite(task: Task, workload: Workload, family: Family, end: float) -> bool:
     inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(0))
-    with Bounded(MOST_TRIED, SECONDS_TRIED):
+    with Bounded(MOST_TRIED, end - time.monotonic()):
         try:
             results = run_reference(task, inputs).values()
         except TaskError as error:

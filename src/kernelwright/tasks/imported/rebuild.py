@@ -47,8 +47,8 @@ MOST_DRAWN, SECONDS = 1 << 30, 120.0
 
 def reference_of(problem: TracedProblem) -> Callable[..., Any]:
     """The function of the arguments, in order, that the graph computes."""
-    for argument in problem.arguments:
-        _require_free(argument.name)
+    for name in problem.names:
+        _require_free(name)
     graph = torch.fx.Graph()
     arguments = [graph.placeholder(argument.name) for argument in problem.arguments]
     declared = [(node, argument.dtype) for node, argument in zip(arguments, problem.arguments, strict=True)]
@@ -62,7 +62,12 @@ def reference_of(problem: TracedProblem) -> Callable[..., Any]:
         widen_types(graph, given, torch_dtype(dtype))
     module = torch.fx.GraphModule(torch.nn.Module(), graph, "Imported")
 
+    numbers = {number.place for number in problem.numbers}
+
     def reference(*given: Any) -> Any:
+        """The numbers that it is called with are written into the graph."""
+        if numbers:
+            given = tuple(value for place, value in enumerate(given) if place not in numbers)
         return module(*given)
 
     reference.__wrapped__ = module.forward  # type: ignore[attr-defined]  # so that its text can be shown

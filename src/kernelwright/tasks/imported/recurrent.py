@@ -1,7 +1,8 @@
 """Recurrent layers with their shapes looked at first.
 
 On a CPU torch hands LSTMs to a library that is told the shapes which the arguments should have, and reads and writes by
-those: a short hidden state or weight is memory of the process.
+those: a short hidden state or weight is memory of the process. Where only shapes are asked for, the hundreds of steps
+of a layer are not gone through.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
@@ -43,6 +46,23 @@ def _check(
         raise ValueError("the states of a recurrent layer do not have the shape that its input asks for")
 
 
+RECURRENT_OPERATORS: dict[str, Any] = {name: getattr(torch.ops.aten, name).input for name in GATES}
+
+
+def shapes_of(given: Any, hx: Any, bidirectional: bool) -> Any:
+    """What a layer gives, without data: the output, and the last states."""
+    states = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
+    out = given.new_empty((given.shape[0], given.shape[1], (2 if bidirectional else 1) * states[0].shape[2]))
+    return (out, *(state.new_empty(state.shape) for state in states))
+
+
+def _unseen(given: Any) -> bool:
+    """Whether the single steps are not needed: there are no values, and nothing but the shapes is recorded."""
+    if torch.compiler.is_compiling() or not (given.device.type == "meta" or isinstance(given, FakeTensor)):
+        return False
+    return all(isinstance(mode, FakeTensorMode) for mode in _get_current_dispatch_mode_stack())
+
+
 def lstm(
     given: Any,
     hx: Any,
@@ -57,6 +77,8 @@ def lstm(
     if len(hx) != 2:
         raise ValueError("an LSTM has two states")
     _check(GATES["lstm"], given, hx, params, has_biases, num_layers, bidirectional, batch_first)
+    if _unseen(given):
+        return shapes_of(given, hx, bidirectional)
     return torch.ops.aten.lstm.input(
         given, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
     )
@@ -77,6 +99,8 @@ def _with_one_state(name: str) -> Callable[..., Any]:
         batch_first: Any,
     ) -> Any:
         _check(GATES[name], given, (hx,), params, has_biases, num_layers, bidirectional, batch_first)
+        if _unseen(given):
+            return shapes_of(given, hx, bidirectional)
         return function(given, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
 
     checked.__name__ = checked.__qualname__ = name

@@ -6,6 +6,7 @@ Which operators a graph may name is said in `operators`; that references point b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,7 @@ FORMAT = 1
 MOST_BYTES = 16 << 20
 MOST_NODES = 50_000
 MOST_ARGUMENTS = 4_000
+MOST_SETTINGS = 512
 MOST_LITERALS = 1 << 16  # numbers of one constant that the code writes out
 LARGEST = (1 << 63) - 1  # which torch writes for the open end of a slice
 
@@ -143,7 +145,44 @@ class TracedSize(_Closed):
     most: Annotated[int, Field(ge=1, le=1 << 62)] | None = None
 
 
-Note = Literal["dropout", "batch_statistics", "changed_input", "fixed_sizes", "strided_input"]
+class TracedNumber(_Closed):
+    """A number that the reference is called with, between its tensors. It is part of what is computed, and a kernel is
+    told it: `place` is where it stands among all arguments."""
+
+    name: Name
+    value: bool | Whole | Finite
+    place: Annotated[int, Field(ge=0, lt=2 * MOST_ARGUMENTS)]
+
+
+class TracedSetting(_Closed):
+    """One of the settings that a problem comes with, by its number from 1, where the graph covers it."""
+
+    number: Annotated[int, Field(ge=1, le=MOST_SETTINGS)]
+    sizes: Annotated[dict[Name, Annotated[int, Field(ge=1, le=1 << 40)]], Field(max_length=64)]
+
+
+class Tolerance(_Closed):
+    """What a problem's own benchmark allows: shown, and never used to accept."""
+
+    max_atol: Annotated[float, Field(ge=0)]
+    max_rtol: Annotated[float, Field(ge=0)]
+    required_matched_ratio: Annotated[float, Field(ge=0, le=1)]
+    max_error_cap: Annotated[float, Field(ge=0)] | None = None
+
+
+Note = Literal[
+    "dropout",
+    "batch_statistics",
+    "changed_input",
+    "fixed_sizes",
+    "strided_input",
+    "unwritten_input",
+    "values_of_a_file",
+    "failing_settings",
+    "without_gradients",
+    "drawn_numbers",
+    "state_as_input",
+]
 
 
 class TracingCost(_Closed):
@@ -159,22 +198,43 @@ class TracedProblem(_Closed):
     sizes: Annotated[list[TracedSize], Field(max_length=64)]
     nodes: Annotated[list[Node], Field(max_length=MOST_NODES)]
     results: Annotated[list[Index], Field(min_length=1, max_length=64)]
-    notes: Annotated[list[Note], Field(max_length=8)] = []
+    notes: Annotated[list[Note], Field(max_length=16)] = []
+    numbers: Annotated[list[TracedNumber], Field(max_length=64)] = []
+    outputs: Annotated[list[Name], Field(max_length=64)] | None = None
+    settings: Annotated[list[TracedSetting], Field(max_length=MOST_SETTINGS)] = []
+    apart: Annotated[list[Annotated[int, Field(ge=1, le=MOST_SETTINGS)]], Field(max_length=MOST_SETTINGS)] = []
+    tolerance: Tolerance | None = None
     spent: TracingCost | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Of tensors and numbers."""
+        return [*_names(self.arguments), *_names(self.numbers)]
 
     @model_validator(mode="after")
     def _points_backwards(self) -> TracedProblem:
         _check_order(self.nodes, len(self.arguments), self.results)
-        names = [argument.name for argument in self.arguments]
+        names = [*self.names, *(self.outputs or [])]
         sizes = [size.name for size in self.sizes]
         if len(set(names)) != len(names) or len(set(sizes)) != len(sizes):
-            raise ValueError("two arguments or two sizes have one name")
+            raise ValueError("two arguments, results or sizes have one name")
+        if self.outputs is not None and len(self.outputs) != len(self.results):
+            raise ValueError("there are not as many names as results")
+        places = [number.place for number in self.numbers]
+        if len(set(places)) != len(places) or any(place >= len(names) for place in places):
+            raise ValueError("a number has no place among the arguments")
+        if any(set(setting.sizes) != set(sizes) for setting in self.settings):
+            raise ValueError("a setting names other sizes")
         if any(isinstance(node, DrawnNumbers) for node in self.nodes):
             raise ValueError("a reference draws no random numbers")
         for argument in self.arguments:
             if isinstance(argument.draw, Recipe):
                 _check_order(argument.draw.nodes, 0, [argument.draw.result])
         return self
+
+
+def _names(named: Sequence[TracedArgument | TracedNumber]) -> list[str]:
+    return [one.name for one in named]
 
 
 def _check_order(nodes: list[OperatorCall | Literals | DrawnNumbers], before: int, results: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Traces a problem file in the sandbox and keeps what came back: a stranger's Python in, checked data out.
+"""Traces a stranger's task in the sandbox and keeps what came back: a stranger's Python in, checked data out.
 
 torch is not needed here. Which operators the graph names is checked where it becomes a reference (`rebuild`).
 """
@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import sys
-import sysconfig
 import tempfile
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +23,7 @@ from kernelwright.isolation.log import Log
 from kernelwright.isolation.roles import Role
 from kernelwright.paths import cache_dir, printable, write_whole
 from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.imported.forms import Bundle
 from kernelwright.tasks.imported.traced import MOST_BYTES, TracedProblem
 
 SECONDS = 120.0
@@ -50,35 +50,37 @@ KILLED, NO_OUTPUT = 128, 124  # exit codes of the warden: a signal's number abov
 
 
 class CannotTrace(TaskError):  # noqa: N818 - it says what happened
-    """The file is in the form of a problem, and what it computes cannot be written down."""
+    """It is in the form of a problem, and what it computes cannot be written down."""
 
 
-def traced(source: bytes, level: levels.Level | None = None) -> TracedProblem:
-    """What a problem computes. It is traced once for each content of the file and version of PyTorch and of ours.
+def traced(bundle: Bundle, level: levels.Level | None = None) -> TracedProblem:
+    """What a problem computes. It is traced once for each content of its files and version of PyTorch and of ours.
 
     `level` is the lowest isolation level that is accepted.
     """
-    kept = cache_dir("imported") / f"{_key(source)}.json"
+    kept = cache_dir("imported") / f"{_key(bundle)}.json"
     try:
         return TracedProblem.model_validate_json(kept.read_bytes())
     except (OSError, ValidationError):  # not there yet, or not whole
         pass
     levels.demand(levels.accepted() if level is None else level, start.isolation_of(Role.tracer))
-    content = _run(source)
+    content = _run(bundle)
     problem = _checked(content)
     write_whole(kept, content)
     return problem
 
 
-def _run(source: bytes) -> bytes:
+def _run(bundle: Bundle) -> bytes:
     log, product = Log(), os.memfd_create("traced", os.MFD_CLOEXEC)
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-trace-") as name:
             folder = Path(name)
             start.make_folder(folder, {})
-            path = folder / "problem.py"
-            path.write_bytes(source)
-            path.chmod(0o644)
+            said = {"form": bundle.form, "main": bundle.main_name, "setting": bundle.setting}
+            for file, content in (*bundle.content, ("bundle.json", json.dumps(said).encode())):
+                path = folder / file
+                path.write_bytes(content)
+                path.chmod(0o644)
             reply = _start(folder, log, product)
         if reply.ending is warden.Ending.timeout:
             raise CannotTrace(f"it did not finish within {SECONDS:g} s")
@@ -105,17 +107,17 @@ def _ended(reply: warden.Reply, log: Log) -> str:
 
 def _start(folder: Path, log: Log, product: int) -> warden.Reply:
     source, scratch = start.source_directory(folder), start.scratch_directory(folder)
-    packages = _packages()
+    packages = start.package_folders()
     boot = BOOT.format(memory=MEMORY, paths=list(packages), package=str(PACKAGE))
     output = f"{scratch}/traced.json"
     grant = start.Grant(
-        visible=(*_interpreter(), *packages, PACKAGE),
+        visible=(*start.interpreter_folders(), *packages, PACKAGE),
         folder=folder,
         scratch_bytes=4 * MOST_BYTES,
         address_space=ADDRESS_SPACE,
         variables={"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": scratch},
     )
-    command = [str(Path(sys.executable).resolve()), "-I", "-S", "-B", "-c", boot, f"{source}/problem.py", output]
+    command = [str(Path(sys.executable).resolve()), "-I", "-S", "-B", "-c", boot, str(source), output]
     return start.run(Role.tracer, command, grant, SECONDS, log, (product, output))
 
 
@@ -137,21 +139,6 @@ def _checked(content: bytes) -> TracedProblem:
         raise CannotTrace(printable(f"what came back is not a graph: {where}: {message}")[:LONGEST]) from error
 
 
-def _interpreter() -> tuple[Path, ...]:
-    """What Python needs of where it is installed, which may be a folder with much else in it."""
-    prefix = Path(sys.base_prefix).resolve()
-    return tuple(path for name in ("bin", "lib", "lib64", "include") if (path := prefix / name).is_dir())
-
-
-@cache
-def _packages() -> tuple[str, ...]:
-    """The folders of installed packages. The rest of sys.path, a user's own folder or even `/`, is not its business."""
-    installed = {str(Path(sysconfig.get_path(name)).resolve()) for name in ("purelib", "platlib")}
-    names = ("site-packages", "dist-packages")
-    found = [entry for entry in sys.path if Path(entry).name in names or str(Path(entry).resolve()) in installed]
-    return tuple(dict.fromkeys(str(Path(entry).absolute()) for entry in found if Path(entry).is_dir()))
-
-
 @cache
 def _ours() -> str:
     """Of the code that traces: another version may write another graph."""
@@ -166,5 +153,5 @@ def _ours() -> str:
     return f"{whole.hexdigest()} {torch} {platform.python_version()}"
 
 
-def _key(source: bytes) -> str:
-    return hashlib.sha256(_ours().encode() + b"\0" + hashlib.sha256(source).digest()).hexdigest()[:40]
+def _key(bundle: Bundle) -> str:
+    return hashlib.sha256(_ours().encode() + b"\0" + bundle.digest()).hexdigest()[:40]

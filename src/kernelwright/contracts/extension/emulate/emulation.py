@@ -20,9 +20,10 @@ from kernelwright.contracts.cuda.emulate.translate import (
     host_source,
 )
 from kernelwright.contracts.extension.emulate.launches import without_launches
-from kernelwright.contracts.extension.source import CallPlan, call_plan, check, with_own_headers
+from kernelwright.contracts.extension.source import call_plan, check, with_own_headers
 from kernelwright.contracts.extension.values import DTYPE_NUMBERS, LIGHT_HEADERS, advice_on_torch, light_headers
 from kernelwright.contracts.model import BuildFailure, BuildPlan, host_abi
+from kernelwright.contracts.recorded.calls import CallPlan
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 

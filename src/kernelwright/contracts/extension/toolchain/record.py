@@ -9,15 +9,16 @@ from pydantic import TypeAdapter
 
 from kernelwright.contracts.candidate import CandidateError
 from kernelwright.contracts.cuda.toolkit import include_directories
-from kernelwright.contracts.extension.source import CallPlan, call_plan
+from kernelwright.contracts.extension.source import call_plan
 from kernelwright.contracts.extension.toolchain.nvcc import SOURCE_NAME, BuiltLibrary
 from kernelwright.contracts.extension.values import DTYPE_NUMBERS
 from kernelwright.contracts.layout import extent_bytes
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.program import Program
+from kernelwright.contracts.recorded.calls import CallPlan
 from kernelwright.contracts.recorded.convert import to_program
 from kernelwright.contracts.recorded.pointers import CannotReplay
-from kernelwright.contracts.recorded.record import BASES, Bases, Record, RecordRefusal
+from kernelwright.contracts.recorded.record import BASES, Bases, Record, RecordRefusal, with_scalars
 from kernelwright.contracts.recorded.recorder import RecorderProgram, read_answer, run_recorder
 from kernelwright.contracts.target import Target
 from kernelwright.devices.compiler import compiled
@@ -65,18 +66,6 @@ def _record(library: bytes, call: str, bases: Bases) -> Record | BuildFailure:
         return content
     answer = read_answer(content, _ANSWER, SOURCE_NAME)
     return BuildFailure((f"{SOURCE_NAME}: {answer.refused}",)) if isinstance(answer, RecordRefusal) else answer
-
-
-def with_scalars(record: Record, signature: Signature) -> Record:
-    """One element in one dimension counts as the scalar that the task has."""
-    wanted = signature.outputs
-    if len(record.outputs) != len(wanted):
-        return record
-    outputs = tuple(
-        output.model_copy(update={"sizes": (), "strides": ()}) if not tensor.shape and output.sizes == (1,) else output
-        for output, tensor in zip(record.outputs, wanted, strict=True)
-    )
-    return record.model_copy(update={"outputs": outputs})
 
 
 # --- the call, as the recorder reads it ------------------------------------------------------------------------------

@@ -6,15 +6,18 @@ running statistics are not a result, so their update goes. Dropout draws numbers
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import torch
+from torch.export.graph_signature import OutputKind
 
-from kernelwright.tasks.imported.confined.tape import Untraceable, storage_of
+from kernelwright.tasks.imported.confined.tape import TapeStep, Untraceable, draws, storage_of
 
 aten = torch.ops.aten
 DROPOUTS = {"dropout", "dropout_", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "native_dropout"}
 RECURRENT = {"lstm", "gru", "rnn_tanh", "rnn_relu"}
+KEPT = RECURRENT | {"scaled_dot_product_attention"}  # they draw nothing without dropout
 ASSERTIONS = {"_assert_scalar", "_assert_async", "_assert_tensor_metadata", "sym_constrain_range"}
 ASSERTIONS |= {"sym_constrain_range_for_size", "_functional_assert_scalar"}
 
@@ -24,14 +27,17 @@ def packet(node: Any) -> str:
     return str(found.__name__) if found is not None else ""
 
 
-def purify(graph: Any) -> list[str]:
-    """Returns notes of what was taken out."""
-    notes: set[str] = set()
+def purify(exported: Any, unwritten: Set[str] = frozenset()) -> list[str]:
+    """Returns notes of what was taken out. `unwritten` are placeholders for results, which the graph may change."""
+    module = exported.graph_module
+    graph = module.graph
+    _drop_new_states(graph, exported.graph_signature)
+    notes = _inline_blocks(module)
     for node in list(graph.nodes):
         if node.op == "get_attr" or (
             node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
         ):
-            raise Untraceable("it has control flow, or switches gradients on or off, which cannot be written down")
+            raise Untraceable("it has control flow, which cannot be written down")
         name = packet(node)
         if name in ASSERTIONS:
             graph.erase_node(node)
@@ -46,10 +52,76 @@ def purify(graph: Any) -> list[str]:
             set_argument(node, "training", False)
         _fix_dtype(node)
     _drop_unused(graph)
-    notes |= _copy_what_changes(graph)
+    notes |= _random_numbers_as_inputs(graph)
+    notes |= _copy_what_changes(graph, unwritten)
     _copy_what_is_returned(graph)
     graph.lint()
     return sorted(notes)
+
+
+def _drop_new_states(graph: Any, signature: Any) -> None:
+    """A buffer that the code assigns comes back as one more result."""
+    output = next(node for node in graph.nodes if node.op == "output")
+    kinds = [spec.kind for spec in signature.output_specs]
+    results = zip(output.args[0], kinds, strict=True)
+    output.args = (tuple(result for result, kind in results if kind is OutputKind.USER_OUTPUT),)
+
+
+DRAWN = "kernelwright_drawn"  # in a placeholder's meta: how its values are drawn
+
+
+def _random_numbers_as_inputs(graph: Any) -> set[str]:
+    """Two implementations never draw the same numbers, so that both are given them."""
+    last = [node for node in graph.nodes if node.op == "placeholder"][-1]
+    found: set[str] = set()
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        if torch.Tag.nondeterministic_seeded not in node.target.tags or _changed(node) or packet(node) in KEPT:
+            continue
+        drawn = draws(TapeStep(node.target, node.args, dict(node.kwargs), node.meta["val"]))
+        if drawn is None or drawn.of not in ("uniform", "normal", "integers"):
+            raise Untraceable(f"it draws random numbers by {packet(node)}: draw them where the inputs are made")
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"drawn{len(found)}")
+        last.meta = {"val": node.meta["val"], DRAWN: drawn}
+        node.replace_all_uses_with(last)
+        graph.erase_node(node)
+        found.add(last.name)
+    return {"drawn_numbers"} if found else set()
+
+
+BLOCKS = {"wrap_with_set_grad_enabled"}
+
+
+def _inline_blocks(module: Any) -> set[str]:
+    """Blocks under `torch.no_grad()`. No gradient flows through one inside of a function; where it makes all results,
+    it says no more than that its author wanted no gradients, and they are derived as of any function."""
+    notes: set[str] = set()
+    graph = module.graph
+    for node in list(graph.nodes):
+        if node.op != "call_function" or getattr(node.target, "__name__", "") not in BLOCKS:
+            continue
+        enabled, inner, *given = node.args
+        block = getattr(module, inner.target)
+        notes |= _inline_blocks(block)
+        places = [one for one in block.graph.nodes if one.op == "placeholder"]
+        with graph.inserting_before(node):
+            made = graph.graph_copy(block.graph, dict(zip(places, given, strict=True)))
+        results = list(made) if isinstance(made, list | tuple) else [made]
+        for user in list(node.users):
+            result = results[user.args[1]]
+            if not enabled and any(further.op != "output" for further in user.users):
+                with graph.inserting_before(user):
+                    kept = graph.call_function(aten.detach.default, (result,))
+                kept.meta["val"] = user.meta.get("val", result.meta.get("val"))
+                result, notes = kept, notes | {"without_gradients"}
+            user.replace_all_uses_with(result)
+            graph.erase_node(user)
+        graph.erase_node(node)
+        if not inner.users:
+            graph.erase_node(inner)
+    return notes
 
 
 def _place(node: Any, name: str) -> int | None:
@@ -133,7 +205,7 @@ def _drop_unused(graph: Any) -> None:
             graph.erase_node(node)
 
 
-def _copy_what_changes(graph: Any) -> set[str]:
+def _copy_what_changes(graph: Any, unwritten: Set[str]) -> set[str]:
     """An argument that is changed in place is copied first: the reference leaves its arguments as they are."""
     holders = {storage_of(node.meta["val"]): node for node in graph.nodes if _holds(node)}
     changed = {}
@@ -149,7 +221,7 @@ def _copy_what_changes(graph: Any) -> set[str]:
             copy = graph.call_function(aten.clone.default, (holder,))
         copy.meta["val"] = torch.empty_like(holder.meta["val"])
         holder.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)
-    return {"changed_input"} if changed else set()
+    return {"changed_input"} if set(changed) - unwritten else set()
 
 
 def _holds(node: Any) -> bool:

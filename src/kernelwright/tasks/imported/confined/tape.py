@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map
 
 SMALL = 1 << 22  # elements that are computed after all
+UNWRITTEN = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "contiguous", "alias", "detach"}
 aten = torch.ops.aten
 
 View = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
@@ -98,6 +99,11 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     known |= further
                     waiting += further
         return _needed([self.steps[place] for place in sorted(places, reverse=True)], view_of(tensor))
+
+    def is_unwritten(self, tensor: torch.Tensor) -> bool:
+        """Memory without values, which a problem hands to its reference for a result."""
+        steps = self.steps_of(tensor)
+        return bool(steps) and all(step.name in UNWRITTEN or step.func.is_view for step in steps)
 
     def compute(self, tensor: torch.Tensor) -> torch.Tensor:
         """Runs the steps after all."""

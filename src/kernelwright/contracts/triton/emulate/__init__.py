@@ -1,0 +1,1 @@
+"""A Triton module for `kernelwright check` (docs/emulator.md): recorded, and then run by Triton's interpreter."""

@@ -1,0 +1,254 @@
+// A kernel of a GPU contract: launches with everything but addresses filled in, through the CUDA driver.
+//
+// No header of CUDA is needed and nothing is linked: functions are found by name when a first plan is entered.
+// Structures are as cuda.h has them; the test that compares driver.py with that header covers the same numbers.
+#pragma once
+
+#include <c10/core/DeviceGuard.h>
+#include <dlfcn.h>
+
+#include <cstring>
+#include <map>
+
+#include "plan.h"
+
+namespace kernelwright {
+
+constexpr int NOT_CURRENT = 201;
+constexpr size_t SLOT = 64, MAP_BYTES = 128;
+
+struct LaunchAttribute {
+  unsigned id;
+  char pad[4];
+  unsigned value[16];
+};
+struct LaunchConfiguration {
+  unsigned grid[3], block[3], shared;
+  void* stream;
+  LaunchAttribute* attributes;
+  unsigned count;
+};
+
+class DriverFailure : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Driver {
+ public:
+  explicit Driver(const std::string& library, const std::string& streams) {
+    find(library, "cuLaunchKernelEx", launch_);
+    find(library, "cuGetErrorName", name_);
+    find(library, "cuDevicePrimaryCtxRetain", retain_);
+    find(library, "cuCtxSetCurrent", current_);
+    find(library, "cuMemsetD8Async", fill_);
+    find(library, "cuStreamIsCapturing", capturing_);
+    find(library, "cuTensorMapEncodeTiled", encode_);
+    if (!streams.empty()) find(streams, "aoti_torch_get_current_cuda_stream", stream_);
+  }
+
+  void launch(LaunchConfiguration& form, void* kernel, void** arguments, int device) const {
+    int status = launch_(&form, kernel, arguments, nullptr);
+    if (status == NOT_CURRENT) {  // a thread that is new to CUDA has no context
+      void* context = nullptr;
+      check(retain_(&context, device), "cuDevicePrimaryCtxRetain");
+      check(current_(context), "cuCtxSetCurrent");
+      status = launch_(&form, kernel, arguments, nullptr);
+    }
+    check(status, "cuLaunchKernelEx");
+  }
+  void fill_zero(void* address, size_t size, void* stream) const {
+    check(fill_(address, 0, size, stream), "cuMemsetD8Async");
+  }
+  bool capturing(void* stream) const {
+    int status = 0;
+    check(capturing_(stream, &status), "cuStreamIsCapturing");
+    return status != 0;
+  }
+  void* current_stream(c10::Device device) const {
+    void* stream = nullptr;
+    if (stream_ != nullptr && stream_(device.index(), &stream) != 0) throw DriverFailure("torch has no current stream");
+    return stream;
+  }
+  template <typename... Arguments>
+  void encode(Arguments... arguments) const {
+    check(encode_(arguments...), "cuTensorMapEncodeTiled");
+  }
+
+ private:
+  template <typename Function>
+  static void find(const std::string& library, const char* name, Function& function) {
+    void* opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    function = opened ? reinterpret_cast<Function>(dlsym(opened, name)) : nullptr;
+    if (function == nullptr) throw DriverFailure(library + " has no " + name);
+  }
+  void check(int status, const char* what) const {
+    if (status == 0) return;
+    const char* name = nullptr;
+    name_(status, &name);
+    throw DriverFailure(std::string(what) + ": " + (name ? name : "unknown error"));
+  }
+
+  int (*launch_)(const LaunchConfiguration*, void*, void**, void**) = nullptr;
+  int (*name_)(int, const char**) = nullptr;
+  int (*retain_)(void**, int) = nullptr;
+  int (*current_)(void*) = nullptr;
+  int (*fill_)(void*, unsigned char, size_t, void*) = nullptr;
+  int (*capturing_)(void*, int*) = nullptr;
+  int (*encode_)(void*, unsigned, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
+                 unsigned, unsigned, unsigned, unsigned) = nullptr;
+  int (*stream_)(int, void**) = nullptr;
+};
+
+struct TensorMap {
+  unsigned type = 0;
+  std::vector<uint64_t> sizes, strides;
+  std::vector<uint32_t> box, steps;
+  unsigned interleave = 0, swizzle = 0, promotion = 0, fill = 0;
+  size_t slot = 0;
+  uint64_t offset = 0;
+};
+struct Pointer {
+  size_t place, slot;  // where in the argument's bytes, and which address
+  uint64_t offset;
+};
+struct DeviceArgument {
+  std::string data;
+  std::vector<Pointer> pointers;
+  std::optional<TensorMap> map;
+};
+struct Launch {
+  uint64_t kernel;
+  std::vector<unsigned> grid, block;
+  unsigned shared;
+  std::vector<std::pair<unsigned, std::vector<unsigned>>> attributes;
+  std::vector<DeviceArgument> arguments;
+};
+struct Memory {
+  size_t bytes;
+  bool zero;
+};
+
+class DeviceBody final : public Body {
+ public:
+  // Addresses have slots in this order: tensors, outputs, scratch, workspaces.
+  DeviceBody(std::shared_ptr<Driver> driver, c10::Device device, std::vector<Launch> launches,
+             std::vector<Memory> scratch, std::vector<size_t> workspaces, size_t slots)
+      : driver_(std::move(driver)),
+        device_(device),
+        launches_(std::move(launches)),
+        scratch_(std::move(scratch)),
+        workspaces_(std::move(workspaces)) {
+    const size_t most = slots + scratch_.size() + workspaces_.size();
+    for (const Launch& launch : launches_) {
+      if (launch.grid.size() != 3 || launch.block.size() != 3) throw std::invalid_argument("a grid has three sizes");
+      for (const DeviceArgument& one : launch.arguments) {
+        if (one.map && one.map->slot >= most) throw std::invalid_argument("a tensor map has no address");
+        for (const Pointer& pointer : one.pointers)
+          if (pointer.slot >= most || pointer.place + sizeof(void*) > one.data.size())
+            throw std::invalid_argument("an address lies outside of its argument");
+      }
+    }
+  }
+
+  void run(const Addresses& given) override {
+    const c10::OptionalDeviceGuard guard(device_.is_cpu() ? std::optional<c10::Device>() : device_);
+    void* stream = driver_->current_stream(device_);
+    Addresses addresses(given.begin(), given.end());
+    std::vector<at::Tensor> kept;  // until all is enqueued; the allocator gives it to this stream alone after that
+    for (const Memory& one : scratch_) {
+      kept.push_back(bytes(one.bytes));
+      addresses.push_back(kept.back().mutable_data_ptr());
+      if (one.zero) driver_->fill_zero(addresses.back(), one.bytes, stream);
+    }
+    for (size_t i = 0; i < workspaces_.size(); ++i) {
+      kept.push_back(workspace(i, stream));
+      addresses.push_back(kept.back().mutable_data_ptr());
+    }
+    try {
+      for (const Launch& launch : launches_) enqueue(launch, addresses, stream);
+    } catch (const DriverFailure&) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      by_stream_.clear();  // what a launch that failed left there is not known
+      throw;
+    }
+  }
+
+ private:
+  at::Tensor bytes(size_t size) const {
+    const int64_t count = static_cast<int64_t>(std::max<size_t>(1, size));
+    return at::empty({count}, at::TensorOptions().dtype(at::kByte).device(device_));
+  }
+
+  // Zero before the first call, and left zero by each. One for each stream; a graph that is captured has one of its
+  // own, since two graphs that were captured on one stream may run at once.
+  at::Tensor workspace(size_t number, void* stream) {
+    const size_t size = workspaces_[number];
+    if (driver_->capturing(stream)) {
+      at::Tensor fresh = bytes(size);
+      driver_->fill_zero(fresh.mutable_data_ptr(), size, stream);
+      return fresh;
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    at::Tensor& found = by_stream_[{stream, number}];
+    if (!found.defined()) {
+      at::Tensor fresh = bytes(size);
+      driver_->fill_zero(fresh.mutable_data_ptr(), size, stream);
+      found = fresh;
+    }
+    return found;
+  }
+
+  // With arguments in memory of this call's own, each in a slot that is aligned for anything.
+  void enqueue(const Launch& launch, const Addresses& addresses, void* stream) const {
+    size_t total = SLOT;
+    for (const DeviceArgument& one : launch.arguments) total += slotted(one);
+    c10::SmallVector<char, 1024> buffer(total);
+    c10::SmallVector<void*, 16> pointers;
+    char* at = buffer.data() + (SLOT - reinterpret_cast<uintptr_t>(buffer.data()) % SLOT) % SLOT;
+    for (const DeviceArgument& one : launch.arguments) {
+      if (one.map) {
+        encode(*one.map, at, addresses);
+      } else {
+        std::memcpy(at, one.data.data(), one.data.size());
+        for (const Pointer& pointer : one.pointers) {
+          const char* address = static_cast<char*>(addresses[pointer.slot]) + pointer.offset;
+          std::memcpy(at + pointer.place, &address, sizeof address);
+        }
+      }
+      pointers.push_back(at);
+      at += slotted(one);
+    }
+    c10::SmallVector<LaunchAttribute, 4> attributes;
+    for (const auto& [id, values] : launch.attributes) {
+      LaunchAttribute one{id, {}, {}};
+      std::copy_n(values.begin(), std::min<size_t>(values.size(), 16), one.value);
+      attributes.push_back(one);
+    }
+    const auto &grid = launch.grid, &block = launch.block;
+    LaunchConfiguration form{{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, launch.shared, stream,
+                             attributes.data(), static_cast<unsigned>(attributes.size())};
+    driver_->launch(form, reinterpret_cast<void*>(launch.kernel), pointers.data(), device_.index());
+  }
+
+  static size_t slotted(const DeviceArgument& one) {
+    const size_t size = one.map ? MAP_BYTES : one.data.size();
+    return (size + SLOT - 1) / SLOT * SLOT;
+  }
+
+  void encode(const TensorMap& map, char* target, const Addresses& addresses) const {
+    driver_->encode(static_cast<void*>(target), map.type, static_cast<unsigned>(map.sizes.size()),
+                    static_cast<void*>(static_cast<char*>(addresses[map.slot]) + map.offset), map.sizes.data(),
+                    map.strides.data(), map.box.data(), map.steps.data(), map.interleave, map.swizzle, map.promotion,
+                    map.fill);
+  }
+
+  std::shared_ptr<Driver> driver_;
+  c10::Device device_;
+  std::vector<Launch> launches_;
+  std::vector<Memory> scratch_;
+  std::vector<size_t> workspaces_;
+  std::mutex mutex_;
+  std::map<std::pair<void*, size_t>, at::Tensor> by_stream_;
+};
+
+}  // namespace kernelwright

@@ -1,0 +1,140 @@
+"""The settings that a problem comes with: which of them is traced, and which others the same graph covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelwright.tasks.dims import TaskError, evaluate
+from kernelwright.tasks.imported.confined.case import Bench, Case, Leaf, Setting
+from kernelwright.tasks.imported.confined.tape import Tape, Untraceable, is_random
+
+Data = dict[str, Any]
+Declared = Sequence[tuple[Leaf, Sequence[int | str]]]  # inputs of the traced case, with the sizes they have in the task
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The case that is traced, with its number from 1; of each of its tensors, the axes that may vary; the other
+    cases by number; and the numbers of settings that fail."""
+
+    case: Case
+    number: int
+    varying: tuple[frozenset[int], ...]
+    others: tuple[tuple[int, Case], ...]
+    failed: tuple[int, ...]
+
+
+def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> Chosen:
+    """The setting that is asked for, or the one that tells most: torch takes a size of 1 for fixed, and a parameter
+    that is drawn says more than one that is filled with ones."""
+    cases: dict[int, Case] = {}
+    first: Exception | None = None
+    failed = []
+    if wanted is not None and not 1 <= wanted <= len(settings):
+        raise Untraceable(f"it has {len(settings)} settings: there is no setting {wanted}")
+    for number, setting in enumerate(settings, start=1):
+        try:
+            with bench.making():
+                cases[number] = setting.make()
+        except Exception as error:  # whatever one setting does, another may be as its author meant it
+            first = first or error
+            failed.append(number)
+            if number == wanted:
+                raise
+    if first is not None and not cases:
+        raise first
+    number = wanted or max(cases, key=lambda number: (_tells(cases[number], bench.tape), -number))
+    others = tuple((other, case) for other, case in cases.items() if other != number)
+    return Chosen(cases[number], number, varying_axes(cases[number], list(cases.values())), others, tuple(failed))
+
+
+def _tells(case: Case, tape: Tape) -> tuple[int, int]:
+    sizes = sum(int(size) > 1 for leaf in case.tensors for size in leaf.value.shape)
+    drawn = sum(any(is_random(step) for step in tape.steps_of(leaf.value)) for leaf in case.tensors)
+    return sizes, drawn
+
+
+def varying_axes(case: Case, cases: Sequence[Case]) -> tuple[frozenset[int], ...]:
+    """Of an input every axis that its form does not fix; of a parameter those that differ between the settings."""
+    found = []
+    alike = [other.tensors for other in cases if len(other.tensors) == len(case.tensors)]
+    for place, leaf in enumerate(case.tensors):
+        shapes = {tuple(map(int, other[place].value.shape)) for other in alike}
+        found.append(frozenset(axis for axis in range(leaf.value.dim()) if _may_vary(leaf, axis, shapes)))
+    return tuple(found)
+
+
+def _may_vary(leaf: Leaf, axis: int, shapes: set[tuple[int, ...]]) -> bool:
+    if leaf.axes is not None:
+        return not isinstance(leaf.axes[axis], int)
+    if leaf.part == "input":
+        return True
+    return len({shape[axis] for shape in shapes if len(shape) == leaf.value.dim()}) > 1
+
+
+def further_settings(
+    chosen: Chosen, found: Mapping[str, Any], declared: Declared, computed: Callable[[Case], Any]
+) -> tuple[list[Data], list[int]]:
+    """Sizes of each setting that the graph covers, the chosen one among them, and the numbers of those apart."""
+    own = {size["name"]: size["value"] for size in found["sizes"]}
+    covered: list[Data] = [{"number": chosen.number, "sizes": own}]
+    apart: list[int] = []
+    ours = compared(found)
+    for number, case in chosen.others:
+        sizes = _solved(chosen.case, case, found, declared)
+        if sizes is not None and not case.same_function:
+            sizes = sizes if _same(case, ours, computed) else None
+        if sizes is None:
+            apart.append(number)
+        else:
+            covered.append({"number": number, "sizes": sizes})
+    return sorted(covered, key=lambda one: int(one["number"])), apart
+
+
+def _same(case: Case, ours: Any, computed: Callable[[Case], Any]) -> bool:
+    try:
+        return bool(computed(case) == ours)
+    except (TaskError, Untraceable):
+        return False
+
+
+def compared(found: Mapping[str, Any]) -> Any:
+    """What two settings must have in common for one graph to cover both."""
+    return found["nodes"], found["results"], [(one["name"], one["dims"]) for one in found["arguments"]]
+
+
+def _solved(chosen: Case, case: Case, found: Mapping[str, Any], declared: Declared) -> dict[str, int] | None:
+    """The sizes at which the graph's arguments have this case's shapes; None where there are none."""
+    ours, theirs = chosen.leaves, case.leaves
+    if len(ours) != len(theirs) or any(not _alike(*pair) for pair in zip(ours, theirs, strict=True)):
+        return None
+    places = {id(leaf): place for place, leaf in enumerate(ours)}
+    known_leaves = [(places[id(leaf)], dims) for leaf, dims in declared if id(leaf) in places]
+    shapes = [(dims, tuple(map(int, theirs[place].value.shape))) for place, dims in known_leaves]
+    names = {size["name"] for size in found["sizes"]}
+    known: dict[str, int] = {}
+    for dims, shape in shapes:
+        known |= {str(dim): size for dim, size in zip(dims, shape, strict=True) if dim in names and dim not in known}
+    if set(known) != names:
+        return None
+    if any(evaluate(dim, known) != size for dims, shape in shapes for dim, size in zip(dims, shape, strict=True)):
+        return None
+    bounds = {size["name"]: (size["least"], size["most"]) for size in found["sizes"]}
+    inside = all(_is_within(size, *bounds[name]) for name, size in known.items())
+    return {name: known[name] for name in bounds} if inside else None
+
+
+def _is_within(size: int, least: int, most: int | None) -> bool:
+    return least <= size and (most is None or size <= most)
+
+
+def _alike(one: Leaf, other: Leaf) -> bool:
+    if isinstance(one.value, torch.Tensor) != isinstance(other.value, torch.Tensor):
+        return False
+    if isinstance(one.value, torch.Tensor):
+        return bool(one.value.dtype == other.value.dtype and one.value.dim() == other.value.dim())
+    return type(one.value) is type(other.value) and bool(one.value == other.value)
