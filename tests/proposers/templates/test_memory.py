@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ STEPS = st.lists(st.sets(st.integers(0, 15), max_size=4), max_size=30)
 
 def test_a_chain_needs_two_pieces() -> None:
     names = [f"b{n}" for n in range(20)]
-    chain = [{a, b} for a, b in zip(names, names[1:], strict=False)]
+    chain = [{a, b} for a, b in pairwise(names)]
     assert len(residents(homes(chain, names))) == 2
 
 
