@@ -185,6 +185,7 @@ class SizeNames:
     def __init__(self, equal: Mapping[str, str], proposed: Callable[[str, int], str | None] = lambda *_: None) -> None:
         self.values: dict[str, int] = {}
         self.symbols: dict[str, str] = {}
+        self.units: dict[str, int] = {}  # by name, what a size is a multiple of, if it cannot be any number
         self._equal = dict(equal)
         self._proposed = proposed
 
@@ -200,6 +201,13 @@ class SizeNames:
                 self.symbols[symbol] = name
                 self.values[name] = value
 
+    def count_in(self, units: Mapping[str, int]) -> None:
+        """Lets sizes, by symbol, be multiples alone: the name stands for how many."""
+        for symbol, unit in units.items():
+            name = self.symbols[symbol]
+            self.units[name] = unit
+            self.values[name] //= unit
+
     def dims(self, shape: Sequence[Any]) -> tuple[int | str, ...]:
         return tuple(self._dim(size) for size in shape)
 
@@ -214,4 +222,5 @@ class SizeNames:
         return text
 
     def _name_of(self, symbol: str) -> str:
-        return self.symbols.get(self._equal.get(symbol, symbol), "?")
+        name = self.symbols.get(self._equal.get(symbol, symbol), "?")
+        return f"{self.units[name]}*{name}" if name in self.units else name

@@ -75,7 +75,7 @@ def outputs(
     task: Task, source: str, sizes: dict[str, int], family: Family = Family.NORMAL, seed: int = 0
 ) -> list[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]:
     """For each result its name, what the candidate made, the float64 reference, and eager's float32."""
-    workload = Workload(tuple(sizes.items()))
+    workload = Workload(tuple(sizes.items()), task.dtypes[0])
     inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(seed))
     form = signature(task, workload)
     tensors = {name: aligned(value) for name, value in inputs.items() if isinstance(value, torch.Tensor)}

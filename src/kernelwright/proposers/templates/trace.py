@@ -93,10 +93,10 @@ class _Traced:
     """One of the two traces."""
 
     nodes: tuple[torch.fx.Node, ...]
+    everything: tuple[torch.fx.Node, ...]  # also what no result needs: a gradient may need its size
     results: tuple[torch.fx.Node, ...]
     ledger: FormulaTable
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
-    sizes: tuple[int, ...]  # that the task names
 
 
 def read_graph(task: Task) -> Graph:
@@ -123,7 +123,9 @@ def read_graph(task: Task) -> Graph:
 def _closed_forms(task: Task, workloads: Sequence[Workload], first: _Traced, second: _Traced) -> ClosedForms:
     """By rules for each operation; where one has none, by a trace with symbols, which takes long."""
     samples = samples_of([_argument_shapes(task, workload) for workload in (*workloads, *_others(*workloads))])
-    found, complete = size_forms(first.nodes, second.nodes, samples, lambda value: first.ledger.term(value) is not None)
+    found, complete = size_forms(
+        first.everything, second.everything, samples, lambda value: first.ledger.term(value) is not None
+    )
     if complete or len(first.nodes) > MOST_SYMBOLIC:
         return found
     more = closed_forms(lambda: _trace(task, workloads[0], SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes)
@@ -225,14 +227,26 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
     module = None if derived else functional(reference)
     if module is None or any(_changes(node) for node in module.graph.nodes):
         module = functional(make_fx(reference, tracing_mode=mode)(*tensors.values()))
-    module.graph.eliminate_dead_code()
-    nodes = tuple(module.graph.nodes)
+    nodes = _live(module.graph)
     (returned,) = nodes[-1].args
     forms = {name: (tuple(value.shape), dtype_name(value.dtype)) for name, value in tensors.items()}
     for name, node in zip(task.result_names, returned, strict=True):
         if name not in forms:
             forms[name] = (tuple(node.meta["val"].shape), dtype_name(node.meta["val"].dtype))
-    return _Traced(nodes, tuple(returned), ledger, forms, tuple(size for _, size in workload.sizes))
+    return _Traced(nodes, tuple(module.graph.nodes), tuple(returned), ledger, forms)
+
+
+def _live(graph: torch.fx.Graph) -> tuple[torch.fx.Node, ...]:
+    """What results need, and all arguments."""
+    nodes = tuple(graph.nodes)
+    needed: set[torch.fx.Node] = set()
+    left = [nodes[-1]]
+    while left:
+        node = left.pop()
+        if node not in needed:
+            needed.add(node)
+            left += node.all_input_nodes
+    return tuple(node for node in nodes if node in needed or node.op == "placeholder")
 
 
 def _changes(node: torch.fx.Node) -> bool:
