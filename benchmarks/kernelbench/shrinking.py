@@ -84,16 +84,16 @@ class _Divided(ast.NodeTransformer):
         return ast.copy_location(ast.Constant(value // divisor), node)
 
 
-class _Smaller(ast.NodeTransformer):
+class SmallerNumbers(ast.NodeTransformer):
     def __init__(self, limit: int, *, everywhere: bool) -> None:
         self.limit, self.everywhere = limit, everywhere
         self.inside = 0
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.inside += 1
-        made = self.generic_visit(node)
+        changed = self.generic_visit(node)
         self.inside -= 1
-        return made
+        return changed
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, int) and not isinstance(node.value, bool) and (self.everywhere or not self.inside):
@@ -113,7 +113,7 @@ def problems(path: Path) -> Iterator[Problem]:
     source = path.read_text()
     fault: Exception | None = None
     ways: list[tuple[ast.NodeTransformer, int | str]] = [
-        (_Smaller(limit, everywhere=everywhere), limit) for limit in LIMITS for everywhere in (True, False)
+        (SmallerNumbers(limit, everywhere=everywhere), limit) for limit in LIMITS for everywhere in (True, False)
     ]
     ways += [(_Divided(*factors), "1/{} of channels, 1/{} of images".format(*factors)) for factors in FACTORS]
     for way, limit in ways:
@@ -121,7 +121,7 @@ def problems(path: Path) -> Iterator[Problem]:
         try:
             code = compile(ast.fix_missing_locations(tree), str(path), "exec")
             _refuse_early(code)
-            found = _made(code, limit)
+            found = made(code, limit)
         except Exception as error:  # whatever a rewritten model raises, another rewriting may do
             fault = error
             continue
@@ -147,7 +147,7 @@ def _refuse_early(code: Any) -> None:
             raise
 
 
-def _made(code: Any, limit: int | str) -> Problem:
+def made(code: Any, limit: int | str) -> Problem:
     names: dict[str, Any] = {"__name__": "problem"}
     exec(code, names)  # the caller is a process of its own for this file
     torch.manual_seed(0)
@@ -174,8 +174,8 @@ def _refuse_large(model: torch.nn.Module, inputs: list[Any]) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        made = model(*inputs)
+        result = model(*inputs)
     if counter.get_total_flops() > MOST_MULTIPLICATIONS:
         raise TooLargeError("too many multiplications")
-    if isinstance(made, torch.Tensor) and made.numel() == 0:
+    if isinstance(result, torch.Tensor) and result.numel() == 0:
         raise TooLargeError("an empty result")
