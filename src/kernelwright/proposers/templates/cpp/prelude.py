@@ -141,6 +141,61 @@ inline V root(V x) {
 }
 """
 
+_HALVES = """
+// 16-bit floats in memory, floats in registers.
+inline V load(const kw::bfloat16* from, All) {
+  typedef std::uint16_t S __attribute__((vector_size(W * 2)));
+  S bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return (V)(__builtin_convertvector(bits, I) << 16);
+}
+inline void store(kw::bfloat16* to, V v, All) {
+  typedef std::uint32_t U __attribute__((vector_size(W * 4)));
+  typedef std::uint16_t S __attribute__((vector_size(W * 2)));
+  const U word = (U)v;
+  const U even = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16, lost = (word >> 16) | 0x0040u;
+  const U made = (word & 0x7fffffffu) > 0x7f800000u ? lost : even;
+  const S bits = __builtin_convertvector(made, S);
+  std::memcpy(to, &bits, sizeof bits);
+}
+#if defined(__FLT16_MAX__)
+inline V load(const kw::float16* from, All) {
+#if defined(__AVX512F__) && @WIDTH@ == 16
+  return (V)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__F16C__) && @WIDTH@ == 8
+  return (V)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+  V v;
+  for (int i = 0; i < W; ++i) v[i] = static_cast<float>(from[i]);
+  return v;
+#endif
+}
+inline void store(kw::float16* to, V v, All) {
+#if defined(__AVX512F__) && @WIDTH@ == 16
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph((__m512)v, 0));
+#elif defined(__F16C__) && @WIDTH@ == 8
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)v, 0));
+#else
+  for (int i = 0; i < W; ++i) to[i] = static_cast<kw::float16>(v[i]);
+#endif
+}
+#endif
+template <class T>
+inline V load(const T* from, Some some) {
+  V v{};
+  for (int i = 0; i < some.count; ++i) v[i] = static_cast<float>(from[i]);
+  return v;
+}
+template <class T>
+inline void store(T* to, V v, Some some) {
+  for (int i = 0; i < some.count; ++i) to[i] = static_cast<T>(v[i]);
+}
+template <class T, class Lanes>
+inline void stream(T* to, V v, Lanes lanes_) {
+  store(to, v, lanes_);
+}
+"""
+
 _EXP = """
 // exp(x) = 2^n exp(r) with |r| <= ln(2) / 2; n is applied in two halves, so that subnormal results are right.
 inline V exponential(V x) {
@@ -339,8 +394,8 @@ _PARTS = {
 }
 
 
-def prelude(body: str, width: int) -> str:
+def prelude(body: str, width: int, *, halves: bool = False) -> str:
     """What `body` uses, up to and including the opening of an anonymous namespace that the caller closes."""
     wanted = {part for word, parts in _NEEDS.items() if word in body for part in parts}
-    text = _BASE + "".join(part for name, part in _PARTS.items() if name in wanted)
+    text = _BASE + (_HALVES if halves else "") + "".join(part for name, part in _PARTS.items() if name in wanted)
     return text.replace("@WIDTH@", str(width))

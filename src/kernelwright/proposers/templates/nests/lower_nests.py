@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Shape
+from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Permute, Shape
 from kernelwright.proposers.templates.nests.index_maps import (
     Contraction,
     IndexTerm,
     Ranked,
+    Recurrent,
     Scan,
     compared,
     every,
@@ -24,6 +25,8 @@ from kernelwright.proposers.templates.nests.index_maps import (
     within,
 )
 from kernelwright.proposers.templates.nests.lower_convolutions import convolution_gradients, convolved
+from kernelwright.proposers.templates.nests.lower_pools import POOL_GRADIENTS
+from kernelwright.proposers.templates.nests.lower_scatters import SCATTERS
 from kernelwright.proposers.templates.nests.lower_views import axis, mapped, places, value_of
 
 
@@ -100,7 +103,30 @@ def pooled(call: Call) -> tuple[NodeRef, ...]:
     ceil = bool(call.get(5, "ceil_mode", False))
     form = call.shape or _pooled_shape(call, source, (kernel, stride, padding, dilation), ceil=ceil)
     value = _slid(call, source, form, (kernel, stride, padding, dilation), float("-inf"), ceil)
-    return (_contracted(call, "max", value, len(form)),)
+    window = (kernel, stride, padding, dilation)
+    return _contracted(call, "max", value, len(form)), _pooled_places(call, source, value, form, window)
+
+
+def _pooled_places(call: Call, source: NodeRef, value: NodeRef, form: Shape, window: tuple[list[int], ...]) -> NodeRef:
+    """The number of each maximum among the elements of its image, from where it stands in its window."""
+    kernel, stride, padding, dilation = window
+    shape, outer = call.builder.shape(source), len(form) - len(kernel)
+    dims = tuple(range(len(form), len(form) + len(kernel)))
+    left = call.builder.add(Contraction(form, "int64", (value.node,), "argmax", dims))
+
+    def whole(operation: str, one: Any, other: Any) -> NodeRef:
+        return call.builder.pointwise(operation, (one, other), form, "int64")
+
+    steps: list[NodeRef] = []
+    for n in reversed(range(len(kernel))):
+        inner = whole("remainder", left, kernel[n])
+        left = whole("div_floor", left, kernel[n])
+        begin = value_of(call, minus(times(_place(form, outer + n), stride[n]), padding[n]), form, "int64")
+        steps.insert(0, whole("add", begin, whole("mul", inner, dilation[n])))
+    number = steps[0]
+    for n in range(1, len(kernel)):
+        number = whole("add", whole("mul", number, shape[outer + n]), steps[n])
+    return number
 
 
 def _pooled_shape(call: Call, source: NodeRef, window: tuple[list[int], ...], *, ceil: bool) -> Shape:
@@ -241,7 +267,16 @@ def added(call: Call) -> NodeRef:
     return call.pointwise("add", base, _contracted(call, "sum", value, len(shape)))
 
 
+def _through_time(call: Call) -> NodeRef:
+    gates, states, weight, bias, cell, back = call.args
+    rows, columns = call.builder.shape(weight)
+    turned = call.builder.add(Permute((columns, rows), call.builder.dtype(weight), (weight.node,), (1, 0)))
+    inputs = [gates, *states, turned, *([bias] if bias is not None else [])]
+    return call.builder.add(Recurrent(call.shape, call.dtype, tuple(one.node for one in inputs), cell, bool(back)))
+
+
 NESTS: dict[str, Lowering] = {
+    "recurrent": _through_time,
     "bmm": stacked,
     "mm": stacked,
     **{f"max_pool{rank}d_with_indices": pooled for rank in (1, 2, 3)},
@@ -257,4 +292,6 @@ NESTS: dict[str, Lowering] = {
     "cummin": _extremes("min"),
     **dict.fromkeys(("topk", "sort"), _ranked),
     **dict.fromkeys(("scatter_add", "index_add"), added),
+    **SCATTERS,
+    **POOL_GRADIENTS,
 }

@@ -7,15 +7,18 @@ The pattern says nothing of how: an axis is shared by both operands ("batch"), b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kernelwright.proposers.templates.graph import (
     ONE,
     Broadcast,
+    Constant,
     Extent,
     Graph,
+    Node,
+    Number,
     Permute,
     Pointwise,
     Shape,
@@ -26,6 +29,8 @@ from kernelwright.proposers.templates.nests.index_maps import Contraction, Index
 from kernelwright.proposers.templates.nests.nest_code import matched
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
+
+MOST_SPLITS = 8  # of axes, for one contraction
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class Subscript:
 
 @dataclass(frozen=True)
 class ContractionOperand:
-    """`node` lies in memory in row-major order; there is a subscript for each dimension of a view of its elements."""
+    """`node` is a value that lies in memory in row-major order; subscripts are for a view of the same elements."""
 
     node: int
     dtype: str
@@ -122,7 +127,32 @@ class ContractionStep:
     pattern: ClassVar[str] = "contraction"
 
 
-def recognise_contraction(graph: Graph, place: int) -> ContractionForm | None:
+class _SplitAxisError(Exception):
+    """An operand lies in memory with several dimensions where the space has one axis."""
+
+    def __init__(self, axis: int, sizes: Shape) -> None:
+        super().__init__(axis, sizes)
+        self.axis, self.sizes = axis, sizes
+
+
+def recognise_contraction(
+    graph: Graph, place: int, factors: list[Number] | None = None, *, mixed: bool = True
+) -> ContractionForm | None:
+    """With `factors`, numbers that whole operands are multiplied with are put there, and the operands are without.
+
+    Unless `mixed`, a 16-bit operand beside one of float32 is taken as float32 too.
+    """
+    found: list[Number] = []
+    form = _recognised(graph, place, None if factors is None else found, as_stored=True)
+    if form is not None and not mixed and len({operand.dtype for operand in form.operands}) > 1:
+        found = []
+        form = _recognised(graph, place, None if factors is None else found, as_stored=False)
+    if factors is not None:
+        factors += found
+    return form
+
+
+def _recognised(graph: Graph, place: int, factors: list[Number] | None, *, as_stored: bool) -> ContractionForm | None:
     node = graph.nodes[place]
     if not isinstance(node, Contraction) or node.operation != "sum" or not node.dtype.startswith(("float", "bfloat")):
         return None
@@ -131,13 +161,39 @@ def recognise_contraction(graph: Graph, place: int) -> ContractionForm | None:
         return None
     if node.dims != tuple(range(len(product.shape) - len(node.dims), len(product.shape))):
         return None
-    operands = [_operand(graph, place, product.shape, deep=True) for place in product.inputs]
-    if any(operand is not None and operand.slides for operand in operands):
-        operands = [_operand(graph, place, product.shape, deep=False) for place in product.inputs]
+    pieces: list[Shape] = [(extent,) for extent in product.shape]
+    first = [_operand(graph, one, pieces, None, as_stored=as_stored, deep=False) for one in product.inputs]
+    deep = not any(operand is not None and operand.slides for operand in first)
+    for _ in range(MOST_SPLITS):
+        found: list[Number] = []
+        try:
+            given = None if factors is None else found
+            operands = [_operand(graph, one, pieces, given, as_stored=as_stored, deep=deep) for one in product.inputs]
+        except _SplitAxisError as split:
+            pieces = _split(pieces, split.axis, split.sizes)
+            continue
+        if factors is not None:
+            factors += found
+        break
+    else:
+        return None
     if operands[0] is None or operands[1] is None:
         return None
-    axes = _axes(product.shape, len(node.shape), operands[0], operands[1])
+    space = tuple(extent for run in pieces for extent in run)
+    axes = _axes(space, sum(len(run) for run in pieces[: len(node.shape)]), operands[0], operands[1])
     return None if axes is None else ContractionForm(axes, (operands[0], operands[1]), node.dtype)
+
+
+def _split(pieces: list[Shape], axis: int, sizes: Shape) -> list[Shape]:
+    made: list[Shape] = []
+    number = 0
+    for run in pieces:
+        new: Shape = ()
+        for extent in run:
+            new += sizes if number == axis else (extent,)
+            number += 1
+        made.append(new)
+    return made
 
 
 def _axes(space: Shape, kept: int, first: ContractionOperand, second: ContractionOperand) -> tuple[Axis, ...] | None:
@@ -179,59 +235,161 @@ class _Affine:
         return _Affine({axis: c * factor for axis, c in self.terms.items()}, self.constant * factor.first)
 
 
-def _operand(graph: Graph, place: int, space: Shape, *, deep: bool) -> ContractionOperand | None:
+def _operand(
+    graph: Graph,
+    place: int,
+    pieces: Sequence[Shape],
+    factors: list[Number] | None,
+    *,
+    as_stored: bool,
+    deep: bool = True,
+) -> ContractionOperand | None:
     """Down to the value whose elements lie in memory, through whatever only moves them; not `deep`, through one step.
 
     A window keeps the form that lowering gave it, which renderers know, and what was moved before it is stored.
 
     None where the step into the space itself is not affine: all of the space would have to be stored.
     """
-    start = place
-    at: list[_Affine] = [_Affine({} if e.single else {axis: ONE}) for axis, e in enumerate(space)]
-    guarded: frozenset[int] = frozenset()
+    start, at = place, _own_places(pieces)
+    extents = [extent for run in pieces for extent in run]
+    guarded: frozenset[int] = frozenset()  # for dimensions of that very value, so that nothing is passed then
     node = graph.nodes[place]
-    # A guard is about the dimensions of the very value that it guards, so nothing below it is looked through.
-    form = space
-    while isinstance(node, IndexMap | Permute | Broadcast | ViewNode) and not guarded and (deep or place == start):
-        shape = graph.nodes[node.inputs[0]].shape
-        if isinstance(node, ViewNode):
-            below = graph.nodes[node.inputs[0]]
-            order = _under_view(form, below) if isinstance(below, Permute) else None
-            if order is None:
+    while not guarded and (deep or place == start):
+        inner = node.inputs[0] if node.inputs else -1
+        match node:
+            case IndexMap():
+                mapped = _mapped(node, at, graph.nodes[inner].shape)
+                if mapped is None:
+                    break
+                at, guarded = mapped
+            case Permute():
+                turned = dict(zip(node.dims, at, strict=True))
+                at = [turned[dim] for dim in range(len(at))]
+            case Broadcast():
+                shape = graph.nodes[inner].shape
+                last = at[len(at) - len(shape) :]
+                at = [_Affine({}) if e.single else one for e, one in zip(shape, last, strict=True)]
+            case ViewNode() if _turned(graph, inner, factors is not None, as_stored):
+                viewed = _viewed(node, graph.nodes[inner].shape, at, extents)
+                if viewed is None:
+                    break
+                at = viewed
+            case Pointwise() if as_stored and widened(graph, node):
+                pass  # the same numbers, stored in less room
+            case Pointwise() if factors is not None and (scaled := _scaled(graph, node)):
+                inner = scaled[0]
+                factors.append(scaled[1])
+            case _:
                 break
-            place, node = below.inputs[0], graph.nodes[below.inputs[0]]
-            at, form = [at[dim] for dim in order], tuple(form[dim] for dim in order)
-            break
-        if isinstance(node, IndexMap):
-            mapped = _mapped(node, at, shape)
-            if mapped is None:
-                break
-            at, guarded = mapped
-        elif isinstance(node, Permute):
-            turned = dict(zip(node.dims, at, strict=True))
-            at = [turned[dim] for dim in range(len(at))]
-        else:
-            at = [_Affine({}) if e.single else one for e, one in zip(shape, at[len(at) - len(shape) :], strict=True)]
-        place, node = node.inputs[0], graph.nodes[node.inputs[0]]
-        form = node.shape
+        place, node = inner, graph.nodes[inner]
     if place == start:
         return None
     subscripts = tuple(
         Subscript(tuple(sorted(one.terms.items())), one.constant, one.divisor, size, dim in guarded)
-        for dim, (one, size) in enumerate(zip(at, form, strict=True))
+        for dim, (one, size) in enumerate(zip(at, node.shape, strict=True))
     )
+    below = node
+    while isinstance(below, ViewNode):
+        below = graph.nodes[below.inputs[0]]
+    if as_stored and widened(graph, below):  # in the same order, so that subscripts hold
+        place, node = below.inputs[0], graph.nodes[below.inputs[0]]
     return ContractionOperand(place, node.dtype, subscripts)
 
 
-def _under_view(view: Shape, permuted: Permute) -> list[int] | None:
-    """The dimensions of a view of a permuted value in the order of memory; None where it joins what lies apart."""
-    runs = matched(view, permuted.shape)
-    if any(len(outs) != 1 for outs, _ in runs):
+def _own_places(pieces: Sequence[Shape]) -> list[_Affine]:
+    """Along every dimension of the space, in terms of the axes that it was split into."""
+    made, number = [], 0
+    for run in pieces:
+        terms = {}
+        for n, extent in enumerate(run):
+            if not extent.single:
+                terms[number] = total(run[n + 1 :])
+            number += 1
+        made.append(_Affine(terms))
+    return made
+
+
+def _turned(graph: Graph, place: int, scaled: bool, as_stored: bool) -> bool:
+    """Whether a value is another one with its elements moved, so that reading it where it lies saves a copy."""
+    node = graph.nodes[place]
+    if isinstance(node, Permute | Broadcast):
+        return True
+    if isinstance(node, ViewNode) or (as_stored and widened(graph, node)):
+        return _turned(graph, node.inputs[0], scaled, as_stored)
+    found = _scaled(graph, node) if scaled else None
+    return found is not None  # also without a move: the number is taken apart
+
+
+def _scaled(graph: Graph, node: Node) -> tuple[int, Number] | None:
+    """Of a value times a number: both."""
+    if not isinstance(node, Pointwise) or node.operation != "mul":
         return None
-    places = [tuple(permuted.dims[dim] for dim in ins) for _, ins in runs]
-    if any(not ins or ins != tuple(range(ins[0], ins[0] + len(ins))) for ins in places):
+    for one, other in (node.inputs, node.inputs[::-1]):
+        constant = graph.nodes[other]
+        if isinstance(constant, Constant) and graph.nodes[one].shape == node.shape:
+            return one, constant.value
+    return None
+
+
+def _viewed(node: ViewNode, given: Shape, at: list[_Affine], extents: Sequence[Extent]) -> list[_Affine] | None:
+    """Places along the dimensions of the value that is viewed; None where they are not affine."""
+    made: list[_Affine] = [_Affine({})] * len(given)
+    for outs, ins in matched(node.shape, given):
+        whole: _Affine | None = _Affine({})
+        for n, dim in enumerate(outs):
+            part = at[dim].times(total(tuple(node.shape[d] for d in outs[n + 1 :])))
+            whole = whole.plus(part) if whole is not None and part is not None else None
+        own = [dim for dim in ins if not given[dim].single]
+        if whole is None:
+            return None
+        if len(own) == 1:
+            made[own[0]] = whole
+        elif own:
+            parts = _dealt(whole, tuple(given[dim] for dim in own), extents)
+            if parts is None:
+                return None
+            for dim, part in zip(own, parts, strict=True):
+                made[dim] = part
+    return made
+
+
+def _dealt(whole: _Affine, sizes: Shape, extents: Sequence[Extent]) -> list[_Affine] | None:
+    """The place in a row of dimensions as a place along each; axes that lie across several must be split."""
+    if whole.constant or whole.divisor != 1:
         return None
-    return [runs[n][0][0] for n in sorted(range(len(runs)), key=lambda n: places[n])]
+    terms = sorted(whole.terms.items(), key=lambda term: term[1].first)
+    found: list[_Affine] = []
+    stride = ONE
+    left = list(sizes)
+    while left:
+        size, own, inner = left.pop(), dict[int, Extent](), ONE
+        while terms and inner != size:
+            axis, coefficient = terms[0]
+            if coefficient != stride * inner:
+                return None
+            extent = extents[axis]
+            several = [size]
+            while total(tuple(several)).first < extent.first and inner == ONE and left:
+                several.insert(0, left.pop())
+            if len(several) > 1:
+                if total(tuple(several)) != extent:
+                    return None
+                raise _SplitAxisError(axis, tuple(several))
+            terms.pop(0)
+            own[axis] = inner
+            inner = inner * extent
+        if inner != size and own:
+            return None
+        found.insert(0, _Affine(own))
+        stride = stride * size
+    return found if not terms else None
+
+
+def widened(graph: Graph, node: Node) -> bool:
+    """Whether a value is a 16-bit one as float32: a product reads such operands as they lie, and loses nothing."""
+    if not isinstance(node, Pointwise) or node.operation != "convert" or node.dtype != "float32":
+        return False
+    return graph.nodes[node.inputs[0]].dtype in ("bfloat16", "float16")
 
 
 def _mapped(node: IndexMap, at: list[_Affine], shape: Shape) -> tuple[list[_Affine], frozenset[int]] | None:
