@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kernelwright.benchmark import metrics as metrics_module
 from kernelwright.benchmark.metrics import (
     SPEEDS,
-    Part,
+    RatioPart,
     claim,
     error_ratio,
     estimated,
@@ -131,12 +131,12 @@ def test_a_speedup_is_the_geometric_mean_over_tasks_of_lower_ends(lows: list[flo
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 1)), min_size=2, max_size=12))
 def test_a_bootstrap_gives_the_same_interval_every_time(pairs: list[tuple[float, float]]) -> None:
-    parts = [Part(over, under) for over, under in pairs]
+    parts = [RatioPart(over, under) for over, under in pairs]
     assert estimated(parts, resamples=50) == estimated(parts, resamples=50)
 
 
 def test_an_interval_is_narrower_over_more_tasks() -> None:
-    few, many = ([Part(float(number % 2), 1) for number in range(count)] for count in (8, 200))
+    few, many = ([RatioPart(float(number % 2), 1) for number in range(count)] for count in (8, 200))
     widths = [
         found.high - found.low
         for found in (estimated(parts, resamples=400) for parts in (few, many))

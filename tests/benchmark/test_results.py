@@ -14,6 +14,7 @@ from kernelwright.benchmark.results import (
     ResultLine,
     Results,
     ResultsError,
+    Unopened,
     environment_of,
     fold,
     require_comparable,
@@ -113,6 +114,13 @@ def test_attempts_that_ended_without_a_word_are_counted_and_interrupted_ones_are
     assert fold([plan(), begun, begun], "r").attempts == {"a 0": 2}
     assert fold([plan(), begun, PutDown(task="a", sample=0, at=2.0)], "r").attempts == {}
     assert fold([plan(), begun, begun.model_copy(update={"run": "a-1"})], "r").runs == {"a 0": "a-1"}
+
+
+def test_a_task_that_could_be_opened_later_counts() -> None:
+    closed = Unopened(task="a", why="out of memory", at=1.0)
+    assert fold([plan(), ENVIRONMENT, closed], "r").planned == 1
+    found = fold([plan(), ENVIRONMENT, closed, row("a")], "r")
+    assert (found.unopened, found.judged, found.planned) == ({}, 1, 2)
 
 
 OTHERS = {

@@ -30,6 +30,14 @@ def test_of_hidden_workloads_a_row_has_speedups_and_neither_sizes_nor_times() ->
     assert "777" not in found.model_dump_json()
 
 
+def test_hidden_workloads_are_numbered_by_their_speedups_and_not_by_their_sizes() -> None:
+    factors = [("n=9", 3.0, True), ("n=1", 0.5, True), ("n=5", 2.0, True)]
+    found = made(verdict_of(CANDIDATE, factors)).workloads
+    assert [(one.name, one.baselines[0].speedup.mid) for one in found] == [
+        ("hidden 1", 0.5), ("hidden 2", 2.0), ("hidden 3", 3.0),
+    ]  # fmt: skip
+
+
 def test_what_failed_on_a_hidden_workload_does_not_say_how() -> None:
     evidence = MismatchEvidence(
         workload="n=777", family="normal", trial=1, result="out", index=(3,), expected="1", got="2", error=1.0,

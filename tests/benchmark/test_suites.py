@@ -66,7 +66,7 @@ def test_one_task_is_a_suite() -> None:
 def test_what_is_not_a_suite_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_name: str) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(KernelwrightError, match=r"is not a suite|no file in it has Model"):
+    with pytest.raises(KernelwrightError, match=r"is not a suite|holds no task"):
         suite_tasks(given_name)
 
 

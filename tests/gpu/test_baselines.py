@@ -57,3 +57,20 @@ def test_a_backward_compiled_as_training_has_it_is_right() -> None:
         verdict = judge.judge(task, candidate)
     assert verdict.verdict is Outcome.accepted, verdict.evidence
     assert [entry.baseline for entry in verdict.workloads[0].baselines] == [*names]
+
+
+@pytest.mark.gpu
+def test_tf32_is_shown_beside_eager_and_nothing_is_claimed_over_it() -> None:
+    names = ("eager", "eager-tf32", "sdpa-flash", "cudnn-benchmark")
+    settings = Settings(names, effort=Sampling(6, 6), safety=False, public_only=True, device=Device("cuda"))
+    task = "linear@rows=2048,features=2048,units=2048"
+    candidate = make(resolve(task, "cuda"), "cuda").propose(Request(Operator.fresh, 1, 0))[0].candidate
+    with Judge(settings) as judge:
+        verdict = judge.judge(task, candidate)
+    assert verdict.verdict is Outcome.accepted, verdict.evidence
+    (result,) = verdict.workloads
+    times = {one.baseline: one.seconds for one in result.baselines}
+    assert set(times) == {"eager", "eager-tf32", "cudnn-benchmark"}
+    assert times["eager-tf32"] < times["eager"]
+    assert result.best_baseline is not None and result.best_baseline.baseline != "eager-tf32"
+    assert [line.partition(":")[0] for line in verdict.baselines_left_out] == ["sdpa-flash"]

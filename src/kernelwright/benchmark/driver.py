@@ -65,11 +65,13 @@ class Benchmark:
         """Until every sample has a row. An interrupt is raised, once the file says where it was."""
         number = self._enter()
         results = read_results(self.file.path)
+        done = results.judged
         for task, planned in zip(self.tasks, self.plan.tasks, strict=True):
             left = [sample for sample in range(planned.samples) if self._is_left(results, task.name, sample)]
             opened: OpenedTask | None = None
             for sample in left:
-                self.view.begin(task.name, sample, read_results(self.file.path).judged, results.planned)
+                self.view.begin(task.name, sample, done, results.planned)
+                done += 1
                 attempts = results.attempts.get(sample_name(task.name, sample), 0)
                 if attempts >= MOST_ATTEMPTS and not self.retry:
                     given_up = f"the command ended {attempts} times while it was at this sample"

@@ -199,11 +199,12 @@ class ProposerEntrant:
         elif state.leader is not None:
             candidate = state.entries[state.leader].proposal.candidate
             attempt.progress("the search has no best; judging the fastest that was accepted")
+            began = time.monotonic()
             judged = judge_fully(
                 self.judge(), attempt.opened.reference, candidate, self.settings, attempt.progress, lambda: False
             )
             verdict, names = judged.verdict, judged.certificates
-            cost = cost.model_copy(update={"evaluations": cost.evaluations + judged.judgings})
+            cost = _with_judging(cost, judged.judgings, time.monotonic() - began)
         else:
             why = "; ".join(why_no_best(state))
             return attempt.row(RowOutcome.nothing, why, cost=cost, rejections=rejected)
@@ -218,6 +219,15 @@ class ProposerEntrant:
             certificates=names,
             others=rejected,
         )
+
+
+def _with_judging(cost: SampleCost, judgings: int, seconds: float) -> SampleCost:
+    more = {
+        "evaluations": cost.evaluations + judgings,
+        "wall_seconds": cost.wall_seconds + seconds,
+        "device_seconds": cost.device_seconds + seconds,
+    }
+    return cost.model_copy(update=more)
 
 
 def asks_models(config: SearchConfig) -> bool:

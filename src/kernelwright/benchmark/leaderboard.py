@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kernelwright.benchmark.metrics import (
     EAGER,
     SPEEDS,
-    Estimate,
+    MetricEstimate,
     Metrics,
     Summary,
     claim,
@@ -38,7 +38,7 @@ BUSY = 0.5  # cores that others kept busy, on the median sample: said beside the
 
 
 @dataclass(frozen=True)
-class Ranked:
+class BoardEntrant:
     """One results file on a leaderboard."""
 
     label: str
@@ -70,7 +70,7 @@ class BoardTable:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    ranked: tuple[Ranked, ...]
+    ranked: tuple[BoardEntrant, ...]
     environment: BenchmarkEnvironment
     suite: str
     baselines: tuple[str, ...]
@@ -78,7 +78,7 @@ class Leaderboard:
 
     @property
     def tables(self) -> tuple[BoardTable, ...]:
-        found = [_overall(self.ranked), _over_eager(self.ranked), _outcomes(self.ranked)]
+        found = [part(self.ranked) for part in (_overall, _over_eager, _outcomes, _rejected, _costs)]
         if any(len(one.metrics.categories) > 1 for one in self.ranked):
             found.append(_categories(self.ranked))
         return (*found, _tasks(self.ranked), *_unopened(self.ranked))
@@ -125,7 +125,7 @@ def leaderboard(several: Sequence[Results]) -> Leaderboard:
     """Refuses, in one line, what was not measured alike."""
     require_comparable(several)
     labels = _labels(several)
-    ranked = [Ranked(label, one, metrics(one)) for label, one in zip(labels, several, strict=True)]
+    ranked = [BoardEntrant(label, one, metrics(one)) for label, one in zip(labels, several, strict=True)]
     ranked.sort(key=_standing, reverse=True)
     first = several[0]
     suites = dict.fromkeys(one.plan.suite for one in several)
@@ -139,27 +139,27 @@ def _labels(several: Sequence[Results]) -> list[str]:
     ]
 
 
-def _standing(one: Ranked) -> tuple[float, float, float]:
+def _standing(one: BoardEntrant) -> tuple[float, float, float]:
     """By fast_1, then by what a user gets who falls back to the baseline, then by how much is right."""
     overall = one.metrics.overall
     return tuple(found.value or 0.0 for found in (overall.fast[1.0], overall.with_fallback, overall.correct))  # type: ignore[return-value]
 
 
-def percent(found: Estimate) -> str:
+def percent(found: MetricEstimate) -> str:
     if found.value is None:
         return NONE
-    interval = "" if found.low is None or found.high is None else f" [{found.low:.0%}, {found.high:.0%}]"
+    interval = "" if found.low is None or found.high is None else f" [{100 * found.low:.0f}, {100 * found.high:.0f}]"
     return f"{found.value:.0%}{interval}"
 
 
-def times(found: Estimate, *, of: bool = True) -> str:
+def times(found: MetricEstimate, *, of: bool = True) -> str:
     if found.value is None:
         return NONE
     interval = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
     return f"{found.value:.2f}×{interval}{f' ({found.tasks})' if of else ''}"
 
 
-def plain_number(found: Estimate) -> str:
+def plain_number(found: MetricEstimate) -> str:
     if found.value is None:
         return NONE
     interval = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
@@ -178,7 +178,7 @@ RATES: tuple[Column, ...] = (
 )
 
 
-def _overall(ranked: Sequence[Ranked]) -> BoardTable:
+def _overall(ranked: Sequence[BoardEntrant]) -> BoardTable:
     passes = sorted({k for one in ranked for k in one.metrics.overall.pass_at if k > 1})
     head = ("entrant", "tasks", *(title for title, _ in RATES), *(f"pass@{k}" for k in passes))
     rows: list[tuple[Cell, ...]] = [
@@ -197,7 +197,7 @@ def _pass(found: Summary, k: int) -> str:
     return percent(found.pass_at[k]) if k in found.pass_at else NONE
 
 
-def _over_eager(ranked: Sequence[Ranked]) -> BoardTable:
+def _over_eager(ranked: Sequence[BoardEntrant]) -> BoardTable:
     note = "The same over eager PyTorch, for comparison with benchmarks that use it. No claim is made over it."
     rows: list[tuple[Cell, ...]] = [
         (
@@ -210,22 +210,18 @@ def _over_eager(ranked: Sequence[Ranked]) -> BoardTable:
     return BoardTable("Over eager alone", note, ("entrant", *(f"fast_{p:g}" for p in SPEEDS), "speedup"), tuple(rows))
 
 
-def _outcomes(ranked: Sequence[Ranked]) -> BoardTable:
+def _outcomes(ranked: Sequence[BoardEntrant]) -> BoardTable:
     note = (
         "Right on hidden: of samples that are right on public workloads, those that are on hidden ones and over the "
         "whole domain too. Fast on hidden: of those that are at least as fast on public workloads, those that are on "
-        "hidden ones. Error: rms beside eager's. Rejected: every candidate on the way, by class; the judge does not "
-        "guess at intent, and a cheat is rejected for what it did."
+        "hidden ones. Error: rms beside eager's. Impossibly fast: below what the device can do, to be looked into."
     )
     head = (
-        "entrant", "judged", "undecided", "right on hidden", "fast on hidden", "error", "ties", "rejected",
-        "faster than the device", "evaluations", "wall", "device", "tokens", "cost",
+        "entrant", "judged", "undecided", "right on hidden", "fast on hidden", "error", "ties", "impossibly fast",
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for one in ranked:
         found = one.metrics.overall
-        cost = found.cost
-        unpriced = f" + {cost.unpriced_calls} unpriced" if cost.unpriced_calls else ""
         rows.append(
             (
                 Foreign(one.label),
@@ -235,8 +231,21 @@ def _outcomes(ranked: Sequence[Ranked]) -> BoardTable:
                 percent(found.hidden_fast),
                 times(found.error_ratio),
                 str(found.ties),
-                rejected_words(found.rejections),
                 str(found.suspects),
+            )
+        )
+    return BoardTable("What came of the samples", note, head, tuple(rows))
+
+
+def _costs(ranked: Sequence[BoardEntrant]) -> BoardTable:
+    head = ("entrant", "evaluations", "wall", "device", "tokens", "cost")
+    rows: list[tuple[Cell, ...]] = []
+    for one in ranked:
+        cost = one.metrics.overall.cost
+        unpriced = f" + {counted(cost.unpriced_calls, 'call')} of unknown price" if cost.unpriced_calls else ""
+        rows.append(
+            (
+                Foreign(one.label),
                 str(cost.evaluations),
                 duration(max(cost.wall_seconds, 1e-9)),
                 duration(max(cost.device_seconds, 1e-9)),
@@ -244,14 +253,23 @@ def _outcomes(ranked: Sequence[Ranked]) -> BoardTable:
                 f"${cost.usd:.2f}{unpriced}" if cost.usd or unpriced else NONE,
             )
         )
-    return BoardTable("What came of the samples, and what they cost", note, head, tuple(rows))
+    return BoardTable("What it cost", "", head, tuple(rows))
 
 
-def rejected_words(found: dict[RejectionClass, int]) -> str:
-    return ", ".join(f"{number} {kind.value.replace('_', ' on ')}" for kind, number in found.items()) or "0"
+def _rejected(ranked: Sequence[BoardEntrant]) -> BoardTable:
+    note = (
+        "Every candidate that was rejected on the way. The judge does not guess at intent: a cheat is rejected for "
+        "what it did, most often by protocol, memory or hidden workloads."
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (Foreign(one.label), *(str(one.metrics.overall.rejections.get(kind, 0)) for kind in RejectionClass))
+        for one in ranked
+    ]
+    head = ("entrant", *(kind.value.replace("wrong_hidden", "wrong on hidden") for kind in RejectionClass))
+    return BoardTable("Rejected, by class", note, head, tuple(rows))
 
 
-def _categories(ranked: Sequence[Ranked]) -> BoardTable:
+def _categories(ranked: Sequence[BoardEntrant]) -> BoardTable:
     rows: list[tuple[Cell, ...]] = [
         (Foreign(found.name), Foreign(one.label), str(found.tasks), *(show(found) for _, show in RATES))
         for found_at in range(len(ranked[0].metrics.categories))
@@ -263,7 +281,7 @@ def _categories(ranked: Sequence[Ranked]) -> BoardTable:
     return BoardTable("By category", "", head, tuple(rows))
 
 
-def _tasks(ranked: Sequence[Ranked]) -> BoardTable:
+def _tasks(ranked: Sequence[BoardEntrant]) -> BoardTable:
     note = (
         "Of several samples the one with the highest claim, else the first. Claim: lower ends over the best baseline; "
         "hidden: on hidden workloads alone."
@@ -304,7 +322,7 @@ def _claimed(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f}×"
 
 
-def _unopened(ranked: Sequence[Ranked]) -> tuple[BoardTable, ...]:
+def _unopened(ranked: Sequence[BoardEntrant]) -> tuple[BoardTable, ...]:
     found = {name: why for one in ranked for name, why in one.results.unopened.items()}
     if not found:
         return ()

@@ -36,7 +36,7 @@ RESAMPLES = 1000
 SEED = 20
 
 
-class Estimate(ResultPart):
+class MetricEstimate(ResultPart):
     """`low` and `high`: the 95% interval over tasks; `tasks`: how many have a part in the value. Null: none has."""
 
     value: float | None
@@ -54,17 +54,17 @@ class Summary(ResultPart):
     samples: int
     judged: int
     undecided: int
-    correct: Estimate
-    pass_at: dict[int, Estimate]
-    fast: dict[float, Estimate]
-    fast_eager: dict[float, Estimate]
-    speedup: Estimate
-    speedup_eager: Estimate
-    with_fallback: Estimate
-    sol: Estimate
-    hidden_right: Estimate
-    hidden_fast: Estimate
-    error_ratio: Estimate
+    correct: MetricEstimate
+    pass_at: dict[int, MetricEstimate]
+    fast: dict[float, MetricEstimate]
+    fast_eager: dict[float, MetricEstimate]
+    speedup: MetricEstimate
+    speedup_eager: MetricEstimate
+    with_fallback: MetricEstimate
+    sol: MetricEstimate
+    hidden_right: MetricEstimate
+    hidden_fast: MetricEstimate
+    error_ratio: MetricEstimate
     ties: int
     suspects: int
     rejections: dict[RejectionClass, int]
@@ -156,7 +156,7 @@ def pass_at(samples: int, right: int, k: int) -> float:
 
 
 @dataclass(frozen=True)
-class Part:
+class RatioPart:
     """What one task adds to a ratio of sums."""
 
     over: float
@@ -164,59 +164,61 @@ class Part:
 
 
 def estimated(
-    parts: Sequence[Part], of: Callable[[float], float] = lambda value: value, resamples: int | None = None
-) -> Estimate:
+    parts: Sequence[RatioPart], of: Callable[[float], float] = lambda value: value, resamples: int | None = None
+) -> MetricEstimate:
     """The ratio of sums, through `of`, and its interval when tasks are drawn again with putting back."""
     tasks = sum(part.under > 0 for part in parts)
     if not tasks:
-        return Estimate(value=None)
+        return MetricEstimate(value=None)
     value = of(_ratio(parts))
     if len(parts) == 1:  # of one task there is nothing to draw
-        return Estimate(value=value, tasks=1)
+        return MetricEstimate(value=value, tasks=1)
     draw = random.Random(SEED)
     drawn = (draw.choices(parts, k=len(parts)) for _ in range(resamples or RESAMPLES))
     again = sorted(of(_ratio(chosen)) for chosen in drawn if _under(chosen) > 0)
     low, high = (again[min(len(again) - 1, int(share * len(again)))] for share in (0.025, 0.975))
-    return Estimate(value=value, low=min(low, value), high=max(high, value), tasks=tasks)
+    return MetricEstimate(value=value, low=min(low, value), high=max(high, value), tasks=tasks)
 
 
-def _ratio(parts: Sequence[Part]) -> float:
+def _ratio(parts: Sequence[RatioPart]) -> float:
     return math.fsum(part.over for part in parts) / _under(parts)
 
 
-def _under(parts: Sequence[Part]) -> float:
+def _under(parts: Sequence[RatioPart]) -> float:
     return math.fsum(part.under for part in parts)
 
 
-def _share(tasks: Sequence[TaskSamples], holds: Callable[[SampleRow], bool]) -> Estimate:
-    return estimated([Part(sum(map(holds, task.rows)) / task.weight, 1) for task in tasks])
+def _share(tasks: Sequence[TaskSamples], holds: Callable[[SampleRow], bool]) -> MetricEstimate:
+    return estimated([RatioPart(sum(map(holds, task.rows)) / task.weight, 1) for task in tasks])
 
 
 def _of_those(
     tasks: Sequence[TaskSamples], under: Callable[[SampleRow], bool], holds: Callable[[SampleRow], bool]
-) -> Estimate:
+) -> MetricEstimate:
     """The share of samples that hold among those that are asked, each task weighing as much as its share of them."""
     parts = []
     for task in tasks:
         asked = [row for row in task.rows if under(row)]
-        parts.append(Part(sum(map(holds, asked)) / task.weight, len(asked) / task.weight))
+        parts.append(RatioPart(sum(map(holds, asked)) / task.weight, len(asked) / task.weight))
     return estimated(parts)
 
 
-def _mean(tasks: Sequence[TaskSamples], of: Callable[[SampleRow], float | None], *, geometric: bool = True) -> Estimate:
+def _mean(
+    tasks: Sequence[TaskSamples], of: Callable[[SampleRow], float | None], *, geometric: bool = True
+) -> MetricEstimate:
     """The mean over tasks of the mean over a task's samples that have a value."""
     parts = []
     for task in tasks:
         found = [value for row in task.rows if (value := of(row)) is not None]
         logs = [math.log(value) if geometric else value for value in found]
-        parts.append(Part(math.fsum(logs) / len(logs), 1) if logs else Part(0, 0))
+        parts.append(RatioPart(math.fsum(logs) / len(logs), 1) if logs else RatioPart(0, 0))
     return estimated(parts, math.exp) if geometric else estimated(parts)
 
 
-def _with_fallback(tasks: Sequence[TaskSamples]) -> Estimate:
+def _with_fallback(tasks: Sequence[TaskSamples]) -> MetricEstimate:
     """What a user gets who takes the fastest sample where it is shown to be faster, and the baseline elsewhere."""
     best = [max((found for row in task.rows if (found := claim(row)) is not None), default=1.0) for task in tasks]
-    return estimated([Part(math.log(max(1.0, value)), 1) for value in best], math.exp)
+    return estimated([RatioPart(math.log(max(1.0, value)), 1) for value in best], math.exp)
 
 
 def summary(name: str, tasks: Sequence[TaskSamples], unopened: int = 0) -> Summary:
@@ -251,8 +253,8 @@ def summary(name: str, tasks: Sequence[TaskSamples], unopened: int = 0) -> Summa
     )
 
 
-def _pass_at(tasks: Sequence[TaskSamples], k: int) -> Estimate:
-    return estimated([Part(pass_at(task.samples, task.right, k) if task.samples else 0.0, 1) for task in tasks])
+def _pass_at(tasks: Sequence[TaskSamples], k: int) -> MetricEstimate:
+    return estimated([RatioPart(pass_at(task.samples, task.right, k) if task.samples else 0.0, 1) for task in tasks])
 
 
 def _fast_on_public(row: SampleRow) -> bool:

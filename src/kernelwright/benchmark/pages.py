@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from kernelwright.benchmark.leaderboard import READING, Cell, Foreign, Leaderboard, Ranked
+from kernelwright.benchmark.leaderboard import READING, BoardEntrant, Cell, Foreign, Leaderboard
 from kernelwright.benchmark.metrics import claim, opened_tasks
 from kernelwright.report.charts.svg import AxisScale, drawing, line, path, text
 from kernelwright.report.html import rendered
@@ -42,13 +42,13 @@ def board_page(board: Leaderboard) -> str:
     return rendered("leaderboard.html.j2", board=board, curves=curves(board.ranked), reading=READING, series=SERIES)
 
 
-def curves(ranked: Sequence[Ranked]) -> Markup:
+def curves(ranked: Sequence[BoardEntrant]) -> Markup:
     """fast_p for every p: of each entrant the share of tasks on which at least p times may be claimed."""
     claims = [_shares(one) for one in ranked]
     values = [value for one in claims for value, _ in one if value > 0]
     if not values:
         return Markup("")
-    across = AxisScale(min(0.8, *values), max(2.5, *values) * 1.05, LEFT, WIDTH - RIGHT, log=True)
+    across = AxisScale(min(0.8, *values) / 1.05, max(2.5, *values) * 1.05, LEFT, WIDTH - RIGHT, log=True)
     up = AxisScale(0.0, 1.0, HEIGHT - BOTTOM, TOP)
     parts = []
     for tick in across.ticks(9):
@@ -70,7 +70,7 @@ def curves(ranked: Sequence[Ranked]) -> Markup:
     return drawing(WIDTH, HEIGHT, "fast_p by p", told, parts)
 
 
-def _shares(one: Ranked) -> list[tuple[float, float]]:
+def _shares(one: BoardEntrant) -> list[tuple[float, float]]:
     """Each claim with the share of samples that have it or more, by task, the largest claim first."""
     tasks = opened_tasks(one.results)
     weighted = [

@@ -277,6 +277,7 @@ def fold(lines: Iterable[ResultLine], origin: str) -> Results:
                 if not line.environment < len(environments):
                     raise ResultsError(f"{origin}: a row of {line.task} names an environment that is not there")
                 rows[line.task, line.sample] = line
+                unopened.pop(line.task, None)  # it could be opened later
     if plan is None:
         raise ResultsError(f"{origin}: is empty")
     _require_planned(plan, rows, unopened, origin)

@@ -127,9 +127,14 @@ def _right_on_public(verdict: Verdict) -> bool | None:
 
 def _workloads(verdict: Verdict, bound: BoundOf) -> tuple[WorkloadRow, ...]:
     public = [one for one in verdict.workloads if not one.hidden]
-    hidden = [one for one in verdict.workloads if one.hidden]
+    hidden = sorted((one for one in verdict.workloads if one.hidden), key=_claimed)  # their order tells nothing then
     numbered = [(f"hidden {number}", one) for number, one in enumerate(hidden, 1)]
     return tuple(_workload(name, one, bound) for name, one in (*((one.label, one) for one in public), *numbered))
+
+
+def _claimed(result: WorkloadResult) -> float:
+    best = result.best_baseline
+    return best.speedup.low if best is not None else 0.0
 
 
 def _workload(name: str, result: WorkloadResult, bound: BoundOf) -> WorkloadRow:

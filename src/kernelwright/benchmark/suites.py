@@ -64,7 +64,7 @@ def chosen(
 
 def _exists(reference: str) -> bool:
     named = parse(reference)
-    return Path(named.name).is_file() if named.is_file else named.name in builtin_names()
+    return Path(named.name).exists() if named.is_file else named.name in builtin_names()
 
 
 def _once(found: Iterable[SuiteTask], given: str) -> tuple[SuiteTask, ...]:

@@ -24,7 +24,7 @@ COMMANDS = (
     *("optimize", "runs", "best", "report", "export", "judge", "check", "replay", "bench", "leaderboard"),
     *("trust", "tasks", "contract", "prompt", "calibrate", "server", "doctor"),
 )
-IN_RESULTS = ("best", "export", "leaderboard", "report")
+IN_RESULTS = ("bench", "best", "export", "leaderboard", "report")
 INTERRUPTED = "interrupted; no process of this command is left running, and finished builds stay cached"
 
 

@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kernelwright.cli.views.output import Progress, complain, console, harmless, print_json
+from kernelwright.cli.views.output import Progress, complain, console, harmless, plain, print_json
 from kernelwright.insight.lint.finding import LintFinding, Severity
+from kernelwright.insight.lint.suite import SECONDS, SuiteRow, lint_suite
 from kernelwright.tasks.catalogue import TaskInfo, catalogue, describe, folder_suite, of_suite
+from kernelwright.tasks.imported.forms import bundle_of
 from kernelwright.tasks.model import TaskError
 from kernelwright.tasks.resolve import TRUST_TASK
 
@@ -36,7 +38,8 @@ class TaskReport(BaseModel):
 @tasks.command("list")
 def list_tasks(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="FOLDER", help="List the KernelBench problems in this folder instead.")
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="List the tasks in this folder instead, in any form (docs/tasks.md)."),
     ] = None,
     suite: Annotated[
         str | None, typer.Option(help="Only the tasks of this suite, with their public workloads.")
@@ -153,25 +156,75 @@ def lint_tasks(
     task: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="TASK", help="Built-in tasks, NAME:backward, or task files. Default: all built-in tasks."
+            metavar="TASK",
+            help="Built-in tasks, NAME:backward, task files, or folders of problems. Default: all built-in tasks.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed for the values.")] = 0,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="For folders: append each row to this file, and continue after the rows in it."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(min=1, help="For folders: time limit for one problem.")] = SECONDS,
     trust_task: Annotated[bool, typer.Option("--trust-task", help=TRUST_TASK)] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
     """Find weaknesses that make a task easy to cheat.
 
-    Also finds tasks whose speedups mean little. Exit code 0: no errors; 1: errors; 2: a task cannot be loaded or run.
+    Also finds tasks whose speedups mean little. Each problem of a folder is one row, tried at small sizes. Exit code
+    0: no errors; 1: errors; 2: a task cannot be loaded or run.
     """
-    results = [
-        _linted(name, seed, quiet=json, trust_task=trust_task) for name in task or [info.name for info in catalogue()]
-    ]
+    results: list[LintedTask] = []
+    for name in task or [info.name for info in catalogue()]:
+        if _is_suite(name):
+            results += _linted_suite(Path(name), seed, keep, seconds, quiet=json)
+        else:
+            results.append(_linted(name, seed, quiet=json, trust_task=trust_task))
     errors = sum(finding["severity"] == Severity.error for result in results for finding in result.findings)
     faults = sum(result.fault is not None for result in results)
     if json:
         print_json(LintReport(seed=seed, clean=not errors and not faults, tasks=results))
     raise typer.Exit(2 if faults else 1 if errors else 0)
+
+
+def _is_suite(name: str) -> bool:
+    """A folder that is not itself a task."""
+    path = Path(name)
+    return "/" in name and path.is_dir() and bundle_of(path) is None
+
+
+def _linted_suite(folder: Path, seed: int, keep: Path | None, seconds: float, *, quiet: bool) -> list[LintedTask]:
+    found = []
+    for row in lint_suite(folder_suite(folder), seed, keep, seconds):
+        found.append(LintedTask(task=row.task, findings=list(row.findings), fault=row.fault))
+        if not quiet:
+            _show_row(row, folder)
+    if not quiet:
+        counts = [sum(map(test, found)) for test in (_is_faulty, _has_errors)]
+        clean = len(found) - sum(counts)
+        console().print(f"{len(found)} problems: {clean} without errors, {counts[1]} mean little, {counts[0]} unknown")
+    return found
+
+
+def _is_faulty(linted: LintedTask) -> bool:
+    return linted.fault is not None
+
+
+def _has_errors(linted: LintedTask) -> bool:
+    return any(finding["severity"] == Severity.error for finding in linted.findings)
+
+
+def _show_row(row: SuiteRow, folder: Path) -> None:
+    """`19_ReLU.py  error  zeros-accepted, insensitive (input x)`."""
+    name = Path(row.task).relative_to(folder) if Path(row.task).is_relative_to(folder) else row.task
+    if row.fault is not None:
+        console().print(f"{plain(str(name))}  [dim]unknown  {plain(row.fault)}[/]", soft_wrap=True)
+        return
+    worst = [one for one in row.findings if one["severity"] != Severity.note]
+    level = Severity(worst[0]["severity"]) if worst else None
+    rules = ", ".join(f"{one['rule']} ({one['subject']})" for one in worst if one["severity"] == level)
+    colour = "dim" if level is None else COLOUR[level]
+    console().print(f"{plain(str(name))}  [{colour}]{level or 'clean'}[/]  {plain(rules)}".rstrip(), soft_wrap=True)
 
 
 def _linted(name: str, seed: int, *, quiet: bool, trust_task: bool) -> LintedTask:

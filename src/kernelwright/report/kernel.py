@@ -166,6 +166,7 @@ def _limits(seen: AuthorVerdict, certificates: Sequence[CertificateView]) -> tup
         for one in seen.workloads
         if one.speed is not SpeedStatus.measured
     ]
+    found += [f"Not compared with {line}." for line in seen.baselines_left_out]
     if seen.conditions.safety == NO_SAFETY:
         found.append("No sanitizer was run.")
     if any(one.deterministic is False for one in seen.workloads):

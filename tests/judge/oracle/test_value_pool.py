@@ -101,3 +101,26 @@ def test_memory_is_given_back_when_values_were_drawn_and_not_otherwise(
         for _ in range(12):
             oracle.load()
         assert len(tidied) == more
+
+
+def test_the_workloads_of_a_judging_share_the_memory_for_pools(tmp_path: Path) -> None:
+    path = tmp_path / "double.py"
+    path.write_text(
+        "from kernelwright.tasks import Task, tensor\n"
+        'task = Task(lambda x: 2 * x, inputs={"x": tensor("n")}, public=[{"n": 8000}, {"n": 8001}], '
+        'hidden={"n": (1, 9000)})\n'
+    )
+    oracle = Oracle(b"k" * 32, 1, Device("cpu"))
+    workloads = [entry["workload"] for entry in oracle.open(str(path))["workloads"]]
+    oracle.arena(str(path), workloads[0])
+    oracle.begin(str(path), workloads[0], "first", [])
+    oracle.load()
+    (pool,) = oracle._pools.values()
+    oracle._capacity = 10 * pool.bytes
+    oracle.reserve(str(path), workloads, 0)
+    for workload in workloads:
+        oracle.arena(str(path), workload)
+        oracle.begin(str(path), workload, "runner", [])
+        for _ in range(20):
+            oracle.load()
+    assert all(0 < pool.bytes <= oracle._capacity / 2 for pool in oracle._pools.values())

@@ -25,6 +25,8 @@ def argument_findings(task: Task, trials: Sequence[Trial]) -> Iterator[LintFindi
         if isinstance(declared, Saved):  # a derived gradient need not look at what was saved
             continue
         if isinstance(declared, bool | int | float):
+            if task.traced:  # the number is written into the graph, and a kernel is only told it
+                continue
             yield from _scalar_findings(task, trials, name, declared)
         elif _fixed(trials, name):
             yield _fixed_finding(task, trials, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kernelwright.devices.cpu import CpuPeaks, cpu_peaks
@@ -13,30 +13,58 @@ from kernelwright.insight.lint.finding import LintFinding, Rule, Severity
 from kernelwright.insight.lint.reference import dead_findings, determinism_findings, slowness_findings
 from kernelwright.insight.lint.results import ResultObservation, observe, result_findings
 from kernelwright.insight.lint.trials import OTHERS, Trial, draw, probing_workloads, seed_for, trial, tried_workloads
+from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.hidden import hidden_workloads
-from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.small_sizes import is_light
+from kernelwright.tasks.model import Task, TaskError, Workload
+from kernelwright.tasks.small_sizes import is_light, smallest_workload
 
 TRIVIAL = (Rule.zeros_accepted, Rule.constant_accepted)
 VARYING = (Rule.nearly_constant, Rule.repeated, Rule.mostly_constant)
+OF_FAMILIES = 2  # for a suite: every other one
+MOST_ELEMENTS = 1 << 28  # of a problem whose parameters alone are large: its results are looked at, and no more
 HIDDEN = 1  # workloads of lint's own key, which tells nothing about a judge's
 
 
-def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None) -> tuple[LintFinding, ...]:
-    """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found."""
+def lint(task: Task, seed: int = 0, peaks: CpuPeaks | None = None, *, timed: bool = True) -> tuple[LintFinding, ...]:
+    """All findings, worst first. `seed` chooses the values that are drawn, and should not change what is found. Without
+    `timed` nothing is timed, and one small workload is looked at with every other input family."""
     own, task = task, at_lintable_size(task)
-    found = [*range_findings(task), *opt_out_findings(task), *imported_findings(task, own)]
+    workloads = (*tried_workloads(task), *probing_workloads(task))
+    if not workloads and not timed and (large := smallest_workload(task)) and _elements(task, large) <= MOST_ELEMENTS:
+        few = replace(task, families=task.families[::OF_FAMILIES])
+        return _worst([*found_by_name(task, own), *_workload_findings(few, large, seed)])
+    if not workloads:
+        raise TaskError(f"{own.name}: no workload of it is small enough to be looked at here")
+    if not timed:
+        task = replace(task, families=task.families[::OF_FAMILIES])
+    found = found_by_name(task, own)
     with working():
-        first = draw(task, (*tried_workloads(task), *probing_workloads(task))[0], task.families[0], seed)
+        looked_at = _smallest(task, workloads) if not timed else workloads[0]
+        first = draw(task, looked_at, task.families[0], seed)
         found += determinism_findings(task, first.inputs)
     if any(finding.rule is Rule.not_deterministic and finding.severity is Severity.error for finding in found):
         return _worst(found)  # whatever else would be seen might be its chance
     found += _small_findings(task, seed)
+    if not timed:
+        return _worst([*found, *_workload_findings(task, _smallest(task, workloads), seed)])
     unseen = hidden_workloads(task, seed_for(seed, "hidden").to_bytes(8), count=HIDDEN)
     for workload in (*tried_workloads(task), *(one for one in unseen if is_light(task, one))):
         found += _workload_findings(task, workload, seed)
     found += slowness_findings(task, peaks or cpu_peaks(), tried_workloads(task))
     return _worst(found)
+
+
+def found_by_name(task: Task, own: Task) -> list[LintFinding]:
+    """What is known without computing anything."""
+    return [*range_findings(task), *opt_out_findings(task), *imported_findings(task, own)]
+
+
+def _elements(task: Task, workload: Workload) -> int:
+    return sum(math.prod(tensor.shape) for tensor in signature(task, workload).tensors)
+
+
+def _smallest(task: Task, workloads: Sequence[Workload]) -> Workload:
+    return min(workloads, key=lambda workload: _elements(task, workload))
 
 
 def _small_findings(task: Task, seed: int) -> Iterator[LintFinding]:

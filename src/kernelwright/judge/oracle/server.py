@@ -39,6 +39,7 @@ from kernelwright.tasks.reference import first_line_of, is_out_of_memory
 from kernelwright.tasks.resolve import resolve
 
 SMALL_SHARE = 64  # what one part in so many of the limit holds may stay when another task is opened
+SHARED_BY = 4  # the memory for pools is shared by the workloads of a judging, or by so many of them
 
 
 class Oracle:
@@ -59,7 +60,7 @@ class Oracle:
         self._capacity = self._device.pool_bytes
         self._ledger = Ledger(self._device.limit_bytes)
         self._plans: dict[tuple[str, Workload, int], MemoryPlan] = {}
-        self._baselines = 0
+        self._baselines = self._workloads = 0  # of the judging that was reserved
         self._points = PointArenas(key, self._device)
         self._errors: JudgingErrors | None = None
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
@@ -116,7 +117,7 @@ class Oracle:
 
         Says what that needs.
         """
-        self._baselines = baselines
+        self._baselines, self._workloads = baselines, len(workloads)
         largest: Need | None = None
         for workload in map(workload_from_json, workloads):
             need = self._plan(task, workload).need
@@ -291,7 +292,8 @@ class Oracle:
         self._device.tidy()
         self._arena.blank()
         free = self._ledger.limit - self._ledger.used - need.working - need.baselines
-        capacity = max(0, min(self._capacity, free + self._pools[key].bytes))
+        share = self._capacity // max(1, min(self._workloads, SHARED_BY))
+        capacity = max(0, min(share, free + self._pools[key].bytes))
         self._trials = self._arena.pool.trials(runner, capacity, [SeededDraw(**draw) for draw in first])
         return {}
 

@@ -67,9 +67,11 @@ class Case:
 
 @dataclass(frozen=True)
 class Setting:
-    """A way to make a case, which costs something and may fail."""
+    """A way to make a case, which costs something and may fail. `stretched` makes it with no size of 1 where its form
+    lets sizes vary: torch takes 1 for fixed."""
 
     make: Callable[[], Case]
+    stretched: Callable[[], Case] | None = None
 
 
 @dataclass

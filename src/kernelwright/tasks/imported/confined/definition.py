@@ -9,14 +9,14 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from kernelwright.tasks.dims import TaskError, evaluate, names_in
-from kernelwright.tasks.imported.confined.case import Case, Leaf
+from kernelwright.tasks.imported.confined.case import Case, Leaf, Setting
 from kernelwright.tasks.imported.confined.tape import Untraceable
 from kernelwright.tasks.imported.form import SizeHints
 
@@ -52,10 +52,16 @@ class Definition:
     generator: str | None
     workloads: tuple[Workload, ...]
 
-    def settings(self, run: Callable[..., Any], module: ModuleType, most: int) -> list[Callable[[], Case]]:
+    def settings(self, run: Callable[..., Any], module: ModuleType, most: int) -> list[Setting]:
         """One for each workload; of a definition without any, one at sizes of our own."""
+
+        def setting(one: Workload) -> Setting:
+            wider = replace(one, axes={name: max(2, size) for name, size in one.axes.items()})
+            stretched = (lambda: self._case(run, module, wider)) if wider.axes != one.axes else None
+            return Setting(lambda: self._case(run, module, one), stretched)
+
         given = self.workloads or (Workload(dict.fromkeys(self.variable, EXAMPLE), {}, None),)
-        return [lambda one=one: self._case(run, module, one) for one in given[:most]]  # type: ignore[misc]
+        return [setting(one) for one in given[:most]]
 
     def sizes(self, workload: Workload) -> dict[str, int]:
         missing = [name for name in self.variable if name not in workload.axes]

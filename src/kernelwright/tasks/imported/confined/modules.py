@@ -51,11 +51,11 @@ def with_state_as_inputs(case: Case) -> Case | None:
 class _Stateful(torch.nn.Module):
     def __init__(self, inner: torch.nn.Module, names: list[str], count: int) -> None:
         super().__init__()
-        self.inner, self._names, self._count = inner, names, count
+        self.kept_module, self._names, self._count = inner, names, count
 
     def forward(self, *given: Any) -> Any:
         held = dict(zip(self._names, given[self._count :], strict=True))
-        return torch.func.functional_call(self.inner, held, given[: self._count])
+        return torch.func.functional_call(self.kept_module, held, given[: self._count])
 
 
 @contextmanager

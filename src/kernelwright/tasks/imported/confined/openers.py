@@ -195,8 +195,7 @@ def definition(files: Files) -> list[Setting]:
     path = files.folder / "reference.py"
     module = executed(path, read.reference.encode())
     run = _function(module, "run")
-    makers = read.settings(run, module, MOST_SETTINGS)
-    return [Setting(make) for make in makers]
+    return read.settings(run, module, MOST_SETTINGS)
 
 
 def _lines(content: bytes | None) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from kernelwright.tasks.imported.confined.case import Bench, Case, Leaf, Setting
 from kernelwright.tasks.imported.confined.tape import Tape, Untraceable, is_random
 
 Data = dict[str, Any]
+OPEN = 1 << 62  # the end of a slice that torch writes for none
 Declared = Sequence[tuple[Leaf, Sequence[int | str]]]  # inputs of the traced case, with the sizes they have in the task
 
 
@@ -26,6 +27,7 @@ class Chosen:
     varying: tuple[frozenset[int], ...]
     others: tuple[tuple[int, Case], ...]
     failed: tuple[int, ...]
+    stretched: Callable[[], Case] | None = None
 
 
 def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> Chosen:
@@ -49,7 +51,18 @@ def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> Cho
         raise first
     number = wanted or max(cases, key=lambda number: (_tells(cases[number], bench.tape), -number))
     others = tuple((other, case) for other, case in cases.items() if other != number)
-    return Chosen(cases[number], number, varying_axes(cases[number], list(cases.values())), others, tuple(failed))
+    alike = varying_axes(cases[number], list(cases.values()))
+    return Chosen(cases[number], number, alike, others, tuple(failed), settings[number - 1].stretched)
+
+
+def stretch(chosen: Chosen, bench: Bench) -> Chosen | None:
+    """The same with no size of 1, in which the chosen setting is one of those that the graph may cover."""
+    if chosen.stretched is None:
+        return None
+    with bench.making():
+        case = chosen.stretched()
+    everyone = ((chosen.number, chosen.case), *chosen.others)
+    return replace(chosen, case=case, number=0, others=everyone, stretched=None)
 
 
 def _tells(case: Case, tape: Tape) -> tuple[int, int]:
@@ -81,13 +94,15 @@ def further_settings(
 ) -> tuple[list[Data], list[int]]:
     """Sizes of each setting that the graph covers, the chosen one among them, and the numbers of those apart."""
     own = {size["name"]: size["value"] for size in found["sizes"]}
-    covered: list[Data] = [{"number": chosen.number, "sizes": own}]
+    covered: list[Data] = [{"number": chosen.number, "sizes": own}] if chosen.number else []
     apart: list[int] = []
     ours = compared(found)
     for number, case in chosen.others:
         sizes = _solved(chosen.case, case, found, declared)
         if sizes is not None and not case.same_function:
             sizes = sizes if _same(case, ours, computed) else None
+        elif sizes is not None and 1 in sizes.values():
+            sizes = sizes if _same_steps(case, found, computed) else None
         if sizes is None:
             apart.append(number)
         else:
@@ -105,6 +120,27 @@ def _same(case: Case, ours: Any, computed: Callable[[Case], Any]) -> bool:
 def compared(found: Mapping[str, Any]) -> Any:
     """What two settings must have in common for one graph to cover both."""
     return found["nodes"], found["results"], [(one["name"], one["dims"]) for one in found["arguments"]]
+
+
+def _same_steps(case: Case, found: Mapping[str, Any], computed: Callable[[Case], Any]) -> bool:
+    """Of a size of 1 torch does not say whether the code treats it like any other: what it does there is compared."""
+    try:
+        return _steps(computed(case)[0]) == _steps(found["nodes"])
+    except (TaskError, Untraceable):
+        return False
+
+
+def _steps(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    ops = [str(node.get("op", node["kind"])) for node in nodes if not _takes_all(node)]
+    return [op for op in ops if not op.startswith(("sym.", "aten.sym_"))]
+
+
+def _takes_all(node: Mapping[str, Any]) -> bool:
+    """A slice of a whole axis, `x[:, 1]`, which torch leaves out where it knows the size."""
+    if node.get("op") != "aten.slice.Tensor":
+        return False
+    start, end = [*node["args"][2:], None, None][:2]
+    return start in (0, None) and (end is None or (isinstance(end, int) and end >= OPEN))
 
 
 def _solved(chosen: Case, case: Case, found: Mapping[str, Any], declared: Declared) -> dict[str, int] | None:
@@ -129,7 +165,8 @@ def _solved(chosen: Case, case: Case, found: Mapping[str, Any], declared: Declar
 
 
 def _is_within(size: int, least: int, most: int | None) -> bool:
-    return least <= size and (most is None or size <= most)
+    """1 is looked at again: torch says 2 for the least of every size that it lets vary."""
+    return (least <= size or (size == 1 and least == 2)) and (most is None or size <= most)
 
 
 def _alike(one: Leaf, other: Leaf) -> bool:

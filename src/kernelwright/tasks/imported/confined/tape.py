@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map
 
 SMALL = 1 << 22  # elements that are computed after all
-UNWRITTEN = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "contiguous", "alias", "detach"}
+UNWRITTEN = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided"}
 aten = torch.ops.aten
 
 View = tuple[int, int, tuple[int, ...], tuple[int, ...], torch.dtype]
@@ -102,8 +102,9 @@ class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def is_unwritten(self, tensor: torch.Tensor) -> bool:
         """Memory without values, which a problem hands to its reference for a result."""
-        steps = self.steps_of(tensor)
-        return bool(steps) and all(step.name in UNWRITTEN or step.func.is_view for step in steps)
+        storage = storage_of(tensor)
+        writers = [step for step in self.steps_of(tensor) if storage in step.writes]
+        return bool(writers) and all(step.name in UNWRITTEN for step in writers)
 
     def compute(self, tensor: torch.Tensor) -> torch.Tensor:
         """Runs the steps after all."""

@@ -33,7 +33,14 @@ from kernelwright.tasks.imported.confined.modules import (
     with_state_as_inputs,
 )
 from kernelwright.tasks.imported.confined.openers import OPENERS, problem_case
-from kernelwright.tasks.imported.confined.settings import Chosen, choose, compared, further_settings, varying_axes
+from kernelwright.tasks.imported.confined.settings import (
+    Chosen,
+    choose,
+    compared,
+    further_settings,
+    stretch,
+    varying_axes,
+)
 from kernelwright.tasks.imported.confined.surgery import purify
 from kernelwright.tasks.imported.confined.tape import Tape, Untraceable
 from kernelwright.tasks.imported.confined.writing import Writer, held_inputs
@@ -56,10 +63,18 @@ class Opened:
 def trace(files: Files, form: str, setting: int | None = None) -> Data:
     bench = Bench()
     chosen = choose(OPENERS[form](files), bench, setting)
-    found, writer = written(chosen, bench)
-    settings, apart = further_settings(chosen, found, writer.declared, lambda case: _compared(case, bench, chosen))
+    wider = stretch(chosen, bench)
+    found, writer = written(wider or chosen, bench)
+    settings, apart = _settings(wider or chosen, bench, found, writer)
+    if wider is not None and chosen.number not in [one["number"] for one in settings]:  # 1 is special to its code
+        found, writer = written(chosen, bench)
+        settings, apart = _settings(chosen, bench, found, writer)
     notes = [*found["notes"], *(["failing_settings"] if chosen.failed else [])]
     return {**found, "settings": settings, "apart": apart, "notes": notes}
+
+
+def _settings(chosen: Chosen, bench: Bench, found: Data, writer: Writer) -> tuple[list[Data], list[int]]:
+    return further_settings(chosen, found, writer.declared, lambda case: _compared(case, bench, chosen))
 
 
 def written(chosen: Chosen, bench: Bench) -> tuple[Data, Writer]:

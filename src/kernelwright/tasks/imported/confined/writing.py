@@ -149,7 +149,7 @@ class Writer:
             if node is None or not node.users:
                 continue
             if held.leaf is None:
-                held.name = self._names.free(re.sub(r"^(inner\.)+", "", str(spec.target)))
+                held.name = self._names.free(re.sub(r"^inner\.(kept_module\.)?", "", str(spec.target)))
             (others if held.leaf is None else inputs).append(held)
         others += [self._drawn(node) for node in nodes.values() if DRAWN in node.meta]
         for one in (*inputs, *others):
