@@ -112,9 +112,8 @@ def problems(path: Path) -> Iterator[Problem]:
     """Models that run, the smallest first."""
     source = path.read_text()
     fault: Exception | None = None
-<<<<<<< HEAD
     ways: list[tuple[ast.NodeTransformer, int | str]] = [
-        (_Smaller(limit, everywhere=everywhere), limit) for limit in LIMITS for everywhere in (True, False)
+        (SmallerNumbers(limit, everywhere=everywhere), limit) for limit in LIMITS for everywhere in (True, False)
     ]
     ways += [(_Divided(*factors), "1/{} of channels, 1/{} of images".format(*factors)) for factors in FACTORS]
     for way, limit in ways:
@@ -122,27 +121,15 @@ def problems(path: Path) -> Iterator[Problem]:
         try:
             code = compile(ast.fix_missing_locations(tree), str(path), "exec")
             _refuse_early(code)
-            found = _made(code, limit)
+            found = made(code, limit)
         except Exception as error:  # whatever a rewritten model raises, another rewriting may do
             fault = error
             continue
         yield found
-=======
-    for limit in LIMITS:
-        for everywhere in (True, False):
-            tree = SmallerNumbers(limit, everywhere=everywhere).visit(ast.parse(source))
-            try:
-                found = made(compile(ast.fix_missing_locations(tree), str(path), "exec"), limit)
-            except Exception as error:  # whatever a rewritten model raises, another rewriting may do
-                fault = error
-                continue
-            yield found
->>>>>>> main
     if fault is not None:
         raise TooLargeError((str(fault).splitlines() or [type(fault).__name__])[0])
 
 
-<<<<<<< HEAD
 def _refuse_early(code: Any) -> None:
     """What is too large, found without computing anything; a model that needs data is looked at again with it."""
     names: dict[str, Any] = {"__name__": "problem"}
@@ -160,10 +147,7 @@ def _refuse_early(code: Any) -> None:
             raise
 
 
-def _made(code: Any, limit: int | str) -> Problem:
-=======
-def made(code: Any, limit: int) -> Problem:
->>>>>>> main
+def made(code: Any, limit: int | str) -> Problem:
     names: dict[str, Any] = {"__name__": "problem"}
     exec(code, names)  # the caller is a process of its own for this file
     torch.manual_seed(0)
