@@ -180,6 +180,7 @@ def measured(case: Case, rounds: int, compiled: bool) -> dict[str, dict[str, dic
         both = {side: partial(_both_ways, call, leaves) for side, call in calls.items()}
         ways[f"{name}, both ways"] = in_turn(both, BACKWARDS, rounds)
     if compiled:
+        torch.compiler.reset()
         made = {side: torch.compile(_wrapped(call), fullgraph=True) for side, call in sides.items()}
         with torch.no_grad():
             ways["compiled"] = in_turn({side: partial(call, *values) for side, call in made.items()}, CALLS, rounds)

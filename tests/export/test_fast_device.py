@@ -216,3 +216,14 @@ def test_an_address_outside_of_its_argument_is_refused(fast_path: Path, played: 
     wrong = _Argument(bytes(8), ((4, "x", 0),))
     with pytest.raises(ValueError, match="outside of its argument"):
         entered(_Plan((launch(5, wrong, NUMBER),), (), ()))
+
+
+def test_without_the_drivers_functions_python_launches(
+    fast_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = fastbuild.open_module()
+    monkeypatch.setattr(driver, "NAME", "libc.so.6")
+    device.fast_driver.cache_clear()
+    x = torch.zeros(4, 16)
+    chosen = Chosen(Given(_Plan((launch(5, pointer("x"), NUMBER),), (), ())), x)
+    assert chosen.library.fast_body(module, chosen, (x, torch.zeros(16), 1e-6)) is None

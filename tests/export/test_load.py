@@ -324,3 +324,70 @@ def test_a_small_tensor_at_the_end_of_a_page_is_copied_first(tmp_path: Path) -> 
     for _ in range(2):
         torch.testing.assert_close(kernel(x, weight), reference(x, weight))
     assert kernel.counts == {"kernel": 2}
+
+
+def test_a_trace_of_torch_jit_sees_inside_of_the_reference(kernel: LoadedKernel) -> None:
+    x, weight = drawn()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kernel(x, weight)
+        traced = torch.jit.trace(lambda *given: kernel(*given), (x, weight), check_trace=False)
+    other = drawn()
+    torch.testing.assert_close(traced(*other), reference(*other))
+    assert kernel.counts == {"kernel": 1, guards.TRACED: 1}
+
+
+TWO_OUTPUTS = '''"""Two results of one operation."""
+
+import torch
+
+from kernelwright.tasks import Task, tensor
+
+
+def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x * x, x.sum(-1)
+
+
+task = Task(
+    reference=both,
+    inputs={"x": tensor("rows", "cols")},
+    outputs=("squares", "sums"),
+    public=[{"rows": 64, "cols": 256}],
+    hidden={"rows": (8, 256), "cols": (64, 1024)},
+)
+'''
+BOTH = """
+#include <kernelwright.h>
+void kernel(kw::Tensor<const float, 2> x, kw::Tensor<float, 2> squares, kw::Tensor<float, 1> sums) {
+  for (std::int64_t i = 0; i < x.size(0); ++i) {
+    sums(i) = 0;
+    for (std::int64_t j = 0; j < x.size(1); ++j) squares(i, j) = x(i, j) * x(i, j), sums(i) += x(i, j);
+  }
+}
+"""
+BOTH_BACKWARD = """
+#include <kernelwright.h>
+void kernel(kw::Tensor<const float, 2> x, kw::Tensor<const float, 2> grad_squares, kw::Tensor<const float, 1> grad_sums,
+            kw::Tensor<float, 2> grad_x) {
+  for (std::int64_t i = 0; i < x.size(0); ++i)
+    for (std::int64_t j = 0; j < x.size(1); ++j) grad_x(i, j) = 2 * x(i, j) * grad_squares(i, j) + grad_sums(i);
+}
+"""
+
+
+def test_several_outputs_and_a_gradient_of_one_of_them(tmp_path: Path) -> None:
+    path = making.task_file(tmp_path, TWO_OUTPUTS, "both")
+    forward = making.proved(path, Candidate("cpp", BOTH, "both.cpp"))
+    backward = making.proved(f"{path}:backward", Candidate("cpp", BOTH_BACKWARD, "backward.cpp"))
+    kernel = load_proved([forward, backward])
+    x = torch.randn(64, 256, requires_grad=True)
+    for _ in range(2):  # the first by Python, the second by the fast path, where there is one
+        squares, sums = kernel(x)
+        torch.testing.assert_close((squares, sums), (x * x, x.sum(-1)), rtol=1e-4, atol=1e-4)
+        (got,) = torch.autograd.grad(sums.sum(), x, retain_graph=True)
+        torch.testing.assert_close(got, torch.ones_like(x))
+        (got,) = torch.autograd.grad(squares.sum() + 3 * sums.sum(), x)
+        torch.testing.assert_close(got, 2 * x + 3)
+        (first,) = torch.autograd.grad(kernel(x)[0].sum(), x, create_graph=True)
+        torch.testing.assert_close(torch.autograd.grad(first.sum(), x)[0], torch.full_like(x, 2))
+    assert kernel.counts == {"kernel": 4}

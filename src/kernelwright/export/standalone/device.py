@@ -67,6 +67,7 @@ class DeviceLibrary:
         self._modules: dict[str, ctypes.c_void_p] = {}
         self._plans: dict[Any, _Plan] = {}
         self._workspaces: dict[tuple[int, int, str], torch.Tensor] = {}
+        self._fast_workspaces: Any = None  # not the same ones: each side leaves its own zero
 
     def load(self) -> None:
         """Reads the formula and loads every module, once."""
@@ -120,7 +121,14 @@ class DeviceLibrary:
                 self._enqueue(plan, device, values, outputs)
 
     def fast_body(self, module: Any, chosen: Any, arguments: Sequence[Any]) -> Any:
-        """The same launches for the fast path, with a slot for each address in place of a name."""
+        """The same launches for the fast path, with a slot for each address in place of a name; None where the driver
+        or torch lacks a function that it needs."""
+        try:
+            opened = fast_driver(module, chosen.device.type)
+        except module.DriverFailure:
+            return None
+        if self._fast_workspaces is None:
+            self._fast_workspaces = module.Workspaces()
         plan = self._planned(chosen.sizes, chosen.device.index)
         count = len(arguments)
         names = [name for name, one in zip(self._names, arguments, strict=False) if isinstance(one, torch.Tensor)]
@@ -128,11 +136,12 @@ class DeviceLibrary:
         order = [*names, *(name for name, _, _ in plan.scratch), *(name for name, _ in plan.workspaces)]
         slots = {name: slot for slot, name in enumerate(order)}
         return module.device_body(
-            fast_driver(module, chosen.device.type),
+            opened,
+            self._fast_workspaces,
             chosen.device,
             [_with_slots(one, slots) for one in plan.launches],
             [(size, zero) for _, size, zero in plan.scratch],
-            [size for _, size in plan.workspaces],
+            list(plan.workspaces),
             len(names),
         )
 

@@ -92,11 +92,12 @@ def open_module() -> Any | None:
         return _opened[path]
 
 
-def build(folder: Path | None = None) -> Path:
-    """Compiles, where it is not there yet, and gives the file: in the cache, or in `folder`."""
-    target = (folder or cache_folder()) / file_name()
-    if target.is_file() and (folder is not None or _is_mine(target)):
-        return target
+def build() -> Path:
+    """Compiles into the cache where there is no build that fits, and gives its file."""
+    found = find()
+    if found is not None:
+        return found
+    target = cache_folder() / file_name()
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=target.parent) as partial:
         made = Path(partial) / target.name

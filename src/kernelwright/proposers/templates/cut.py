@@ -19,6 +19,11 @@ from kernelwright.proposers.templates.graph import (
     total,
 )
 from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Scan
+from kernelwright.proposers.templates.patterns.contractions import (
+    ContractionForm,
+    ContractionStep,
+    recognise_contraction,
+)
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import recognise
@@ -64,6 +69,10 @@ class GenericPlanner(Planner):
         if isinstance(node, HEAVY):
             self._fast(place)
             return
+        form = recognise_contraction(self.graph, place)
+        if form is not None:
+            self._contraction(place, form)
+            return
         for inner in self._loops_below(place):
             self.need(inner)
         for inner in self._shared_below(place):
@@ -78,6 +87,15 @@ class GenericPlanner(Planner):
         inputs = tuple(self.held[self.base(operand)] for operand in recognised.operands)
         home = self.home(place)
         self.steps.append(recognised.step(inputs, home))
+        self.held[place] = home
+
+    def _contraction(self, place: int, form: ContractionForm) -> None:
+        for operand in form.operands:
+            self._force(operand.node)
+        first, second = (self.held[self.base(operand.node)] for operand in form.operands)
+        home = self.home(place)
+        nest = NestStep(self.graph, place, home, tuple(self.held.items()))
+        self.steps.append(ContractionStep(form, first, second, home, nest))
         self.held[place] = home
 
     def _force(self, place: int) -> None:

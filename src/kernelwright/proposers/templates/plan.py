@@ -19,6 +19,7 @@ from kernelwright.proposers.templates.graph import (
     ViewNode,
     total,
 )
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     HEAVY,
     ConvolutionStep,
@@ -32,7 +33,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
-Step = RowProgram | HeavyStep | NestStep
+Step = RowProgram | HeavyStep | ContractionStep | NestStep
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return tuple(dict.fromkeys(step.reads.values()))
         case MatmulStep():
             return (step.left, step.right)
-        case ConvolutionStep():
+        case ConvolutionStep() | ContractionStep():
             return (step.first, step.second)
         case ScatterStep():
             return (step.index, step.source)
@@ -191,7 +192,7 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return (step.gradient, step.input)
 
 
-Product = MatmulStep | ConvolutionStep
+Product = MatmulStep | ConvolutionStep | ContractionStep
 
 
 def fused(plan: StepPlan) -> StepPlan:
@@ -199,7 +200,7 @@ def fused(plan: StepPlan) -> StepPlan:
     buffers = list(plan.buffers)
     for number, step in enumerate(plan.steps):
         before = steps[-1] if steps else None
-        if isinstance(before, MatmulStep | ConvolutionStep) and isinstance(step, RowProgram):
+        if isinstance(before, Product) and isinstance(step, RowProgram):
             program = _in_shape_of(step, before)
             if _follows(program, before):
                 steps[-1] = _joined(before, program, buffers, plan.steps[number + 1 :])
@@ -217,23 +218,25 @@ def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later:
         moved = (replace(i, tensor=target) if i.tensor == product.output else i for i in program.instructions)
         program = replace(program, instructions=tuple(moved))
         product = replace(product, output=target)
+        if isinstance(product, ContractionStep):
+            product = replace(product, nest=replace(product.nest, output=target))
         buffers.remove(buffer)
     return replace(product, epilogue=program)
 
 
-def _shape(product: Product) -> tuple[object, object]:
-    if isinstance(product, MatmulStep):
-        return product.m, product.n
+def _shape(product: Product) -> tuple[Extent, Extent]:
+    match product:
+        case MatmulStep():
+            return product.m, product.n
+        case ContractionStep():
+            return product.form.shape
     return product.batch * product.filters, product.tall * product.broad
 
 
 def _in_shape_of(program: RowProgram, product: Product) -> RowProgram:
     """A program over all elements alike may as well go over the rows of the product before it."""
     alike = program.rows.single and not program.reduces_cols and not program.reduces_rows
-    if isinstance(product, MatmulStep):
-        rows, cols = product.m, product.n
-    else:
-        rows, cols = product.batch * product.filters, product.tall * product.broad
+    rows, cols = _shape(product)
     return replace(program, rows=rows, cols=cols) if alike and program.cols == rows * cols else program
 
 

@@ -9,6 +9,7 @@
 
 #include <cstring>
 #include <map>
+#include <tuple>
 
 #include "plan.h"
 
@@ -128,12 +129,42 @@ struct Memory {
   bool zero;
 };
 
+inline at::Tensor device_bytes(size_t size, c10::Device device) {
+  const int64_t count = static_cast<int64_t>(std::max<size_t>(1, size));
+  return at::empty({count}, at::TensorOptions().dtype(at::kByte).device(device));
+}
+
+// Of one library: zero before the first call, and left zero by each. One for each stream; a graph that is captured has
+// one of its own, since two graphs that were captured on one stream may run at once.
+class Workspaces {
+ public:
+  std::mutex mutex;  // held while launches that share one are enqueued, so that two threads' do not mingle
+
+  at::Tensor at_stream(const Driver& driver, const std::string& name, size_t size, c10::Device device, void* stream) {
+    if (driver.capturing(stream)) return zeroed(driver, size, device, stream);
+    at::Tensor& found = kept_[{device.index(), stream, name}];
+    if (!found.defined() || found.nbytes() < size) found = zeroed(driver, size, device, stream);
+    return found;
+  }
+  void forget() { kept_.clear(); }
+
+ private:
+  static at::Tensor zeroed(const Driver& driver, size_t size, c10::Device device, void* stream) {
+    at::Tensor fresh = device_bytes(size, device);
+    driver.fill_zero(fresh.mutable_data_ptr(), size, stream);
+    return fresh;
+  }
+  std::map<std::tuple<int, void*, std::string>, at::Tensor> kept_;
+};
+
 class DeviceBody final : public Body {
  public:
   // Addresses have slots in this order: tensors, outputs, scratch, workspaces.
-  DeviceBody(std::shared_ptr<Driver> driver, c10::Device device, std::vector<Launch> launches,
-             std::vector<Memory> scratch, std::vector<size_t> workspaces, size_t slots)
+  DeviceBody(std::shared_ptr<Driver> driver, std::shared_ptr<Workspaces> shared, c10::Device device,
+             std::vector<Launch> launches, std::vector<Memory> scratch,
+             std::vector<std::pair<std::string, size_t>> workspaces, size_t slots)
       : driver_(std::move(driver)),
+        shared_(std::move(shared)),
         device_(device),
         launches_(std::move(launches)),
         scratch_(std::move(scratch)),
@@ -156,48 +187,25 @@ class DeviceBody final : public Body {
     Addresses addresses(given.begin(), given.end());
     std::vector<at::Tensor> kept;  // until all is enqueued; the allocator gives it to this stream alone after that
     for (const Memory& one : scratch_) {
-      kept.push_back(bytes(one.bytes));
+      kept.push_back(device_bytes(one.bytes, device_));
       addresses.push_back(kept.back().mutable_data_ptr());
       if (one.zero) driver_->fill_zero(addresses.back(), one.bytes, stream);
     }
-    for (size_t i = 0; i < workspaces_.size(); ++i) {
-      kept.push_back(workspace(i, stream));
+    std::unique_lock<std::mutex> lock(shared_->mutex, std::defer_lock);
+    if (!workspaces_.empty()) lock.lock();
+    for (const auto& [name, size] : workspaces_) {
+      kept.push_back(shared_->at_stream(*driver_, name, size, device_, stream));
       addresses.push_back(kept.back().mutable_data_ptr());
     }
     try {
       for (const Launch& launch : launches_) enqueue(launch, addresses, stream);
     } catch (const DriverFailure&) {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      by_stream_.clear();  // what a launch that failed left there is not known
+      if (lock.owns_lock()) shared_->forget();  // what a launch that failed left there is not known
       throw;
     }
   }
 
  private:
-  at::Tensor bytes(size_t size) const {
-    const int64_t count = static_cast<int64_t>(std::max<size_t>(1, size));
-    return at::empty({count}, at::TensorOptions().dtype(at::kByte).device(device_));
-  }
-
-  // Zero before the first call, and left zero by each. One for each stream; a graph that is captured has one of its
-  // own, since two graphs that were captured on one stream may run at once.
-  at::Tensor workspace(size_t number, void* stream) {
-    const size_t size = workspaces_[number];
-    if (driver_->capturing(stream)) {
-      at::Tensor fresh = bytes(size);
-      driver_->fill_zero(fresh.mutable_data_ptr(), size, stream);
-      return fresh;
-    }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    at::Tensor& found = by_stream_[{stream, number}];
-    if (!found.defined()) {
-      at::Tensor fresh = bytes(size);
-      driver_->fill_zero(fresh.mutable_data_ptr(), size, stream);
-      found = fresh;
-    }
-    return found;
-  }
-
   // With arguments in memory of this call's own, each in a slot that is aligned for anything.
   void enqueue(const Launch& launch, const Addresses& addresses, void* stream) const {
     size_t total = SLOT;
@@ -243,12 +251,11 @@ class DeviceBody final : public Body {
   }
 
   std::shared_ptr<Driver> driver_;
+  std::shared_ptr<Workspaces> shared_;
   c10::Device device_;
   std::vector<Launch> launches_;
   std::vector<Memory> scratch_;
-  std::vector<size_t> workspaces_;
-  std::mutex mutex_;
-  std::map<std::pair<void*, size_t>, at::Tensor> by_stream_;
+  std::vector<std::pair<std::string, size_t>> workspaces_;
 };
 
 }  // namespace kernelwright

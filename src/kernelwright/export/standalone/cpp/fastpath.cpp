@@ -269,14 +269,15 @@ Launch launch_of(const py::dict& given) {
   return made;
 }
 
-std::shared_ptr<Body> device_body(const std::shared_ptr<Driver>& driver, c10::Device device, const py::list& launches,
+std::shared_ptr<Body> device_body(const std::shared_ptr<Driver>& driver, const std::shared_ptr<Workspaces>& shared,
+                                  c10::Device device, const py::list& launches,
                                   const std::vector<std::pair<size_t, bool>>& scratch,
-                                  const std::vector<size_t>& workspaces, size_t slots) {
+                                  const std::vector<std::pair<std::string, size_t>>& workspaces, size_t slots) {
   std::vector<Launch> made;
   for (const auto& one : launches) made.push_back(launch_of(one.cast<py::dict>()));
   std::vector<Memory> memory;
   for (const auto& [bytes, zero] : scratch) memory.push_back({bytes, zero});
-  return std::make_shared<DeviceBody>(driver, device, std::move(made), std::move(memory), workspaces, slots);
+  return std::make_shared<DeviceBody>(driver, shared, device, std::move(made), std::move(memory), workspaces, slots);
 }
 
 std::shared_ptr<Kernel> new_kernel(const std::string& name, const std::string& kind, const py::list& call,
@@ -326,6 +327,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::register_local_exception<DriverFailure>(module, "DriverFailure", PyExc_RuntimeError);
   py::class_<Body, std::shared_ptr<Body>>(module, "Body", py::module_local());
   py::class_<Driver, std::shared_ptr<Driver>>(module, "Driver", py::module_local()).def(py::init<std::string, std::string>());
+  py::class_<Workspaces, std::shared_ptr<Workspaces>>(module, "Workspaces", py::module_local()).def(py::init<>());
   py::class_<Kernel, std::shared_ptr<Kernel>>(module, "Kernel", py::module_local())
       .def(py::init(&new_kernel), py::kw_only(), py::arg("name"), py::arg("kind"), py::arg("call"),
            py::arg("reference"), py::arg("least"), py::arg("returns"), py::arg("differentiable"), py::arg("gradients"),

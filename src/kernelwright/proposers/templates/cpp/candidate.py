@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cpp import CPP, TYPES
-from kernelwright.proposers.templates.cpp import convolution, matmul, nests, pooling, rows, scatter
+from kernelwright.proposers.templates.cpp import contraction, convolution, matmul, nests, pooling, rows, scatter
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -37,6 +38,7 @@ RENDERERS: dict[type, CppStepRenderer] = {
     RowProgram: CppStepRenderer(rows.gene_pool, rows.describe, rows.render),
     MatmulStep: CppStepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
     ConvolutionStep: CppStepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    ContractionStep: CppStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
     ScatterStep: CppStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     PoolStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
@@ -89,8 +91,12 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
         body += RENDERERS[type(step)].render(step, own_genes(step, number, genes), sizes, pointers)
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
-    more = nests.PRELUDE if any(isinstance(step, NestStep) for step in plan.steps) else ""
+    more = nests.PRELUDE if any(_generic(step) for step in plan.steps) else ""
     return f"{about}{prelude(body, int(genes['width']))}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
+
+
+def _generic(step: Step) -> bool:
+    return isinstance(step, NestStep) or (isinstance(step, ContractionStep) and not contraction.covered(step))
 
 
 def _aligned(buffer: Buffer) -> str:

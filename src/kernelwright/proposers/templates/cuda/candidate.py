@@ -18,6 +18,7 @@ from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -75,9 +76,10 @@ def renderer(step: AnyStep) -> CudaStepRenderer:
 def steps_of(plan: StepPlan) -> list[Step | PooledConvolution]:
     """The plan's steps; a convolution that only a pooling reads becomes one with it."""
     steps: list[Step | PooledConvolution] = []
-    for number, step in enumerate(plan.steps):
+    given = [one for step in plan.steps for one in (apart(step) if isinstance(step, ContractionStep) else (step,))]
+    for number, step in enumerate(given):
         before = steps[-1] if steps else None
-        later = plan.steps[number + 1 :]
+        later = given[number + 1 :]
         if isinstance(step, PoolStep) and isinstance(before, ConvolutionStep) and _pooled(plan, before, step, later):
             steps[-1] = PooledConvolution(before, step)
         else:
