@@ -228,7 +228,7 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
     if module is None or any(_changes(node) for node in module.graph.nodes):
         module = functional(make_fx(reference, tracing_mode=mode)(*tensors.values()))
     nodes = _live(module.graph)
-    (returned,) = nodes[-1].args
+    returned: Any = nodes[-1].args[0]
     forms = {name: (tuple(value.shape), dtype_name(value.dtype)) for name, value in tensors.items()}
     for name, node in zip(task.result_names, returned, strict=True):
         if name not in forms:
