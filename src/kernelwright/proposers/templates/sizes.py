@@ -49,6 +49,17 @@ class Sizes:
                         found.setdefault(total(run), run)
         return found
 
+    @cached_property
+    def _apart(self) -> dict[Extent, Shape]:
+        """Products of dimensions that are not neighbours, as a batch norm reduces them."""
+        found: dict[Extent, Shape] = {}
+        for shape in dict.fromkeys(node.shape for node in self.graph.nodes):
+            sizes = tuple(extent for extent in shape if not extent.single)
+            for count in range(2, len(sizes)):
+                for chosen in combinations(sizes, count):
+                    found.setdefault(total(chosen), chosen)
+        return found
+
     def expression(self, extent: Extent) -> str:
         """In terms of `tensor.size(d)`."""
         if extent.literal is not None:
@@ -70,6 +81,8 @@ class Sizes:
         for known, text in self._known():
             if known == Extent(extent.first + 1, extent.second + 1):  # the last place of a dimension
                 return f"({text} - 1)"
+        if extent in self._apart:
+            return " * ".join(self.expression(one) for one in self._apart[extent])
         raise CannotExpressError(f"{self.graph.task}: templates cannot compute the size {extent.first} from arguments")
 
     def _known(self) -> Iterator[tuple[Extent, str]]:

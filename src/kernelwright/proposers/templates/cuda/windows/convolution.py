@@ -240,14 +240,10 @@ def _methods(step: Convolving, genes: Genes) -> tuple[bool, str]:
 
 
 def is_large(step: ConvolutionStep) -> bool:
-    """Whether sizes that never vary ask for tensor cores, or the window for more than direct sums can do."""
-    sizes = [extent.literal for extent in (step.batch, step.filters, step.channels, step.tall, step.broad)]
-    if taps_of(step) > MOST_TAPS:
-        return True
-    if any(size is None for size in sizes):
-        return False
-    work = prod(size for size in sizes if size is not None) * taps_of(step)
-    return work >= LARGE and (step.filters.literal or 0) >= contraction.FEW
+    """Whether the sizes that never vary ask for tensor cores, or the window for more than direct sums can do."""
+    sizes = (step.batch, step.filters, step.channels, step.tall, step.broad)
+    work = prod(size.literal or 1 for size in sizes) * taps_of(step)
+    return taps_of(step) > MOST_TAPS or (work >= LARGE and (step.filters.literal or 0) >= contraction.FEW)
 
 
 def taps_of(step: ConvolutionStep) -> int:
