@@ -18,7 +18,8 @@ from kernelwright.tasks.resolve import resolve
 
 PACKAGE = Path(kernelwright.__file__).parent
 NAMES = frozenset(registry.names())
-SUFFIXES = frozenset(suffix for contract in registry.contracts() for suffix in contract.suffixes)
+TASKS_TOO = frozenset({".py"})  # a task is a Python file as well as a candidate may be one
+SUFFIXES = frozenset(suffix for contract in registry.contracts() for suffix in contract.suffixes) - TASKS_TOO
 
 
 def file_names(contract: Contract) -> Iterator[str]:

@@ -181,7 +181,7 @@ def test_a_module_becomes_a_program_of_its_launches() -> None:
 @pytest.mark.parametrize(("name", "task"), MODULES)
 def test_every_module_is_recorded_and_right(name: str, task: str) -> None:
     candidate = read_source(KERNELS / name, "triton")
-    with Checker(small=2, most_elements=60_000) as checker:
+    with Checker(small=1, most_elements=400_000) as checker:
         result = checker.check(task_named(task), candidate)
     assert result.outcome is CheckOutcome.right, result
 
@@ -247,7 +247,7 @@ def test_host_code_that_no_record_can_have_is_refused(name: str, monkeypatch: py
 @needs_triton
 @pytest.mark.parametrize("name", [name for name, about in TRICKS.items() if about["ends"] == "check"])
 def test_wrong_values_are_told_without_a_gpu(name: str) -> None:
-    with Checker(small=1, most_elements=60_000) as checker:
+    with Checker(small=1, most_elements=400_000) as checker:
         result = checker.check(TRICKS[name]["task"], Candidate("triton", trick(name)))
     assert result.outcome is CheckOutcome.faulty, result
 
@@ -256,7 +256,7 @@ def test_wrong_values_are_told_without_a_gpu(name: str) -> None:
 @needs_triton
 @pytest.mark.parametrize("name", sorted({about.get("twin", name) for name, about in TRICKS.items()}))
 def test_their_honest_twins_are_recorded_and_right(name: str) -> None:
-    with Checker(small=1, most_elements=60_000) as checker:
+    with Checker(small=1, most_elements=400_000) as checker:
         result = checker.check(TRICKS[name]["task"], Candidate("triton", trick(f"{name}.twin")))
     assert result.outcome is CheckOutcome.right, result
 

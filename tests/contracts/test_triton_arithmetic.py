@@ -19,9 +19,10 @@ folder = sys.argv[1]
 place = folder + "/__init__.py"
 spec = importlib.util.spec_from_file_location("kw_confined", place, submodule_search_locations=[folder])
 sys.modules["kw_confined"] = importlib.util.module_from_spec(spec)
+import numpy as np
 import torch
 from kw_confined.arithmetic import Arithmetic
-from kw_confined.interpreted import as_on_a_gpu
+from kw_confined.interpreted import as_on_a_gpu, rounded
 from kw_confined.refusal import Refusals
 from kw_confined.tensors import StandInMemory, constant_word, dense
 
@@ -68,6 +69,8 @@ found["float64 with a number is refused"] = not kernels.do("mul", (x.double(), 0
 found["softmax is not ours"] = not kernels.do("_softmax", (x, 0, False), {}, x)
 found["words"] = [constant_word(torch.float32, 1.0), constant_word(torch.bfloat16, 1.0), constant_word(torch.int64, 1)]
 found["dense"] = [dense(x), dense(x.transpose(0, 1)), dense(x[:, ::2])]
+values = np.array([1 + 2**-13, 1 + 2**-10, -3.0, np.inf, 0.1], np.float32)
+found["tf32"] = [float(value) for value in rounded(values)[:4]] + [abs(float(rounded(values)[4]) - 0.1) < 2e-4]
 print(json.dumps(found))
 """
 
@@ -83,5 +86,6 @@ def test_they_compute_what_torch_computes() -> None:
     assert ran.returncode == 0, ran.stderr[-2000:]
     found = json.loads(ran.stdout)
     assert found.pop("words") == [[0x3F800000, 4], [0x3F80, 2], None]
+    assert found.pop("tf32") == [1.0, 1 + 2**-10, -3.0, float("inf"), True]
     assert found.pop("dense") == [True, True, False]
     assert all(found.values()) and len(found) > 28, [name for name, right in found.items() if not right]

@@ -31,7 +31,7 @@ def check(
     ],
     sources: Annotated[
         list[Path],
-        typer.Argument(help="CUDA kernels: a .cu file, or a directory with kernel.cu and plan.py.", metavar="SOURCE"),
+        typer.Argument(help="GPU kernels in the form of their contract: a file, or a directory.", metavar="SOURCE"),
     ],
     largest: Annotated[
         int, typer.Option(min=1, help="Skip workloads with more elements than this, inputs and outputs together.")

@@ -88,10 +88,17 @@ def outputs(
     return [(name, tensors[name], exact[name], eager[name]) for name in task.result_names]
 
 
+Outputs = list[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]
+
+
 def errors(task: Task, source: str, sizes: dict[str, int], family: Family = Family.NORMAL) -> list[str]:
     """What is wrong, in words; nothing when the candidate agrees."""
+    return disagreements(outputs(task, source, sizes, family))
+
+
+def disagreements(made_outputs: Outputs) -> list[str]:
     found = []
-    for name, made, exact, eager in outputs(task, source, sizes, family):
+    for name, made, exact, eager in made_outputs:
         if not made.is_floating_point():
             if not torch.equal(made, eager):
                 found.append(f"{name}: {int((made != eager).sum())} of {made.numel()} differ")

@@ -25,7 +25,7 @@ from kernelwright.contracts.recorded.record import (
 )
 
 WORD = 8
-_SAME = "host code must not depend on addresses, time, chance or earlier calls"
+SAME = "host code must not depend on addresses, time, chance or earlier calls"
 
 
 class CannotReplay(Exception):  # noqa: N818 - it says what is wrong
@@ -71,19 +71,19 @@ class RecordPair:
             ("outputs", len(first.outputs), len(second.outputs)),
         ):
             if ours != theirs:
-                raise CannotReplay(f"two recordings of one call have {ours} and {theirs} {what}: {_SAME}")
+                raise CannotReplay(f"two recordings of one call have {ours} and {theirs} {what}: {SAME}")
         for number, (step, again) in enumerate(zip(first.steps, second.steps, strict=True)):
             if _shape(step) != _shape(again):
-                raise CannotReplay(f"step {number + 1} ({_named(step)}) differs between two recordings: {_SAME}")
+                raise CannotReplay(f"step {number + 1} ({_named(step)}) differs between two recordings: {SAME}")
         for number, (one, other) in enumerate(zip(first.outputs, second.outputs, strict=True)):
             if _shape(one) != _shape(other):
-                raise CannotReplay(f"output {number + 1} differs between two recordings: {_SAME}")
+                raise CannotReplay(f"output {number + 1} differs between two recordings: {SAME}")
 
     def locate(self, ours: int, theirs: int, what: str) -> Location:
         """Where both addresses point. Raises CannotReplay."""
         places = self._addresses[0].find(ours), self._addresses[1].find(theirs)
         if places[0] is None or places[0] != places[1]:
-            raise CannotReplay(f"{what} is not in a tensor of the call: {_SAME}")
+            raise CannotReplay(f"{what} is not in a tensor of the call: {SAME}")
         return places[0]
 
     def argument(self, step: int, number: int) -> tuple[bytes, tuple[Pointer, ...]]:
@@ -101,7 +101,7 @@ class RecordPair:
             if found is None:
                 raise CannotReplay(
                     f"argument {number + 1} of {launch.function} differs between two recordings and is not the "
-                    f"address of a tensor: {_SAME}"
+                    f"address of a tensor: {SAME}"
                 )
             ours[at : at + WORD] = bytes(WORD)
             pointers.append(Pointer(at, found.buffer, found.offset))
@@ -122,7 +122,7 @@ def _check_buffers(first: Record, second: Record) -> None:
             raise CannotReplay("a recorded buffer is not where the recorder puts buffers")
     shapes = [[(one.bytes, one.kind, one.name) for one in record.buffers] for record in (first, second)]
     if shapes[0] != shapes[1]:
-        raise CannotReplay(f"two recordings of one call have different buffers: {_SAME}")
+        raise CannotReplay(f"two recordings of one call have different buffers: {SAME}")
 
 
 def _shape(value: object) -> object:

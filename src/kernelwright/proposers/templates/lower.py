@@ -21,6 +21,7 @@ from kernelwright.proposers.templates.graph import (
     NodeRef,
     Number,
     Permute,
+    Pointwise,
     Position,
     Scatter,
     Shape,
@@ -325,7 +326,18 @@ def _matmul(call: Call) -> NodeRef:
         return _reshaped(call, made, call.shape)
     if len(call.shape) != 2 or call.dtype != "float32":
         raise call.refuse("other than of two float32 matrices")
+    if _is_widened(call.builder, first) and _is_widened(call.builder, second):
+        raise call.refuse("of 16-bit matrices as float32")
     return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
+
+
+def _is_widened(builder: GraphBuilder, place: NodeRef) -> bool:
+    """A 16-bit matrix as float32, perhaps turned: a contraction reads it as it lies."""
+    node = builder.nodes[place.node]
+    if isinstance(node, Permute):
+        return _is_widened(builder, NodeRef(node.inputs[0]))
+    narrow = ("bfloat16", "float16")
+    return isinstance(node, Pointwise) and node.operation == "convert" and builder.nodes[node.inputs[0]].dtype in narrow
 
 
 def _where(call: Call) -> NodeRef:

@@ -100,11 +100,11 @@ def convolution(call: Call) -> NodeRef:
 
 def convolution_backward(call: Call) -> tuple[NodeRef | None, ...]:
     gradient, values, weight = call.args[:3]
-    if len(call.builder.shape(gradient)) != 4:
+    dtype = call.builder.dtype(gradient)
+    if len(call.builder.shape(gradient)) != 4 or call.args[9] != 1 or dtype != "float32":
         raise call.refuse("other than plain two-dimensional")
     window = _slid(call, 4, _kernel(call, weight))
     groups, wanted = int(call.args[9]), call.args[10]
-    dtype = call.builder.dtype(gradient)
     add = call.builder.add
     made: list[NodeRef | None] = [None, None, None]
     if wanted[0]:

@@ -50,7 +50,6 @@ class StandInStream:
 def stand_in(device: dict[str, Any], refusals: Refusals, memory: Callable[[], StandInMemory | None]) -> None:
     """Puts stand-ins into torch.cuda of this process."""
     main = StandInStream(0, memory)
-    count = [0]
     capability = divmod(device["capability"], 10)
     properties = types.SimpleNamespace(
         name="NVIDIA GPU",
@@ -69,8 +68,11 @@ def stand_in(device: dict[str, Any], refusals: Refusals, memory: Callable[[], St
     )
 
     def new_stream(*_: Any, **__: Any) -> StandInStream:
-        count[0] += 1
-        return StandInStream(count[0], memory)
+        found = memory()
+        if found is None:
+            return main
+        found.streams += 1
+        return StandInStream(found.streams, memory)
 
     @contextlib.contextmanager
     def on_stream(stream: StandInStream | None) -> Any:

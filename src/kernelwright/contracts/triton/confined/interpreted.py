@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.language.extra import libdevice
+from triton.language.extra.cuda import libdevice as cuda_libdevice
 from triton.runtime import interpreter
 
 _HALF, _KEPT = np.uint32(1 << 12), np.uint32(0xFFFFE000)  # of the 13 bits of a float32 that TF32 does not have
@@ -30,6 +33,8 @@ class WarmedUp:
 
 def as_on_a_gpu() -> None:
     _loops()
+    _numbers()
+    _library()
     _products()
     run = interpreter.InterpretedFunction.run
 
@@ -69,6 +74,7 @@ def _loops() -> None:
         scope.set_attr(lang, "range", lambda *given, **_: map(interpreter._implicit_cvt, plain(*given)))
 
     def running(self: Any, *given: Any, **named: Any) -> Any:
+        self.fn.__globals__.setdefault("range", counted)
         _Running.kernel = True
         try:
             return call(self, *given, **named)
@@ -77,6 +83,62 @@ def _loops() -> None:
 
     interpreter._patch_lang_tensor, interpreter._patch_lang_core = patched, patched_core
     interpreter.GridExecutor.__call__ = running
+
+
+def _numbers() -> None:
+    """A float that reaches a kernel is a float32, which has methods."""
+    original = interpreter._implicit_cvt
+
+    def converted(given: Any) -> Any:
+        if isinstance(given, float):
+            return tl.tensor(interpreter.TensorHandle(np.array([given], np.float32), tl.float32), tl.float32)
+        return original(given)
+
+    interpreter._implicit_cvt = converted
+
+
+_NUMPY = {
+    **{name: getattr(np, name) for name in ("sqrt", "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "tanh")},
+    **{name: getattr(np, name) for name in ("sin", "cos", "tan", "sinh", "cosh", "floor", "ceil", "rint", "trunc")},
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "erf": np.vectorize(math.erf),
+    "pow": np.power,
+    "abs": np.abs,
+    "fast_expf": np.exp,
+    "fast_logf": np.log,
+    "fast_tanhf": np.tanh,
+    "fast_sinf": np.sin,
+    "fast_cosf": np.cos,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "fma": lambda a, b, c: a * b + c,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "erfc": np.vectorize(math.erfc),
+    "fabs": np.abs,
+    "div_rn": np.divide,
+}
+
+
+def _library() -> None:
+    """Functions of libdevice, of which the interpreter has the names alone."""
+
+    def function(name: str) -> Any:
+        def compute(*given: Any, **_: Any) -> Any:
+            tensors = [interpreter.interpreter_semantic.to_tensor(one) for one in given]
+            first = tensors[0]
+            with np.errstate(all="ignore"):
+                values = np.asarray(_NUMPY[name](*(one.handle.data for one in tensors)), first.handle.data.dtype)
+            return tl.tensor(interpreter.TensorHandle(values, first.dtype), first.type)
+
+        return compute
+
+    for module in (libdevice, cuda_libdevice):
+        for name in _NUMPY:
+            if hasattr(module, name):
+                setattr(module, name, function(name))
 
 
 def _products() -> None:

@@ -24,7 +24,7 @@ from . import tuning
 from .cuda import stand_in
 from .driver import RecordingDriver, RecordingState
 from .guarded import Allocations, read_layout
-from .interpreted import as_on_a_gpu, counted
+from .interpreted import as_on_a_gpu
 from .modules import call, execute
 from .refusal import HostCodeRefused, Refusals, told
 from .tensors import EMPTIES, FILLS, FULLS
@@ -88,7 +88,6 @@ def _one_call(request: dict[str, Any], arguments: list[Any], source: Path, refus
     try:
         with OnTheHost(allocations):
             module = execute(source, refusals)
-            module.__dict__.setdefault("range", counted)
             returned = call(module, request["call"], values)
         _hand_over(returned, request, values)
     except HostCodeRefused as error:

@@ -20,7 +20,7 @@ from .cuda import stand_in
 from .driver import NeedsRegisters, RecordingDriver, RecordingState, compile_to_ptx
 from .modules import MODULE_NAME, call, execute, with_what_is_missing
 from .refusal import LONGEST, HostCodeRefused, Refusals, told
-from .tensors import StandInMemory, Watch, as_methods
+from .tensors import StandInMemory, Watch, stand_in_for_cuda
 
 
 def main(request_path: str, source: str, answer: str) -> None:
@@ -35,11 +35,9 @@ def main(request_path: str, source: str, answer: str) -> None:
 def _prepare(state: RecordingState, request: dict[str, Any]) -> None:
     compile_to_ptx(request["ptx_version"])
     driver.set_active(RecordingDriver(state))
-    if hasattr(torch._C, "_ensureCUDADeviceGuardSet"):
-        torch._C._ensureCUDADeviceGuardSet()
     stand_in(state.device, state.refusals, lambda: state.memory)
     FakeTensor.data_ptr = lambda self: state.in_call.address(self)  # type: ignore[method-assign,arg-type]
-    as_methods(FakeTensor)
+    stand_in_for_cuda(state.refusals, FakeTensor)
     FakeTensor.is_cuda = property(lambda self: self.device.type == "cuda")  # type: ignore[assignment]
     tuning.choose_by(request["choices"])
 

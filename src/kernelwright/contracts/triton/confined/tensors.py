@@ -6,7 +6,9 @@ plain arithmetic becomes kernels of our own (arithmetic.py). Everything else is 
 
 from __future__ import annotations
 
+import ctypes
 import struct
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -30,7 +32,7 @@ FULLS = frozenset(("full", "full_like", "new_full", "fill_", "fill"))
 COPYING = frozenset(("_to_copy", "copy_", "copy"))
 READS = {
     "_local_scalar_dense": "reads a value (.item(), float(), int(), or a branch on a tensor)",
-    "item": "reads a value (.item())",
+    "item": "reads values (.item(), .numpy())",
     "is_nonzero": "branches on a value",
     "equal": "compares values on the host",
     "nonzero": "asks for a shape that depends on values",
@@ -58,7 +60,7 @@ class StandInMemory:
         self.refusals = refusals
         self.buffers: list[dict[str, Any]] = []
         self.steps: list[dict[str, Any]] = []
-        self.stream = 0
+        self.stream = self.streams = 0
         self._places: dict[int, int] = {}
         self._kept: list[Any] = []  # a storage that lives keeps its identity
 
@@ -129,21 +131,28 @@ def constant_word(dtype: torch.dtype, value: float) -> tuple[int, int] | None:
     return None
 
 
-def as_methods(tensors: type[torch.Tensor]) -> None:
-    """Methods that a PyTorch without CUDA refuses on a tensor that says that it is on a GPU."""
+_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+_CUDA, _META = 1, 14  # places of device types in it
 
-    def contiguous(self: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        if self.is_contiguous(memory_format=memory_format):
-            return self
-        return torch.ops.aten.clone.default(self, memory_format=memory_format)  # type: ignore[no-any-return]
 
-    def copy_(self: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-        return torch.ops.aten.copy_.default(self, source)  # type: ignore[no-any-return]
+def stand_in_for_cuda(refusals: Refusals, tensors: type[torch.Tensor]) -> None:
+    """Lets methods of a tensor that says that it is on a GPU work where PyTorch is without CUDA.
+
+    A PyTorch with CUDA, and no device, has a way of its own. Otherwise the guard of tensors without data, which does
+    nothing, serves.
+    """
+    torch._C._ensureCUDADeviceGuardSet()
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+    guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, _REGISTRY)
+    guards[_CUDA] = guards[_CUDA] or guards[_META]
+
+    def numpy(self: torch.Tensor, *_: Any, **__: Any) -> Any:
+        raise refusals.refuse(f"host code {READS['item']}: no value of a tensor reaches host code")
 
     def cuda(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
         return self.to("cuda")
 
-    tensors.contiguous, tensors.copy_, tensors.cuda = contiguous, copy_, cuda  # type: ignore[method-assign,assignment]
+    tensors.numpy, tensors.cuda = numpy, cuda  # type: ignore[method-assign,assignment]
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -12,7 +12,7 @@ from kernelwright.contracts.candidate import Candidate, CandidateError
 from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt, LaunchedKernel
 from kernelwright.contracts.program import Program
 from kernelwright.contracts.recorded.convert import to_program
-from kernelwright.contracts.recorded.pointers import CannotReplay
+from kernelwright.contracts.recorded.pointers import SAME, CannotReplay
 from kernelwright.contracts.recorded.record import Record, RecordedLaunch, RecordRefusal, with_scalars
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.source import SOURCE_NAME, check, module_call
@@ -152,7 +152,7 @@ def _program(
         records.append(with_scalars(numbered[0], signature))
         modules.append(numbered[1])
     if modules[0] != modules[1]:
-        return BuildFailure((f"{SOURCE_NAME}: two recordings of one call compile different kernels",))
+        return BuildFailure((f"{SOURCE_NAME}: two recordings of one call compile different kernels: {SAME}",))
     missing = [key for key in modules[0] if key not in assembled]
     if missing:
         return BuildFailure((f"{SOURCE_NAME}: a kernel of the record was not compiled",))

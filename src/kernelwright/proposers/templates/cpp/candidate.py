@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.contracts.cpp import CPP, TYPES
-from kernelwright.proposers.templates.cpp import convolution, matmul, nests, pooling, recurrent, rows, scatter
+from kernelwright.proposers.templates.cpp import (
+    contraction,
+    convolution,
+    matmul,
+    nests,
+    pooling,
+    recurrent,
+    rows,
+    scatter,
+)
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.memory import homes, residents
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -40,12 +50,14 @@ RENDERERS: dict[type, CppStepRenderer] = {
     RowProgram: CppStepRenderer(rows.gene_pool, rows.describe, rows.render),
     MatmulStep: CppStepRenderer(matmul.gene_pool, matmul.describe, matmul.render),
     ConvolutionStep: CppStepRenderer(convolution.gene_pool, convolution.describe, convolution.render),
+    ContractionStep: CppStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
     ScatterStep: CppStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
     PoolStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CppStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     NestStep: CppStepRenderer(nests.gene_pool, nests.describe, nests.render),
     RecurrentStep: CppStepRenderer(recurrent.gene_pool, recurrent.describe, recurrent.render),
 }
+ATTENTION, MIXED = False, True
 SHARED = ("width", "grain")  # one value for all steps of a kernel
 
 
@@ -86,10 +98,16 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
     halves = any(isinstance(step, RowProgram) and step.memory for step in plan.steps)
-    more = nests.PRELUDE if any(isinstance(step, NestStep | RecurrentStep) for step in plan.steps) else ""
+    more = nests.PRELUDE if any(_generic(step) for step in plan.steps) else ""
     return (
         f"{about}{prelude(body, int(genes['width']), halves=halves)}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
     )
+
+
+def _generic(step: Step) -> bool:
+    if isinstance(step, ContractionStep):
+        return not contraction.covered(step)
+    return isinstance(step, NestStep | RecurrentStep)
 
 
 def _own_names(body: str, tensors: Sequence[str]) -> str:

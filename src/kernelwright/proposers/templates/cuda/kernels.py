@@ -233,6 +233,7 @@ _SPELLED = {
 COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
 TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
 STORED = TYPES | {"bfloat16": "__nv_bfloat16", "float16": "__half"}
+HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
 
 
 def expression(operation: str, operands: list[str], target: str) -> str:

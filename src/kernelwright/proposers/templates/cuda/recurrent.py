@@ -7,8 +7,8 @@ turned weight side by side.
 from __future__ import annotations
 
 from kernelwright.contracts.cuda import TYPES
-from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter
-from kernelwright.proposers.templates.cuda.nests import FUNCTIONS, HEADERS
+from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelWriter
+from kernelwright.proposers.templates.cuda.nests import FUNCTIONS
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.nests.nest_code import computed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Permute, Shape, ViewNode
+from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Permute, Shape
 from kernelwright.proposers.templates.nests.index_maps import (
     Contraction,
     IndexTerm,
@@ -20,11 +20,11 @@ from kernelwright.proposers.templates.nests.index_maps import (
     over,
     place,
     plus,
-    rest,
     size_of,
     times,
     within,
 )
+from kernelwright.proposers.templates.nests.lower_convolutions import convolution_gradients, convolved
 from kernelwright.proposers.templates.nests.lower_pools import POOL_GRADIENTS
 from kernelwright.proposers.templates.nests.lower_scatters import SCATTERS
 from kernelwright.proposers.templates.nests.lower_views import axis, mapped, places, value_of
@@ -194,53 +194,6 @@ def adapted(call: Call) -> Any:
     return call.builder.pointwise("div", (found, value_of(call, count, form, call.dtype)), form, call.dtype)
 
 
-def convolved(call: Call) -> NodeRef:
-    """Any rank, groups, dilation; transposed too, where an element of the input meets every `stride`-th result."""
-    source, weight, bias, stride, padding, dilation, transposed = call.args[:7]
-    groups = int(call.args[8])
-    rank = len(call.shape) - 2
-    window = [_tuple(one, rank) for one in (stride, padding, dilation)]
-    shape, kernel = call.builder.shape(source), call.builder.shape(weight)
-    share = shape[1] if groups == 1 else Extent(shape[1].first // groups, shape[1].second // groups)
-    if not transposed:
-        share = kernel[1]
-    if groups > 1 and share.literal is None:
-        raise call.refuse("in groups of a size that varies")
-    space = (*call.shape, share, *kernel[2:])
-    batch, filter_, channel = _place(call.shape, 0), place(1), _place(space, rank + 2)
-    at: list[IndexTerm] = []
-    guards: list[IndexTerm] = []
-    for n in range(rank):
-        inner = _place(space, rank + 3 + n)
-        step, pad, gap = (one[n] for one in window)
-        size = size_of(shape[2 + n])
-        if transposed:
-            away = minus(plus(place(2 + n), pad), times(inner, gap))
-            at.append(over(away, step))
-            guards.append(compared(">=", away, 0))
-            guards += [compared("==", rest(away, step), 0)] if step != 1 else []
-            guards.append(compared("<", at[-1], size))
-        else:
-            at.append(minus(plus(times(place(2 + n), step), times(inner, gap)), pad))
-            guards += [within(at[-1], size)] if pad else []
-    inners = [_place(space, rank + 3 + n) for n in range(rank)]
-    if groups == 1:
-        first, second = channel, ([channel, filter_] if transposed else [filter_, channel])
-    else:
-        each = kernel[1] if transposed else Extent(kernel[0].first // groups, kernel[0].second // groups)
-        group = over(filter_, size_of(each))
-        first = plus(times(group, size_of(share)), channel)
-        second = [first, rest(filter_, size_of(each))] if transposed else [filter_, channel]
-    left = mapped(call, source, [batch, first, *at], space, guard=every(guards))
-    right = mapped(call, weight, _single(call, weight, [*second, *inners]), space)
-    made = _product_of(call, left, right, rank + 2)
-    if bias is None:
-        return made
-    ones = (Extent(1, 1),) * rank
-    lifted = call.builder.add(ViewNode((call.builder.shape(bias)[0], *ones), call.dtype, (bias.node,)))
-    return call.pointwise("add", made, lifted)
-
-
 def _place(shape: Shape, dim: int) -> IndexTerm:
     return 0 if shape[dim].single else place(dim)
 
@@ -331,6 +284,7 @@ NESTS: dict[str, Lowering] = {
     **{f"{head}adaptive_avg_pool{rank}d": adapted for head in ("", "_") for rank in (1, 2, 3)},
     **{f"adaptive_max_pool{rank}d": adapted for rank in (1, 2, 3)},
     "convolution": convolved,
+    "convolution_backward": convolution_gradients,  # type: ignore[dict-item]
     "cumsum": _scanned("sum"),
     "cumprod": _scanned("prod"),
     "logcumsumexp": _scanned("logsumexp"),
