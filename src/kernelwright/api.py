@@ -258,7 +258,7 @@ def bench(
     """Measures candidates of a folder, or a proposer, over a suite: `kernelwright bench` from Python.
 
     `options` are those that `optimize` has too: proposer, budget, device, baseline, seed and so on. A results file that
-    is there is gone on with. Ctrl-C is raised, once the file says where it was.
+    is there is continued. Ctrl-C is raised, once the file says where it was.
     """
     from kernelwright.benchmark.config import BenchConfig
     from kernelwright.benchmark.metrics import metrics

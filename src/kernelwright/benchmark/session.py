@@ -33,7 +33,7 @@ from kernelwright.tasks.resolve import absolute_reference, prepare
 
 
 def run_benchmark(config: BenchConfig, view: BenchmarkView) -> Results:
-    """Begins a results file, or goes on with it."""
+    """Starts a results file, or continues it."""
     levels.demand(config.search.accepted)
     found = prepared(config)
     with ExitStack() as stack:

@@ -39,32 +39,34 @@ def bench(
     suite: Annotated[
         str,
         typer.Argument(
-            help="robust, builtin, a folder of problem files (KernelBench/level1), a list of tasks (.txt), or a task."
+            metavar="SUITE",
+            help="A built-in suite (robust, builtin), a folder such as KernelBench/level1, or a .txt list of tasks.",
         ),
     ],
     candidates: Annotated[
         Path | None,
-        typer.Option(help="Judge this folder's candidates, DIR/TASK.cpp or DIR/TASK/*.cpp, in place of searching."),
+        typer.Option(help="Judge the candidates in this folder (DIR/TASK.cpp or DIR/TASK/*.cpp) instead of searching."),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The results file; one that is there is gone on with.")
+        Path, typer.Option("--output", "-o", help="Results file. If it exists, the benchmark continues it.")
     ] = DEFAULT_OUTPUT,
-    name: Annotated[str, typer.Option(help="What the leaderboard calls it; by default the proposer or folder.")] = "",
+    name: Annotated[str, typer.Option(help="Name on the leaderboard. Default: the proposer or folder.")] = "",
     only: Annotated[list[str] | None, typer.Option(help="Only tasks with this in their name; repeatable.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="Draw so many of the tasks, by --seed.")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Searches for each task, with one seed after another.")] = 1,
-    retry: Annotated[bool, typer.Option("--retry", help="Take samples that failed once more.")] = False,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Draw this many of the tasks at random (see --seed).")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Searches per task, each with its own seed.")] = 1,
+    retry: Annotated[bool, typer.Option("--retry", help="Run failed samples again.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
     **given: Any,
 ) -> None:
-    """Measure candidates, or a proposer, over a suite of tasks; the same command again goes on where it was.
+    """Benchmark candidates or a proposer on a suite of tasks.
 
-    Exit code 0: every sample has a row; 3: interrupted, or this machine could not go on.
+    Run the same command again to continue an interrupted benchmark. Exit code 0: every sample has a result; 3:
+    interrupted, or the machine ran out of memory or disk.
     """
     if candidates is not None and _was_given(context, "proposer"):
-        raise KernelwrightError(
-            "give --candidates or --proposer: candidates of a folder are judged, a proposer searches"
-        )
+        raise KernelwrightError("give either --candidates, to judge a folder, or --proposer, to search")
     config = BenchConfig(
         suite=suite,
         candidates=candidates,
@@ -81,7 +83,7 @@ def bench(
             results = run_benchmark(config, BenchView(progress, quiet=json))
         except KeyboardInterrupt:
             raise CannotDecide(
-                f"interrupted; {output} has what was judged, and the same command goes on with it"
+                f"interrupted; {output} has the results so far, and the same command continues it"
             ) from None
     _show(results, output, json=json)
 
@@ -92,7 +94,7 @@ def _was_given(context: typer.Context, name: str) -> bool:
 
 
 class BenchView:
-    """A line for each sample, and what goes on meanwhile."""
+    """Prints a line per sample, and the progress in between."""
 
     def __init__(self, progress: Progress, *, quiet: bool) -> None:
         self._progress, self._quiet = progress, quiet

@@ -50,17 +50,18 @@ class BoardReport(BaseModel):
 def leaderboard(
     results: Annotated[list[Path], typer.Argument(help="Results files of `kernelwright bench`.", metavar="RESULTS...")],
     format: Annotated[
-        BoardFormat, typer.Option(help="For a terminal, Markdown, or a page by itself.")
+        BoardFormat, typer.Option(help="text for the terminal, md for Markdown, html for one self-contained page.")
     ] = BoardFormat.text,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to write it; by default leaderboard.html, or the terminal."),
+        typer.Option("--output", "-o", help="File to write. Default: leaderboard.html for html, else the terminal."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON (see docs/json.md).")] = False,
 ) -> None:
-    """Compare entrants over one suite: right, fast_p, speedups, SOL, what survives on hidden sizes, cheats, cost.
+    """Compare benchmark results on one suite.
 
-    Results of different hardware, judges, suites or baselines are refused in one line.
+    Shows correctness, fast_p, speedups, SOL score, hidden sizes, rejected cheats and cost. Results of different
+    hardware, judges, suites or baselines are never compared.
     """
     board = make_leaderboard([read_results(path) for path in results])
     if json:
