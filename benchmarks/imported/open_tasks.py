@@ -4,7 +4,8 @@
 
 RESULT is a name below benchmarks/results. `seconds` are wall-clock from the files to a checked task, tracing included,
 in a process that has imported torch; `cpu_seconds` those of the opener and, as it says itself, of the tracer. With
---again tasks that opened before are kept, and the rest is tried again; with --backward the gradient is derived as well.
+--again tasks that opened before are kept, with the run that they are from, and the rest is tried again; with --backward
+the gradient is derived as well.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def main() -> None:
     options = parser.parse_args()
     result = RESULTS / options.result
     where = provenance()
-    kept = {row["task"]: row for row in load(result).get("tasks", ()) if row["opened"]} if options.again else {}
+    before = load(result) if options.again else {}
+    run = {key: before[key] for key in ("commit", "dirty", "date") if key in before}
+    kept = {row["task"]: {"run": run, **row} for row in before.get("tasks", ()) if row["opened"]}
     rows: list[dict[str, Any]] = []
     with temporary_home():
         capabilities()  # builds the warden, which is not part of opening a task

@@ -1,12 +1,14 @@
 """A KernelBench problem at sizes that a CPU and the emulator can do, by rewriting the whole numbers in its source.
 
 The same number always becomes the same one, so that what fits together still does. Several rewritings are tried, the
-smallest first: numbers everywhere, or those of the module alone, where classes hold numbers that belong together.
+smallest first: numbers everywhere, or those of the module alone, where classes hold numbers that belong together; then
+all channels divided by one number and images by another, which leaves windows and depths as they are.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,12 @@ from typing import Any
 import torch
 
 MOST_PARAMETERS = 1_500_000
-MOST_MULTIPLICATIONS = 60_000_000
+MOST_MULTIPLICATIONS = 150_000_000
 LIMITS = (4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+FACTORS = tuple((channels, images) for images in (1, 2, 4, 7, 8) for channels in (8, 16, 4, 32))
+IMAGES = re.compile(r"image|img|resolution|height|width")
+KEPT = re.compile(r"patch|window|kernel|head|depth|stride|pad|group|layer|chunk|block")
+FEWEST_CHANNELS = 16  # smaller numbers are seldom channels
 
 
 class TooLargeError(Exception):
@@ -28,7 +34,54 @@ class Problem:
     model: torch.nn.Module
     inputs: list[Any]
     trained: bool  # as the file makes it; otherwise `eval()` was called
-    limit: int
+    limit: int | str  # the largest number, or the share of all channels
+
+
+class _Divided(ast.NodeTransformer):
+    """Numbers divided, but for those under a name that says that they count something else."""
+
+    def __init__(self, channels: int, images: int) -> None:
+        self.channels, self.images = channels, images
+        self.name = ""
+
+    def _named(self, name: str, node: ast.AST) -> ast.AST:
+        before, self.name = self.name, name
+        made = self.visit(node)
+        self.name = before
+        return made
+
+    def visit_keyword(self, node: ast.keyword) -> ast.AST:
+        node.value = self._named(node.arg or "", node.value)  # type: ignore[assignment]
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        target = node.targets[0]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            names = [one.id if isinstance(one, ast.Name) else "" for one in target.elts]
+            node.value.elts = [self._named(n, v) for n, v in zip(names, node.value.elts, strict=False)]  # type: ignore[misc]
+            return node
+        node.value = self._named(target.id if isinstance(target, ast.Name) else "", node.value)  # type: ignore[assignment]
+        return node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        named = [one.arg for one in node.args][len(node.args) - len(node.defaults) :]
+        node.defaults = [self._named(n, d) for n, d in zip(named, node.defaults, strict=True)]  # type: ignore[misc]
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        """What draws inputs names images and sequences, which stay."""
+        return node if node.name == "get_inputs" else self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        value = node.value
+        if not isinstance(value, int) or isinstance(value, bool):
+            return node
+        if "batch" in self.name.lower():
+            return ast.copy_location(ast.Constant(min(value, 2)), node)
+        divisor = self.images if IMAGES.search(self.name.lower()) else self.channels
+        if value < FEWEST_CHANNELS or value % divisor or KEPT.search(self.name.lower()):
+            return node
+        return ast.copy_location(ast.Constant(value // divisor), node)
 
 
 class SmallerNumbers(ast.NodeTransformer):
@@ -59,20 +112,42 @@ def problems(path: Path) -> Iterator[Problem]:
     """Models that run, the smallest first."""
     source = path.read_text()
     fault: Exception | None = None
-    for limit in LIMITS:
-        for everywhere in (True, False):
-            tree = SmallerNumbers(limit, everywhere=everywhere).visit(ast.parse(source))
-            try:
-                found = made(compile(ast.fix_missing_locations(tree), str(path), "exec"), limit)
-            except Exception as error:  # whatever a rewritten model raises, another rewriting may do
-                fault = error
-                continue
-            yield found
+    ways: list[tuple[ast.NodeTransformer, int | str]] = [
+        (SmallerNumbers(limit, everywhere=everywhere), limit) for limit in LIMITS for everywhere in (True, False)
+    ]
+    ways += [(_Divided(*factors), "1/{} of channels, 1/{} of images".format(*factors)) for factors in FACTORS]
+    for way, limit in ways:
+        tree = way.visit(ast.parse(source))
+        try:
+            code = compile(ast.fix_missing_locations(tree), str(path), "exec")
+            _refuse_early(code)
+            found = made(code, limit)
+        except Exception as error:  # whatever a rewritten model raises, another rewriting may do
+            fault = error
+            continue
+        yield found
     if fault is not None:
         raise TooLargeError((str(fault).splitlines() or [type(fault).__name__])[0])
 
 
-def made(code: Any, limit: int) -> Problem:
+def _refuse_early(code: Any) -> None:
+    """What is too large, found without computing anything; a model that needs data is looked at again with it."""
+    names: dict[str, Any] = {"__name__": "problem"}
+    try:
+        with torch.device("meta"):
+            exec(code, names)  # the caller is a process of its own for this file
+            model, inputs = names["Model"](*names["get_init_inputs"]()), names["get_inputs"]()
+            if sum(parameter.numel() for parameter in model.parameters()) > MOST_PARAMETERS:
+                raise TooLargeError("too many parameters")
+            _refuse_large(model.eval(), inputs)
+    except NotImplementedError:
+        return
+    except RuntimeError as error:
+        if "meta" not in str(error):
+            raise
+
+
+def made(code: Any, limit: int | str) -> Problem:
     names: dict[str, Any] = {"__name__": "problem"}
     exec(code, names)  # the caller is a process of its own for this file
     torch.manual_seed(0)

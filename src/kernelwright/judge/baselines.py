@@ -11,12 +11,13 @@ from typing import Protocol
 
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start
-from kernelwright.isolation.channel import ChannelClosed, pair
+from kernelwright.isolation.channel import ChannelClosed, Message, pair
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import Ending, Reply
 from kernelwright.judge.baseline_names import claimable, may_be_left_out
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.timing import statistics
+from kernelwright.judge.verdict import Reason
 
 START_SECONDS = 120.0
 OPEN_SECONDS = 600.0
@@ -229,10 +230,18 @@ class Baselines:
         self._unfit.clear()
 
 
+def _rounds_between_steps(name: str, answer: Message) -> bool:
+    """Eager stores every step in a 16-bit type, which a kernel is not allowed; people run it all the same, and what it
+    takes is what they compare with."""
+    return name == "eager" and answer.get("mismatch", {}).get("kind") == Reason.imprecise
+
+
 def _first_times(oracle: OracleClient, baseline: Baseline) -> float:
     oracle.restore()
     baseline.write()
-    answer = oracle.check() if claimable(baseline.name) else ""
+    answer = oracle.check() if claimable(baseline.name) else {}
+    if _rounds_between_steps(baseline.name, answer):
+        answer = {}
     if answer and may_be_left_out(baseline.name):
         raise BaselineUnfit(baseline.name, "it gives a result that is not right")
     if answer:

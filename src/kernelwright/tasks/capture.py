@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
+MOST_UNIT = 64  # of which a size may have to be a multiple
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""
 
@@ -85,7 +86,7 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     if not tensors:
         raise TaskError("no example input is a tensor: give at least one")
     _refuse_misfit(function, example)
-    exported = export_call(function, example)
+    exported = _exported(function, example)
     plain = quietly(exported.run_decompositions, {})
     if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
         raise TaskError("the module uses dropout in training mode: call eval() on it first")
@@ -95,6 +96,18 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
     _widen(exported)
     doc = doc or f"{function_name(function)}, captured by torch.export."
     return _text(exported, tensors, doc, _Called(function, tuple(example)))
+
+
+def _exported(function: Callable[..., Any], example: Sequence[Any]) -> Any:
+    """With all sizes free or, where torch cannot say how they depend on each other, with the first of each tensor."""
+    try:
+        return export_call(function, example)
+    except TaskError:
+        try:
+            return export_call(function, example, most=1)
+        except TaskError:
+            pass  # the first line says more
+        raise
 
 
 def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
@@ -177,6 +190,9 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
         raise TaskError("it has control flow or calls that cannot be written to a file: write a task file")
     sizes = SizeNames(meant_equal(exported))
     arguments = _arguments(exported, tensors, sizes)
+    if units := _units(exported, sizes):
+        sizes.count_in(units)
+        arguments = _arguments(exported, tensors, sizes)
     if not sizes.values:
         raise TaskError("all sizes are fixed by its code, so there are no other sizes to test: write a task file")
     results, last = _results(exported)
@@ -230,13 +246,53 @@ def _ranges(sizes: SizeNames, constraints: Any, reach: int) -> dict[str, tuple[i
     allowed = {str(symbol): (found.lower, found.upper) for symbol, found in constraints.items()}
     found = {}
     for symbol, name in sizes.symbols.items():
-        value = sizes.values[name]
+        value, unit = sizes.values[name], sizes.units.get(name, 1)
         low, high = max(1, value // SPREAD), value * SPREAD
-        if value >= reach:
-            low = max(low, reach)
+        if value * unit >= reach:
+            low = max(low, -(-reach // unit))
         least, most = allowed.get(symbol, (low, high))
-        found[name] = (max(low, int(least)), min(high, int(most)) if most < high else high)
+        high = min(high, int(most) // unit) if most < high * unit else high
+        found[name] = (max(low, -(-int(least) // unit)), high)
     return found
+
+
+def _units(exported: Any, sizes: SizeNames) -> dict[str, int]:
+    """Sizes, by symbol, that the code takes as multiples of a number alone, as halves of a gate are: found by calling
+    it without data, since torch.export notes only what its own operations refuse."""
+    import torch
+
+    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
+    example = {symbol: sizes.values[name] for symbol, name in sizes.symbols.items()}
+
+    def size(given: Any, chosen: dict[str, int]) -> int:
+        if isinstance(given, int):
+            return given
+        expression = given.node.expr
+        return int(expression.subs({one: chosen.get(str(one), given.node.hint) for one in expression.free_symbols}))
+
+    def runs(chosen: dict[str, int]) -> bool:
+        try:
+            with torch.no_grad():
+                exported.graph_module(
+                    *(
+                        torch.empty(
+                            [size(one, chosen) for one in n.meta["val"].shape], dtype=n.meta["val"].dtype, device="meta"
+                        )
+                        for n in placeholders
+                    )
+                )
+        except Exception:  # whatever its code raises at sizes that it cannot take
+            return False
+        return True
+
+    found: dict[str, int] = {}
+    if not runs(example):  # it needs data
+        return found
+    for symbol, value in example.items():
+        units = (unit for unit in range(1, MOST_UNIT + 1) if value % unit == 0)
+        fits = (u for u in units if all(runs(example | {symbol: value + more * u}) for more in (1, 2, 3)))
+        found[symbol] = next(fits, 1)
+    return {symbol: unit for symbol, unit in found.items() if unit > 1}
 
 
 def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: SizeNames) -> list[_Argument]:

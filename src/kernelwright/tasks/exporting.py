@@ -148,8 +148,22 @@ def widen_types(graph: Any, given: Any, declared: torch.dtype) -> None:
 
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is not working_dtype:
+            if _has_default_type(node):
+                node.kwargs = {**node.kwargs, "dtype": node.meta["val"].dtype}
             node.args, node.kwargs = (torch.fx.node.map_aggregate(part, widened) for part in (node.args, node.kwargs))
     graph.lint()
+
+
+def _has_default_type(node: Any) -> bool:
+    """Makes floats of torch's default type, as `torch.zeros(3)` does."""
+    import torch
+
+    schema, value = getattr(node.target, "_schema", None), node.meta.get("val")
+    if schema is None or not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return False
+    names = {argument.name for argument in schema.arguments if argument.kwarg_only}
+    given = any(isinstance(one, torch.fx.Node) and isinstance(one.meta.get("val"), torch.Tensor) for one in node.args)
+    return "dtype" in names and not given and node.kwargs.get("dtype") is None
 
 
 def meant_equal(exported: Any) -> dict[str, str]:
@@ -171,6 +185,7 @@ class SizeNames:
     def __init__(self, equal: Mapping[str, str], proposed: Callable[[str, int], str | None] = lambda *_: None) -> None:
         self.values: dict[str, int] = {}
         self.symbols: dict[str, str] = {}
+        self.units: dict[str, int] = {}  # by name, what a size is a multiple of, if it cannot be any number
         self._equal = dict(equal)
         self._proposed = proposed
 
@@ -186,6 +201,13 @@ class SizeNames:
                 self.symbols[symbol] = name
                 self.values[name] = value
 
+    def count_in(self, units: Mapping[str, int]) -> None:
+        """Lets sizes, by symbol, be multiples alone: the name stands for how many."""
+        for symbol, unit in units.items():
+            name = self.symbols[symbol]
+            self.units[name] = unit
+            self.values[name] //= unit
+
     def dims(self, shape: Sequence[Any]) -> tuple[int | str, ...]:
         return tuple(self._dim(size) for size in shape)
 
@@ -200,4 +222,5 @@ class SizeNames:
         return text
 
     def _name_of(self, symbol: str) -> str:
-        return self.symbols.get(self._equal.get(symbol, symbol), "?")
+        name = self.symbols.get(self._equal.get(symbol, symbol), "?")
+        return f"{self.units[name]}*{name}" if name in self.units else name

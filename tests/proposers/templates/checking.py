@@ -75,7 +75,7 @@ def outputs(
     task: Task, source: str, sizes: dict[str, int], family: Family = Family.NORMAL, seed: int = 0
 ) -> list[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]:
     """For each result its name, what the candidate made, the float64 reference, and eager's float32."""
-    workload = Workload(tuple(sizes.items()))
+    workload = Workload(tuple(sizes.items()), task.dtypes[0])
     inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(seed))
     form = signature(task, workload)
     tensors = {name: aligned(value) for name, value in inputs.items() if isinstance(value, torch.Tensor)}
@@ -88,10 +88,17 @@ def outputs(
     return [(name, tensors[name], exact[name], eager[name]) for name in task.result_names]
 
 
+Outputs = list[tuple[str, torch.Tensor, torch.Tensor, torch.Tensor]]
+
+
 def errors(task: Task, source: str, sizes: dict[str, int], family: Family = Family.NORMAL) -> list[str]:
     """What is wrong, in words; nothing when the candidate agrees."""
+    return disagreements(outputs(task, source, sizes, family))
+
+
+def disagreements(made_outputs: Outputs) -> list[str]:
     found = []
-    for name, made, exact, eager in outputs(task, source, sizes, family):
+    for name, made, exact, eager in made_outputs:
         if not made.is_floating_point():
             if not torch.equal(made, eager):
                 found.append(f"{name}: {int((made != eager).sum())} of {made.numel()} differ")

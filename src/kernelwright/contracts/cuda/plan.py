@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-MOST_LAUNCHES = 128
+MOST_LAUNCHES = 1024  # a whole network is a few hundred
 MOST_ARGUMENTS = 256
-MOST_DEFINITIONS = 512
+MOST_DEFINITIONS = 16384
+MOST_MEMORY = 256  # pieces of scratch, and as many of workspace
 MOST_SCRATCH = 16 << 30
 MOST_WORKSPACE = 16 << 20
 MOST_SHARED = 256 << 10
@@ -151,8 +152,8 @@ class Options(Value):
 
 class Plan(Value):
     launches: tuple[Launch, ...] = Field(min_length=1, max_length=MOST_LAUNCHES)
-    scratch: tuple[Scratch, ...] = Field(default=(), max_length=16)
-    workspaces: tuple[Workspace, ...] = Field(default=(), max_length=16)
+    scratch: tuple[Scratch, ...] = Field(default=(), max_length=MOST_MEMORY)
+    workspaces: tuple[Workspace, ...] = Field(default=(), max_length=MOST_MEMORY)
     definitions: tuple[tuple[Name, Annotated[str, Field(pattern=VALUE)]], ...] = Field(
         default=(), max_length=MOST_DEFINITIONS
     )

@@ -15,7 +15,7 @@ from .reading import MalformedData, flag, identifier, listed, one_of, record, te
 INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 REALS = ("f16", "bf16", "f32", "f64")
 MAP_TYPES = ("u8", "u16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64", "tf32")
-MOST_LAUNCHES, MOST_ARGUMENTS, MOST_MEMORY = 128, 256, 32
+MOST_LAUNCHES, MOST_ARGUMENTS, MOST_MEMORY = 1024, 256, 512
 T = TypeVar("T")
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .kernel import FallbackWarning, LoadedKernel
-from .trying import arguments, called, workloads
+from .selftest import arguments, called, workloads
 
 ROUNDS, SECONDS = 21, 0.02
 

@@ -18,6 +18,7 @@ from kernelwright.judge.strangers.trusted import SignedBy, Signer
 from kernelwright.tasks.declarations import TensorInput
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.hidden import require_within
+from kernelwright.tasks.imported.forms import main_file
 from kernelwright.tasks.loading import digest, hash_of
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.resolve import BUILTIN, TaskName, builtin_names, declared, narrowed, parse
@@ -58,7 +59,7 @@ def require_same_file(reference: str, issued: Certificate, signed: SignedBy) -> 
     """Compares the task's own file with the certificate's hashes, before it is imported. The files that it imports are
     compared once it is open."""
     name = parse(reference).name
-    path = BUILTIN / f"{name}.py" if name in builtin_names() else Path(name)
+    path = BUILTIN / f"{name}.py" if name in builtin_names() else main_file(Path(name))
     try:
         found = hash_of(path)
     except OSError as error:

@@ -15,6 +15,9 @@ from kernelwright.tasks.model import Signature
 class Renderer(Protocol):
     """Writes a plan with genes as a candidate of one contract: cpp/candidate.py is one."""
 
+    ATTENTION: bool  # whether it writes attention as one step
+    MIXED: bool  # whether operands of a contraction may have two dtypes
+
     def gene_pool(self, plan: StepPlan) -> GenePool: ...
 
     def describe(self, plan: StepPlan, genes: Genes) -> str: ...

@@ -18,35 +18,69 @@ from kernelwright.proposers.templates.graph import (
     Reduce,
     total,
 )
-from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Scan
+from kernelwright.proposers.templates.nests.index_maps import Contraction, IndexMap, Join, Ranked, Recurrent, Scan
+from kernelwright.proposers.templates.patterns.attention import AttentionForm, AttentionStep, recognise_attention
+from kernelwright.proposers.templates.patterns.contractions import (
+    ContractionForm,
+    ContractionStep,
+    recognise_contraction,
+)
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
-from kernelwright.proposers.templates.patterns.rows import recognise
+from kernelwright.proposers.templates.patterns.recurrent import recurrent_step
+from kernelwright.proposers.templates.patterns.rows import FLOAT, HALVES, recognise
 from kernelwright.proposers.templates.plan import Planner, StepPlan
 
-LOOPS = (*HEAVY, Contraction, Scan, Ranked)
+LOOPS = (*HEAVY, Contraction, Scan, Ranked, Recurrent)
 MOVES = (IndexMap, Join, Permute)
 CHEAP = 4  # operations on an element that are rather done again than stored
 
 
-def make_plan(graph: Graph) -> StepPlan:
-    """By fast patterns alone if they cover the graph."""
+def make_plan(graph: Graph, *, attention: bool = False, mixed: bool = True) -> StepPlan:
+    """By fast patterns alone if they cover the graph.
+
+    `attention`: there may be steps of that pattern; `mixed`: operands of a contraction may have two dtypes.
+    """
     try:
         return Planner(graph).plan()
     except CannotExpressError:
-        return GenericPlanner(graph).plan()
+        return GenericPlanner(graph, attention=attention, mixed=mixed).plan()
 
 
 class GenericPlanner(Planner):
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, attention: bool = False, mixed: bool = True) -> None:
         super().__init__(graph)
+        self.mixed = mixed
         self.users: dict[int, set[int]] = {}
         for place in self.alive:
             for given in graph.nodes[place].inputs:
                 self.users.setdefault(given, set()).add(place)
+        self.attentions = dict(self._attentions()) if attention else {}
+
+    def _attentions(self) -> Iterator[tuple[int, AttentionForm]]:
+        for place in sorted(self.alive):
+            if isinstance(self.graph.nodes[place], Contraction):
+                form = recognise_attention(self.graph, place)
+                if form is not None and self._only_inside(form.product, place):
+                    yield place, form
+
+    def _only_inside(self, product: int, place: int) -> bool:
+        """Whether nothing but the node at `place` comes of a product, so that it need not be stored."""
+        results = {result.node for result in self.graph.results}
+        left, seen = [product], set[int]()
+        while left:
+            one = left.pop()
+            if one == place or one in seen:
+                continue
+            seen.add(one)
+            if one in results or one > place:
+                return False
+            left += self.users.get(one, set())
+        return True
 
     def plan(self) -> StepPlan:
-        for place in sorted(self.alive):  # in order, so that nothing recurses deeply
+        inside = {form.product for form in self.attentions.values()}
+        for place in sorted(self.alive - inside):  # in order, so that nothing recurses deeply
             if isinstance(self.graph.nodes[place], LOOPS):
                 self.need(place)
         for result in self.graph.results:
@@ -64,6 +98,16 @@ class GenericPlanner(Planner):
         if isinstance(node, HEAVY):
             self._fast(place)
             return
+        if isinstance(node, Recurrent):
+            self._recurrent(place, node)
+            return
+        if place in self.attentions:
+            self._attention(place, self.attentions[place])
+            return
+        form = recognise_contraction(self.graph, place, mixed=self.mixed)
+        if form is not None:
+            self._contraction(place, form)
+            return
         for inner in self._loops_below(place):
             self.need(inner)
         for inner in self._shared_below(place):
@@ -78,6 +122,32 @@ class GenericPlanner(Planner):
         inputs = tuple(self.held[self.base(operand)] for operand in recognised.operands)
         home = self.home(place)
         self.steps.append(recognised.step(inputs, home))
+        self.held[place] = home
+
+    def _recurrent(self, place: int, node: Recurrent) -> None:
+        for operand in node.inputs:
+            self._force(operand)
+        inputs = tuple(self.held[self.base(operand)] for operand in node.inputs)
+        home = self.home(place)
+        self.steps.append(recurrent_step(self.graph, place, inputs, home))
+        self.held[place] = home
+
+    def _attention(self, place: int, form: AttentionForm) -> None:
+        for operand in form.operands:
+            self._force(operand.node)
+        query, key, value = (self.held[self.base(operand.node)] for operand in form.operands)
+        home = self.home(place)
+        mask = NestStep(self.graph, form.score, home, (*self.held.items(), (form.product, "")))
+        self.steps.append(AttentionStep(form, query, key, value, home, mask))
+        self.held[place] = home
+
+    def _contraction(self, place: int, form: ContractionForm) -> None:
+        for operand in form.operands:
+            self._force(operand.node)
+        first, second = (self.held[self.base(operand.node)] for operand in form.operands)
+        home = self.home(place)
+        nest = NestStep(self.graph, place, home, tuple(self.held.items()))
+        self.steps.append(ContractionStep(form, first, second, home, nest))
         self.held[place] = home
 
     def _force(self, place: int) -> None:
@@ -146,7 +216,7 @@ class GenericPlanner(Planner):
         return node.dims == tuple(range(rank - len(node.dims), rank))
 
     def _try_rows(self, place: int) -> bool:
-        if self.graph.nodes[place].dtype != "float32":
+        if self.graph.nodes[place].dtype not in (FLOAT, *HALVES):
             return False
         plain = {node: name for node, name in self.held.items() if self._plain(node, name)}
         count = len(self.buffers)
@@ -162,7 +232,8 @@ class GenericPlanner(Planner):
 
     def _plain(self, node: int, name: str) -> bool:
         """Row programs read arguments of any dtype that they know, and buffers of floats."""
-        return self.graph.nodes[node].dtype == "float32" or not any(b.name == name for b in self.buffers)
+        floats = self.graph.nodes[node].dtype in (FLOAT, *HALVES)
+        return floats or not any(b.name == name for b in self.buffers)
 
     def _generic(self, place: int) -> None:
         """Reductions below are stored first: a loop inside a loop would do their work again and again."""

@@ -21,6 +21,7 @@ from kernelwright.proposers.templates.graph import (
     NodeRef,
     Number,
     Permute,
+    Pointwise,
     Position,
     Scatter,
     Shape,
@@ -302,11 +303,41 @@ def _scatter(call: Call) -> NodeRef:
     return call.pointwise("where", here, number, base)
 
 
+def _matrix_of_all(call: Call, place: NodeRef) -> NodeRef | None:
+    """The matrix that a whole stack repeats."""
+    node = call.builder.nodes[place.node]
+    while isinstance(node, ViewNode) and call.builder.nodes[node.inputs[0]].shape == node.shape:
+        node = call.builder.nodes[node.inputs[0]]
+    if not isinstance(node, Broadcast):
+        return None
+    inner = call.builder.nodes[node.inputs[0]]
+    if inner.shape[-2:] != node.shape[-2:] or not total(inner.shape[:-2]).single:
+        return None
+    return _reshaped(call, NodeRef(node.inputs[0]), inner.shape[-2:])
+
+
 def _matmul(call: Call) -> NodeRef:
     first, second = call.args[:2]
+    same = _matrix_of_all(call, second) if len(call.shape) == 3 and call.dtype == "float32" else None
+    if same is not None:  # one product of all rows of the stack
+        stack, rows, columns = call.shape
+        flat = _reshaped(call, first, (stack * rows, call.builder.shape(first)[2]))
+        made = call.builder.add(Matmul((stack * rows, columns), call.dtype, (flat.node, same.node)))
+        return _reshaped(call, made, call.shape)
     if len(call.shape) != 2 or call.dtype != "float32":
         raise call.refuse("other than of two float32 matrices")
+    if _is_widened(call.builder, first) and _is_widened(call.builder, second):
+        raise call.refuse("of 16-bit matrices as float32")
     return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
+
+
+def _is_widened(builder: GraphBuilder, place: NodeRef) -> bool:
+    """A 16-bit matrix as float32, perhaps turned: a contraction reads it as it lies."""
+    node = builder.nodes[place.node]
+    if isinstance(node, Permute):
+        return _is_widened(builder, NodeRef(node.inputs[0]))
+    narrow = ("bfloat16", "float16")
+    return isinstance(node, Pointwise) and node.operation == "convert" and builder.nodes[node.inputs[0]].dtype in narrow
 
 
 def _where(call: Call) -> NodeRef:

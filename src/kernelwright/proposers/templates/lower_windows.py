@@ -19,6 +19,8 @@ from kernelwright.proposers.templates.graph import (
     reduced,
 )
 
+MOST_TAPS = 25  # of a window that is written out
+
 
 def _pair(value: Any) -> tuple[int, int]:
     values = list(value) if isinstance(value, list | tuple) else [value]
@@ -61,6 +63,8 @@ def pool(call: Call) -> tuple[NodeRef, NodeRef]:
 
 def pool_backward(call: Call) -> NodeRef:
     gradient, values = call.args[:2]
+    if call.dtype != "float32" or not isinstance(call.builder.nodes[call.args[7].node], PoolPlaces):
+        raise call.refuse(f"of {call.dtype}, or after a pooling that is not plain")
     return call.builder.add(PoolBackward(call.shape, call.dtype, (gradient.node, values.node), _pool_window(call, 2)))
 
 
@@ -75,6 +79,8 @@ def _kernel(call: Call, weight: NodeRef) -> tuple[int, int]:
     height, width = (extent.literal for extent in call.builder.shape(weight)[-2:])
     if height is None or width is None:
         raise call.refuse("with a window whose size varies")
+    if height * width > MOST_TAPS:
+        raise call.refuse(f"with {height * width} taps, which are sums over a window")
     return height, width
 
 
@@ -94,11 +100,11 @@ def convolution(call: Call) -> NodeRef:
 
 def convolution_backward(call: Call) -> tuple[NodeRef | None, ...]:
     gradient, values, weight = call.args[:3]
-    if len(call.builder.shape(gradient)) != 4:
+    dtype = call.builder.dtype(gradient)
+    if len(call.builder.shape(gradient)) != 4 or call.args[9] != 1 or dtype != "float32":
         raise call.refuse("other than plain two-dimensional")
     window = _slid(call, 4, _kernel(call, weight))
     groups, wanted = int(call.args[9]), call.args[10]
-    dtype = call.builder.dtype(gradient)
     add = call.builder.add
     made: list[NodeRef | None] = [None, None, None]
     if wanted[0]:

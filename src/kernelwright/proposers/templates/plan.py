@@ -19,6 +19,8 @@ from kernelwright.proposers.templates.graph import (
     ViewNode,
     total,
 )
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     HEAVY,
     ConvolutionStep,
@@ -30,9 +32,10 @@ from kernelwright.proposers.templates.patterns.heavy import (
     recognise_heavy,
 )
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span, recognise
 
-Step = RowProgram | HeavyStep | NestStep
+Step = RowProgram | HeavyStep | ContractionStep | AttentionStep | NestStep | RecurrentStep
 
 
 @dataclass(frozen=True)
@@ -179,9 +182,13 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return tuple(i.tensor for i in step.instructions if i.operation == "load")
         case NestStep():
             return tuple(dict.fromkeys(step.reads.values()))
+        case AttentionStep():
+            return step.reads
+        case RecurrentStep():
+            return step.inputs
         case MatmulStep():
             return (step.left, step.right)
-        case ConvolutionStep():
+        case ConvolutionStep() | ContractionStep():
             return (step.first, step.second)
         case ScatterStep():
             return (step.index, step.source)
@@ -191,7 +198,13 @@ def inputs_of(step: Step) -> tuple[str, ...]:
             return (step.gradient, step.input)
 
 
-Product = MatmulStep | ConvolutionStep
+def touched(step: Step) -> set[str]:
+    """The tensors that a step and its epilogue read or write."""
+    last: RowProgram | None = getattr(step, "epilogue", None)
+    return {*inputs_of(step), *outputs_of(step), *(touched(last) if last is not None else ())}
+
+
+Product = MatmulStep | ConvolutionStep | ContractionStep | AttentionStep
 
 
 def fused(plan: StepPlan) -> StepPlan:
@@ -199,16 +212,27 @@ def fused(plan: StepPlan) -> StepPlan:
     buffers = list(plan.buffers)
     for number, step in enumerate(plan.steps):
         before = steps[-1] if steps else None
-        if isinstance(before, MatmulStep | ConvolutionStep) and isinstance(step, RowProgram):
-            program = _in_shape_of(step, before)
-            if _follows(program, before):
-                steps[-1] = _joined(before, program, buffers, plan.steps[number + 1 :])
+        if isinstance(before, Product) and isinstance(step, RowProgram):
+            halves = isinstance(before, AttentionStep)  # only renderers that can do it have such steps
+            joined = with_last_steps(before, step, buffers, plan.steps[number + 1 :], halves=halves)
+            if joined is not None:
+                steps[-1] = joined
                 continue
         steps.append(step)
     return replace(plan, steps=tuple(steps), buffers=tuple(buffers))
 
 
-def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later: tuple[Step, ...]) -> Step:
+def with_last_steps(
+    product: Product, program: RowProgram, buffers: list[Buffer], later: Sequence[Step], *, halves: bool = False
+) -> Product | None:
+    """The product and a program over its elements as one step, if they can be; `halves`: also of 16-bit tensors."""
+    program = _in_shape_of(program, product)
+    if not _follows(program, product) or (program.memory and not halves):
+        return None
+    return _joined(product, program, buffers, later)
+
+
+def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later: Sequence[Step]) -> Product:
     """The product goes where its last step puts its result, element over element, if nothing else reads it."""
     target = program.stores[0].tensor
     lone = not any(product.output in inputs_of(step) for step in later)
@@ -217,23 +241,27 @@ def _joined(product: Product, program: RowProgram, buffers: list[Buffer], later:
         moved = (replace(i, tensor=target) if i.tensor == product.output else i for i in program.instructions)
         program = replace(program, instructions=tuple(moved))
         product = replace(product, output=target)
+        if isinstance(product, ContractionStep):
+            product = replace(product, nest=replace(product.nest, output=target))
         buffers.remove(buffer)
     return replace(product, epilogue=program)
 
 
-def _shape(product: Product) -> tuple[object, object]:
-    if isinstance(product, MatmulStep):
-        return product.m, product.n
+def _shape(product: Product) -> tuple[Extent, Extent]:
+    match product:
+        case MatmulStep():
+            return product.m, product.n
+        case ContractionStep():
+            return product.form.shape
+        case AttentionStep():
+            return product.form.values.shape
     return product.batch * product.filters, product.tall * product.broad
 
 
 def _in_shape_of(program: RowProgram, product: Product) -> RowProgram:
     """A program over all elements alike may as well go over the rows of the product before it."""
     alike = program.rows.single and not program.reduces_cols and not program.reduces_rows
-    if isinstance(product, MatmulStep):
-        rows, cols = product.m, product.n
-    else:
-        rows, cols = product.batch * product.filters, product.tall * product.broad
+    rows, cols = _shape(product)
     return replace(program, rows=rows, cols=cols) if alike and program.cols == rows * cols else program
 
 

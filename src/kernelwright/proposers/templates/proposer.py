@@ -78,9 +78,10 @@ def make(task: Task, contract: str) -> TemplateProposer:
 
     if len(task.dtypes) != 1:
         raise CannotExpressError(f"{task.name}: templates are written for one dtype, not {', '.join(task.dtypes)}")
-    plan = fused(make_plan(read_graph(task)))
+    renderer = renderer_for(contract)
+    plan = fused(make_plan(read_graph(task), attention=renderer.ATTENTION, mixed=renderer.MIXED))
     signatures = tuple(signature(task, workload) for workload in task.public_workloads())
-    return TemplateProposer(plan, renderer_for(contract), contract, signatures, _pattern(plan))
+    return TemplateProposer(plan, renderer, contract, signatures, _pattern(plan))
 
 
 def _pattern(plan: StepPlan) -> str:

@@ -6,7 +6,7 @@ arguments. docs/decisions/0011-templates-trace-twice.md says why sizes are not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ import torch.fx
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms, tensor_operations, varying
+from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms
 from kernelwright.proposers.templates.graph import (
     ArgumentNode,
     CannotExpressError,
@@ -29,26 +29,37 @@ from kernelwright.proposers.templates.graph import (
     Number,
     Result,
     Shape,
-    total,
 )
 from kernelwright.proposers.templates.lower import lower, operations, whole_nests
+from kernelwright.proposers.templates.recurrent_trace import WholeLayers
+from kernelwright.proposers.templates.size_rules import POWERS, samples_of, size_forms
+from kernelwright.tasks.declarations import Upstream
 from kernelwright.tasks.drawing import without_data
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
 
 aten = torch.ops.aten
 PRIMES = (
-    (
-        (101, 109, 127, 137, 149, 157, 173, 191, 197, 223, 229, 241, 263, 271),
-        (103, 113, 131, 139, 151, 163, 179, 193, 199, 227, 233, 251, 269, 277),
-    ),
     (  # an odd and an even size each: what a window rounds up or down differs at one of them
         (113, 137, 101, 151, 179, 193, 211, 227, 241, 257, 271, 283, 307, 317),
         (128, 104, 166, 196, 140, 222, 158, 262, 280, 292, 310, 332, 346, 358),
     ),
+    (  # far apart, so that they can still be told apart after many windows
+        (1031, 1163, 1289, 1433, 1559, 1693, 1823, 1979, 2111, 2243, 2377, 2503, 2633, 2767),
+        (2176, 3328, 2560, 3008, 3968, 2752, 3584, 4480, 4032, 5184, 4736, 5504, 6016, 5760),
+    ),
+    (
+        (101, 109, 127, 137, 149, 157, 173, 191, 197, 223, 229, 241, 263, 271),
+        (103, 113, 131, 139, 151, 163, 179, 193, 199, 227, 233, 251, 269, 277),
+    ),
+    (  # multiples of what is often asked for, with different odd parts
+        (352, 416, 544, 608, 736, 928, 992, 1184, 1312, 1376, 1504, 1696, 1888, 1952),
+        (960, 1120, 1248, 1440, 1632, 1824, 2016, 2208, 2400, 2592, 2784, 2976, 3168, 3360),
+    ),
 )
+SAMPLED = ((40, 7), (45, 12), (53, 5), (64, 9), (71, 14), (98, 3), (127, 10))  # first size, and on from name to name
+MOST_SYMBOLIC = 600  # operations of a reference that is traced with symbols: longer ones take minutes
 LITERAL = 16  # a size that never varies is a constant of the reference, if small enough for a window
-POWERS = (0.5, -0.5, -1.0, 0.25, -0.25)  # of a size: what scales are, where torch computes them by itself
 SHIFTS = (0.9871931, 0.9932547)  # what scalar arguments are multiplied with: near enough to stay in their domain
 
 
@@ -82,58 +93,63 @@ class _Traced:
     """One of the two traces."""
 
     nodes: tuple[torch.fx.Node, ...]
+    everything: tuple[torch.fx.Node, ...]  # also what no result needs: a gradient may need its size
     results: tuple[torch.fx.Node, ...]
     ledger: FormulaTable
     tensors: Mapping[str, tuple[tuple[int, ...], str]]
-    sizes: tuple[int, ...]  # that the task names
 
 
 def read_graph(task: Task) -> Graph:
     """The graph of the task's reference; CannotExpressError where it has none of one form for all sizes."""
     fault: Exception | None = None
-    waiting: tuple[Workload, _Traced, _Traced] | None = None
-    for number, workloads in enumerate(_workloads(task)):
+    waiting: Graph | None = None
+    for workloads in _choices(task):
         try:
             first, second = (_trace(task, *pair) for pair in zip(workloads, SHIFTS, strict=True))
         except (TaskError, RuntimeError, TypeError, ValueError) as error:
-            fault = error
+            fault = fault or error
             continue
-        if number == 0 and _differing(first, second):  # such sizes are told apart better by the next choice
-            waiting = (workloads[0], first, second)
-            continue
-        return _merged(task, first, second, _closed_forms(task, workloads[0], first, second))
+        forms = _closed_forms(task, workloads, first, second)
+        found = _merged(task, first, second, forms)
+        if not forms.ambiguous:
+            return found
+        waiting = waiting or found  # another choice may tell those sizes apart
     if waiting is not None:
-        return _merged(task, waiting[1], waiting[2], _closed_forms(task, *waiting))
+        return waiting
     reason = str(fault).splitlines()[0] if fault else "it has too few workloads"
     raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}")
 
 
-def _closed_forms(task: Task, workload: Workload, first: _Traced, second: _Traced) -> ClosedForms:
-    if not _differing(first, second):
-        return ClosedForms()
-    return closed_forms(lambda: _trace(task, workload, SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes)
+def _closed_forms(task: Task, workloads: Sequence[Workload], first: _Traced, second: _Traced) -> ClosedForms:
+    """By rules for each operation; where one has none, by a trace with symbols, which takes long."""
+    samples = samples_of([_argument_shapes(task, workload) for workload in (*workloads, *_others(*workloads))])
+    found, complete = size_forms(
+        first.everything, second.everything, samples, lambda value: first.ledger.term(value) is not None
+    )
+    if complete or len(first.nodes) > MOST_SYMBOLIC:
+        return found
+    more = closed_forms(lambda: _trace(task, workloads[0], SHIFTS[0], symbolic=True).nodes, first.nodes, second.nodes)
+    more.sizes = found.sizes | more.sizes
+    return more
 
 
-def _differing(first: _Traced, second: _Traced) -> bool:
-    """Whether a size or a number varies that is not simply one that the task names, or a product of such sizes.
-
-    A result's own size is not known: two results may differ by how a window rounds, and be alike at these sizes.
-    """
-    known = set(_shape(first.sizes, second.sizes))
-    for name, (shape, _) in first.tensors.items():
-        given = _shape(shape, second.tensors[name][0])
-        runs = (given[low:high] for low in range(len(given)) for high in range(low + 2, len(given) + 1))
-        known |= {total(run) for run in runs if all(e in known or e.literal is not None for e in run)}
-    for one, other in zip(tensor_operations(first.nodes), tensor_operations(second.nodes), strict=False):
-        for a, b in varying(one, other):
-            whole = float(a).is_integer() and float(b).is_integer()
-            if (whole and Extent(int(a), int(b)) not in known) or (not whole and first.ledger.term(a) is None):
-                return True
-    return False
+def _argument_shapes(task: Task, workload: Workload) -> dict[str, tuple[int, ...]]:
+    given = without_data(task, workload)
+    return {name: tuple(value.shape) for name, value in given.items() if isinstance(value, torch.Tensor)}
 
 
-def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
-    """Primes tell sizes apart; a reference that cannot take them is traced at its public sizes."""
+def _others(first: Workload, second: Workload) -> list[Workload]:
+    """Sizes of every kind, at which two formulas for a size would differ. Nothing is traced there."""
+    fixed = {name: size for name, size in first.sizes if (name, size) in second.sizes}
+    made = []
+    for start, step in SAMPLED:
+        sizes = {name: start + step * place for place, (name, _) in enumerate(first.sizes)}
+        made.append(Workload(tuple((sizes | fixed).items()), first.dtype))
+    return made
+
+
+def _choices(task: Task) -> Iterator[tuple[Workload, Workload]]:
+    """Pairs of workloads that tell sizes apart; at last some that a reference takes which is written for few sizes."""
     dtype = task.dtypes[0]
 
     def chosen(primes: tuple[int, ...]) -> Workload:
@@ -141,9 +157,37 @@ def _workloads(task: Task) -> list[tuple[Workload, Workload]]:
         sizes = {name: _constant(task, name) or next(left) for name in task.hidden}
         return Workload(tuple(sizes.items()), dtype)
 
+    yield from ((chosen(first), chosen(second)) for first, second in PRIMES)
     public = task.public_workloads()
-    drawn = [(chosen(first), chosen(second)) for first, second in PRIMES]
-    return [*drawn, *([(public[0], public[1])] if len(public) > 1 else [])]
+    if len(public) > 1:
+        yield public[0], public[1]
+    yield from _near_public(task, public[0])
+
+
+def _near_public(task: Task, public: Workload) -> Iterator[tuple[Workload, Workload]]:
+    """The public sizes with those changed that the reference lets vary, all at once or one alone; the others are
+    constants then."""
+
+    def runs(sizes: dict[str, int]) -> bool:
+        try:
+            with WholeLayers("meta"):
+                call_reference(task, without_data(task, Workload(tuple(sizes.items()), public.dtype)))
+        except (TaskError, RuntimeError, TypeError, ValueError):
+            return False
+        return True
+
+    base = dict(public.sizes)
+    found: dict[str, list[int]] = {}
+    for place, (name, size) in enumerate(base.items()):
+        tries = (size + 2 * place + 3, 2 * size + 2 * place + 5, 2 * size, 3 * size, size + 1)
+        working = [value for value in tries if runs(base | {name: value})][:2]
+        if len(working) == 2:
+            found[name] = working
+    for names in (tuple(found), *((name,) for name in found)):
+        pair = [base | {name: found[name][which] for name in names} for which in (0, 1)]
+        if names and all(runs(sizes) for sizes in pair):
+            first, second = (Workload(tuple(sizes.items()), public.dtype) for sizes in pair)
+            yield first, second
 
 
 def _constant(task: Task, name: str) -> int | None:
@@ -167,21 +211,47 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
         arguments = {name: named[name] if name in named else scalars[name] for name in given}
         for name in task.inout:
             arguments[name] = named[name].clone()
-        return list(call_reference(task, arguments).values())
+        with WholeLayers("meta"):
+            return list(call_reference(task, arguments).values())
 
     mode: Literal["symbolic", "real"] = "symbolic" if symbolic else "real"
-    recorded = make_fx(reference, tracing_mode=mode)(*tensors.values())
     table = decompositions()
-    whole = torch.func.functionalize(recorded)
-    module = make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
-    module.graph.eliminate_dead_code()
-    nodes = tuple(module.graph.nodes)
-    (returned,) = nodes[-1].args
+
+    def functional(function: Callable[..., Any]) -> torch.fx.GraphModule:
+        whole = torch.func.functionalize(function)
+        return make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
+
+    # A gradient is written down first, since autograd does not work on what functionalize hands out; so is what a
+    # decomposition changes in place.
+    derived = any(isinstance(value, Upstream) for value in task.inputs.values())
+    module = None if derived else functional(reference)
+    if module is None or any(_changes(node) for node in module.graph.nodes):
+        module = functional(make_fx(reference, tracing_mode=mode)(*tensors.values()))
+    nodes = _live(module.graph)
+    returned: Any = nodes[-1].args[0]
     forms = {name: (tuple(value.shape), dtype_name(value.dtype)) for name, value in tensors.items()}
     for name, node in zip(task.result_names, returned, strict=True):
         if name not in forms:
             forms[name] = (tuple(node.meta["val"].shape), dtype_name(node.meta["val"].dtype))
-    return _Traced(nodes, tuple(returned), ledger, forms, tuple(size for _, size in workload.sizes))
+    return _Traced(nodes, tuple(module.graph.nodes), tuple(returned), ledger, forms)
+
+
+def _live(graph: torch.fx.Graph) -> tuple[torch.fx.Node, ...]:
+    """What results need, and all arguments."""
+    nodes = tuple(graph.nodes)
+    needed: set[torch.fx.Node] = set()
+    left = [nodes[-1]]
+    while left:
+        node = left.pop()
+        if node not in needed:
+            needed.add(node)
+            left += node.all_input_nodes
+    return tuple(node for node in nodes if node in needed or node.op == "placeholder")
+
+
+def _changes(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.is_mutable
 
 
 def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> Graph:
@@ -271,7 +341,7 @@ class _Merge:
             return Extent(int(one), int(other))
         if (one, other) in self.forms.numbers:
             return self.forms.numbers[one, other]
-        for size in self.sizes:
+        for size in (*self.sizes, *self.forms.sizes):
             for power in POWERS:
                 if all(abs(n**power / v - 1) < 1e-14 for n, v in ((size.first, one), (size.second, other))):
                     return Formula("pow", (size, power))

@@ -14,12 +14,17 @@ INSTRUCTIONS = {
     "cp.async.commit_group": "commit",
     "cp.async.wait_group": "wait",
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16": "load_matrices",
+    "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16": "load_matrices_turned",
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "multiply_tf32",
+    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "multiply_narrow<__nv_bfloat16>",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": "multiply_narrow<__half>",
 }
 # How launches, or a warpgroup's products and the threads that ask for them, overlap, which they do not here; and no
 # instruction, which compilers take for a use of its operands.
 _ORDER = re.compile(r"griddepcontrol\.\w+|wgmma\.(?:fence|commit_group|wait_group)\.sync\.aligned|fence\.proxy\.async|")
 _GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d{1,3})k8\.f32\.tf32\.tf32")
+_NARROW_GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d{1,3})k16\.f32\.(bf16|f16)\.\2")
+_NARROW = {"bf16": "__nv_bfloat16", "f16": "__half"}
 _PREDICATED = re.compile(r"\{\s*+\.reg \.pred (\w+);\s*+setp\.ne\.b32 \1, (%\d+), 0;\s*+([^;]*);\s*\}")
 # Possessive, and also ended by the end of the text, so that nothing is looked at twice whatever the source has.
 _STATEMENT = re.compile(r"asm\s++volatile\s*+\(((?:\s*+\"[^\"]*\")++)((?:[^;\"]|\"[^\"]*(?:\"|\Z))*+)(?:;|\Z)")
@@ -42,14 +47,16 @@ def _rewritten(found: re.Match[str]) -> str:
     instruction, _, named = text.partition(" ")
     if _ORDER.fullmatch(instruction):
         return ";"
-    group = _GROUP.fullmatch(instruction)
-    if (group is None and instruction not in INSTRUCTIONS) or ";" in named:
+    group, narrow = _GROUP.fullmatch(instruction), _NARROW_GROUP.fullmatch(instruction)
+    if (group is None and narrow is None and instruction not in INSTRUCTIONS) or ";" in named:
         return found.group(0)
     operands = _operands(behind[:-1])
     names = _NAMED.findall(named)
     if any(name[0] == "%" and name not in operands for name in names):
         return found.group(0)
     given = [name if name[0] != "%" else f"({operands[name]})" for name in names]
+    if narrow is not None:
+        return _of_two_in_memory(int(narrow[1]) // 2, _NARROW[narrow[2]], given) or found.group(0)
     if group is None:
         return f"kw::ptx::{INSTRUCTIONS[instruction]}({', '.join(given)});"
     count = int(group[1]) // 2
@@ -57,6 +64,16 @@ def _rewritten(found: re.Match[str]) -> str:
         return found.group(0)
     sums = ", ".join(f"&{one}" for one in given[:count])
     return f"{{ float* const sums[] = {{{sums}}}; kw::ptx::multiply_group(sums, {', '.join(given[count:-2])}); }}"
+
+
+def _of_two_in_memory(count: int, kind: str, given: list[str]) -> str | None:
+    """A warpgroup's product of 16-bit operands that both lie in shared memory, with signs as they are."""
+    if len(given) != count + 7 or given[count + 3 : count + 5] != ["1", "1"]:
+        return None
+    sums = ", ".join(f"&{one}" for one in given[:count])
+    left, right, more, _, _, left_turned, right_turned = given[count:]
+    rest = ", ".join((left, right, more, left_turned, right_turned))
+    return f"{{ float* const sums[] = {{{sums}}}; kw::ptx::multiply_narrow_group<{kind}>(sums, {rest}); }}"
 
 
 _CONSTRAINT = re.compile(r"\"[^\"]*\"\s*+\(")

@@ -53,7 +53,7 @@ inline PyObject* as_python(const c10::IValue& value) {
   return value.isInt() ? PyLong_FromLongLong(value.toInt()) : PyFloat_FromDouble(value.toDouble());
 }
 
-// A parameter: the tensor of this index, a number that must be as proved, or something that nobody looks at.
+// A parameter: the tensor of this index, a number that must be as proved, or something that is not looked at.
 struct Parameter {
   int tensor = -1;
   std::optional<Number> number;

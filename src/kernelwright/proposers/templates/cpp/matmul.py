@@ -28,32 +28,18 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, pointers: Mapping[str, 
     )
     if step.epilogue:
         body += rows.render_epilogue(step.epilogue, genes, sizes, pointers)
-    each_row = "for (int64_t i = i0; i < i1; ++i) last(i, j0, j1);\n" if step.epilogue else ""
-    if genes["swap"]:
-        body += _swapped(pointers[step.output], each_row)
-        left, right, to, form = right, left, "turned", ("n", "m")
-    else:
-        to, form = pointers[step.output], ("m", "n")
-        body += f"const auto after = [&](int64_t, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {{\n  {each_row}}};\n"
-    operands = f"[&](int64_t) {{ return Operands{{{left}, {right}, {to}}}; }}"
-    body += product.call(
-        genes, "1", *form, "depth", operands, "after" if step.epilogue or genes["swap"] else "Nothing{}"
-    )
+    after = "Nothing{}"
+    if step.epilogue:
+        sides = (
+            "int64_t j0, int64_t j1, int64_t i0, int64_t i1"
+            if genes["swap"]
+            else ("int64_t i0, int64_t i1, int64_t j0, int64_t j1")
+        )
+        body += f"const auto after = [&](int64_t, {sides}) {{\n"
+        body += "  for (int64_t i = i0; i < i1; ++i) last(i, j0, j1);\n};\n"
+        after = "after"
+    to = pointers[step.output]
+    operands = f"{right}, {left}, turned_into({to}, n), n" if genes["swap"] else f"{left}, {right}, {to}, n"
+    form = ("n", "m") if genes["swap"] else ("m", "n")
+    body += product.call(genes, "1", *form, "depth", f"[&](int64_t) {{ return Operands{{{operands}}}; }}", after)
     return indent(f"{{\n{indent(body, '  ')}}}\n", "  ")
-
-
-def _swapped(target: str, each_row: str) -> str:
-    """The transpose of the product goes into memory of its own and is turned block by block.
-
-    Where the right operand is a long transposed matrix and the left one small, only the small one is packed then.
-    """
-    return (
-        "static std::vector<float> turned_memory;\n"
-        "if (turned_memory.size() < static_cast<size_t>(m * n) + 16) turned_memory.resize(m * n + 16);\n"
-        "float* const turned = aligned(turned_memory.data());\n"
-        "const auto after = [&](int64_t, int64_t j0, int64_t j1, int64_t i0, int64_t i1) {\n"
-        "  for (int64_t i = i0; i < i1; ++i)\n"
-        f"    for (int64_t j = j0; j < j1; ++j) {target}[i * n + j] = turned[j * m + i];\n"
-        f"  {each_row}"
-        "};\n"
-    )

@@ -6,45 +6,15 @@ functions are polynomials at float32 accuracy, because the library's are scalar 
 
 from __future__ import annotations
 
-from kernelwright.proposers.templates.cpp.product import CORE
-
-PAD = """
-// Copies planes into larger ones of zeros: element (y, x) goes to (y * step + down, x * step + right) if that exists.
-inline void padded(const float* from, int64_t planes, int64_t height, int64_t width, float* to, int64_t tall,
-                   int64_t broad, int64_t step_y, int64_t step_x, int64_t down, int64_t right) {
-#pragma omp parallel for schedule(static) if (planes * tall * broad >= 65536)
-  for (int64_t p = 0; p < planes; ++p) {
-    float* const plane = to + p * tall * broad;
-    std::fill(plane, plane + tall * broad, 0.0f);
-    for (int64_t y = 0; y < height; ++y) {
-      const int64_t row = y * step_y + down;
-      if (row < 0 || row >= tall) continue;
-      const float* const line = from + (p * height + y) * width;
-      if (step_x == 1 && right >= 0 && width + right <= broad) {
-        std::copy(line, line + width, plane + row * broad + right);
-        continue;
-      }
-      for (int64_t x = 0; x < width; ++x)
-        if (const int64_t at = x * step_x + right; at >= 0 && at < broad) plane[row * broad + at] = line[x];
-    }
-  }
-}
-inline std::vector<int64_t> offsets(int64_t a, int64_t da, int64_t b, int64_t db, int64_t c, int64_t dc) {
-  std::vector<int64_t> at;
-  at.reserve(a * b * c);
-  for (int64_t i = 0; i < a; ++i)
-    for (int64_t j = 0; j < b; ++j)
-      for (int64_t k = 0; k < c; ++k) at.push_back(i * da + j * db + k * dc);
-  return at;
-}
-"""
-
+from kernelwright.proposers.templates.cpp.product import CORE, WINDOWS
 
 _BASE = """\
 #include <kernelwright.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include <omp.h>
@@ -75,6 +45,7 @@ inline I lanes() {
   return at;
 }
 inline I counted(Some some) { return lanes() < some.count; }
+inline Some upto(int64_t count) { return {static_cast<int>(std::clamp<int64_t>(count, 0, W))}; }
 
 inline V load(const float* from, All) {
   V v;
@@ -167,6 +138,61 @@ inline V root(V x) {
   for (int i = 0; i < W; ++i) y[i] = std::sqrt(x[i]);
   return y;
 #endif
+}
+"""
+
+_HALVES = """
+// 16-bit floats in memory, floats in registers.
+inline V load(const kw::bfloat16* from, All) {
+  typedef std::uint16_t S __attribute__((vector_size(W * 2)));
+  S bits;
+  std::memcpy(&bits, from, sizeof bits);
+  return (V)(__builtin_convertvector(bits, I) << 16);
+}
+inline void store(kw::bfloat16* to, V v, All) {
+  typedef std::uint32_t U __attribute__((vector_size(W * 4)));
+  typedef std::uint16_t S __attribute__((vector_size(W * 2)));
+  const U word = (U)v;
+  const U even = (word + 0x7fffu + ((word >> 16) & 1u)) >> 16, lost = (word >> 16) | 0x0040u;
+  const U made = (word & 0x7fffffffu) > 0x7f800000u ? lost : even;
+  const S bits = __builtin_convertvector(made, S);
+  std::memcpy(to, &bits, sizeof bits);
+}
+#if defined(__FLT16_MAX__)
+inline V load(const kw::float16* from, All) {
+#if defined(__AVX512F__) && @WIDTH@ == 16
+  return (V)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+#elif defined(__F16C__) && @WIDTH@ == 8
+  return (V)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+#else
+  V v;
+  for (int i = 0; i < W; ++i) v[i] = static_cast<float>(from[i]);
+  return v;
+#endif
+}
+inline void store(kw::float16* to, V v, All) {
+#if defined(__AVX512F__) && @WIDTH@ == 16
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph((__m512)v, 0));
+#elif defined(__F16C__) && @WIDTH@ == 8
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph((__m256)v, 0));
+#else
+  for (int i = 0; i < W; ++i) to[i] = static_cast<kw::float16>(v[i]);
+#endif
+}
+#endif
+template <class T>
+inline V load(const T* from, Some some) {
+  V v{};
+  for (int i = 0; i < some.count; ++i) v[i] = static_cast<float>(from[i]);
+  return v;
+}
+template <class T>
+inline void store(T* to, V v, Some some) {
+  for (int i = 0; i < some.count; ++i) to[i] = static_cast<T>(v[i]);
+}
+template <class T, class Lanes>
+inline void stream(T* to, V v, Lanes lanes_) {
+  store(to, v, lanes_);
 }
 """
 
@@ -329,7 +355,6 @@ inline V woven_high(V a, V b) {
   return __builtin_shuffle(a, b, numbered([](int i) { return W / 2 + i / 2 + i % 2 * W; }));
 }
 inline V load_to(const float* from, int64_t, All) { return load(from, All{}); }
-inline Some upto(int64_t count) { return {static_cast<int>(std::clamp<int64_t>(count, 0, W))}; }
 // As many lanes as there are elements left; the lanes of the result that do not count are never stored.
 inline V load_to(const float* from, int64_t left, Some) { return load(from, upto(left)); }
 inline All half0(All, int64_t) { return {}; }
@@ -340,9 +365,11 @@ inline Some half1(Some, int64_t left) { return upto(left - W); }
 
 _NEEDS = {
     "products<": ("product",),
-    "offsets(": ("pad",),
+    "slide_": ("product", "windows"),
+    "meet_windows<": ("product", "windows"),
     "evens(": ("deal",),
-    "upto(": ("deal",),
+    "half0(": ("deal",),
+    "load_to(": ("deal",),
     "exponential": ("exp",),
     "logarithm": ("log",),
     "hyperbolic": ("exp", "tanh"),
@@ -356,7 +383,7 @@ _NEEDS = {
 }
 _PARTS = {
     "product": CORE,
-    "pad": PAD,
+    "windows": WINDOWS,
     "deal": _DEAL,
     "exp": _EXP,
     "log": _LOG,
@@ -367,8 +394,8 @@ _PARTS = {
 }
 
 
-def prelude(body: str, width: int) -> str:
+def prelude(body: str, width: int, *, halves: bool = False) -> str:
     """What `body` uses, up to and including the opening of an anonymous namespace that the caller closes."""
     wanted = {part for word, parts in _NEEDS.items() if word in body for part in parts}
-    text = _BASE + "".join(part for name, part in _PARTS.items() if name in wanted)
+    text = _BASE + (_HALVES if halves else "") + "".join(part for name, part in _PARTS.items() if name in wanted)
     return text.replace("@WIDTH@", str(width))

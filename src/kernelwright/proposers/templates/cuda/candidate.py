@@ -9,15 +9,28 @@ from textwrap import indent
 from typing import Any
 
 from kernelwright.contracts.cuda.source import Sources
-from kernelwright.proposers.templates.cuda import nests, prelude
+from kernelwright.proposers.templates.cuda import nests, prelude, recurrent
+from kernelwright.proposers.templates.cuda.contractions import attention as attention_kernel
+from kernelwright.proposers.templates.cuda.contractions import contraction, nested
+from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
 from kernelwright.proposers.templates.cuda.products import dots, matmul
-from kernelwright.proposers.templates.cuda.products.folding import Changed, ColumnSum, FoldedProduct, folded, reads_of
+from kernelwright.proposers.templates.cuda.products.folding import (
+    Changed,
+    ColumnSum,
+    FoldedProduct,
+    PlannedStep,
+    folded,
+    reads_of,
+)
 from kernelwright.proposers.templates.cuda.rows import flat, rows, scatter
 from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
+from kernelwright.proposers.templates.memory import homes, residents
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
     MatmulStep,
@@ -26,8 +39,9 @@ from kernelwright.proposers.templates.patterns.heavy import (
     ScatterStep,
 )
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Step, StepPlan
+from kernelwright.proposers.templates.plan import Step, StepPlan, with_last_steps
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 
@@ -35,12 +49,13 @@ SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need 
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arguments of one build for many sizes
+ATTENTION, MIXED = True, False
 INDENT = "    "
 MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
 BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
 BYTES |= {"uint8": 1, "bool": 1}
 
-AnyStep = Step | PooledConvolution | FoldedProduct | ColumnSum
+AnyStep = PlannedStep | FoldedProduct | ColumnSum
 
 
 @dataclass(frozen=True)
@@ -62,8 +77,15 @@ RENDERERS: dict[type, CudaStepRenderer] = {
     PoolStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     PoolBackwardStep: CudaStepRenderer(pooling.gene_pool, pooling.describe, pooling.render),
     ScatterStep: CudaStepRenderer(scatter.gene_pool, scatter.describe, scatter.render),
+    ContractionStep: CudaStepRenderer(contraction.gene_pool, contraction.describe, contraction.render),
+    AttentionStep: CudaStepRenderer(attention_kernel.gene_pool, attention_kernel.describe, attention_kernel.render),
+    NestedContraction: CudaStepRenderer(
+        contraction.nested_genes, contraction.describe_nested, contraction.render_nested
+    ),
     NestStep: CudaStepRenderer(nests.gene_pool, nests.describe, nests.render),
+    RecurrentStep: CudaStepRenderer(recurrent.gene_pool, recurrent.describe, recurrent.render),
 }
+Contracting = ContractionStep | AttentionStep
 DYNAMIC_STEPS = (RowProgram, MatmulStep)  # steps that can be written for sizes that are not known
 _FLAT = CudaStepRenderer(flat.gene_pool, flat.describe, flat.render)
 
@@ -72,17 +94,32 @@ def renderer(step: AnyStep) -> CudaStepRenderer:
     return _FLAT if isinstance(step, RowProgram) and flat.covers(step) else RENDERERS[type(step)]
 
 
-def steps_of(plan: StepPlan) -> list[Step | PooledConvolution]:
+def steps_of(plan: StepPlan) -> list[PlannedStep]:
     """The plan's steps; a convolution that only a pooling reads becomes one with it."""
-    steps: list[Step | PooledConvolution] = []
-    for number, step in enumerate(plan.steps):
+    steps: list[PlannedStep] = []
+    given = [one for step in plan.steps for one in _covered(step)]
+    for number, step in enumerate(given):
         before = steps[-1] if steps else None
-        later = plan.steps[number + 1 :]
+        later = given[number + 1 :]
         if isinstance(step, PoolStep) and isinstance(before, ConvolutionStep) and _pooled(plan, before, step, later):
             steps[-1] = PooledConvolution(before, step)
+        elif isinstance(step, NestStep) and isinstance(before, Contracting) and _nested(plan, before, step, later):
+            steps[-1] = NestedContraction(before, step)
+        elif isinstance(step, RowProgram) and isinstance(before, ContractionStep):
+            joined = with_last_steps(before, step, list(plan.buffers), later, halves=True)
+            steps[-1:] = [before, step] if joined is None else [joined]
         else:
             steps.append(step)
     return steps
+
+
+def _nested(plan: StepPlan, before: ContractionStep | AttentionStep, nest: NestStep, later: Sequence[Step]) -> bool:
+    own = any(buffer.name == before.output for buffer in plan.buffers)
+    return own and nested.follows(nest, before) and not any(before.output in reads_of(step) for step in later)
+
+
+def _covered(step: Step) -> Sequence[Step]:
+    return apart(step) if isinstance(step, ContractionStep) and not contraction.covers(step) else (step,)
 
 
 def _pooled(plan: StepPlan, before: ConvolutionStep, pool: PoolStep, later: Sequence[Step]) -> bool:
@@ -91,6 +128,8 @@ def _pooled(plan: StepPlan, before: ConvolutionStep, pool: PoolStep, later: Sequ
         pool.input in reads_of(s) for s in later
     )
     stored = [store.tensor for store in before.epilogue.stores] if before.epilogue else [before.output]
+    if convolution.is_large(before):
+        return False
     return before.kind == "forward" and plain and own and stored == [pool.input] == [before.output]
 
 
@@ -109,7 +148,7 @@ def _name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}{number + 1}"
 
 
-def _own(step: Step | PooledConvolution, number: int, genes: Genes) -> Genes:
+def _own(step: PlannedStep, number: int, genes: Genes) -> Genes:
     own = {gene.name: genes[_name(gene.name, number)] for gene in renderer(step).gene_pool(step).genes}
     return own | {"sizes": DYNAMIC} if genes.get("sizes") == DYNAMIC else own
 
@@ -136,9 +175,12 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
         written = _written(plan, steps, genes)
     names = ", ".join(argument.name for argument in signatures[0].arguments)
     helpers = prelude.DYNAMIC_PLAN if genes.get("sizes") == DYNAMIC else prelude.PLAN
+    programs = [step for step in steps.values() if isinstance(step, RowProgram)]
+    halves = prelude.halves({dtype for program in programs for dtype in program.memory.values()})
     body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
-        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n{_once(written.needs)}{written.kernel}",
+        f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
+        f"{halves}{_once(written.needs)}{written.kernel}",
         f"{helpers}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 
@@ -159,14 +201,10 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
         if step is not None:
             kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
     kernels = _memory_once(kernels)
-    launches = scheduled(kernels, share=bool(genes["share"]))
+    shared = _homes(plan, kernels, dynamic=genes.get("sizes") == DYNAMIC)
+    launches = scheduled(kernels, share=bool(genes["share"]), homes=shared)
     kernel = "\n".join(one.function() for one in kernels)
-    text = ""
-    used = {name for one in kernels for name in one.reads | one.writes}
-    for buffer in plan.buffers:
-        if buffer.name in used:
-            size = f"{BYTES[buffer.dtype]} * ({python_size(buffer.count, sizes)})"
-            text += f'{buffer.name} = kw.scratch("{buffer.name}", {size})\n'
+    text = _scratch(plan, shared, sizes)
     for number, launch in enumerate(launches):
         after = launches[number + 1] if number + 1 < len(launches) else None
         before = launches[number - 1] if number and genes["overlap"] else None
@@ -175,6 +213,25 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     needs = tuple(text for one in kernels for text in one.needs)
     helpers = tuple(text for one in kernels for text in one.helpers)
     return _Written(needs, helpers, kernel, text)
+
+
+def _homes(plan: StepPlan, kernels: Sequence[Kernel], *, dynamic: bool) -> dict[str, str]:
+    """Buffers that lie in the same memory; with sizes that are not known each has its own."""
+    uses = [kernel.reads | kernel.writes for kernel in kernels]
+    used = [buffer.name for buffer in plan.buffers if any(buffer.name in names for names in uses)]
+    return {name: name for name in used} if dynamic else homes(uses, used)
+
+
+def _scratch(plan: StepPlan, shared: Mapping[str, str], sizes: Sizes) -> str:
+    known = {buffer.name: buffer for buffer in plan.buffers}
+    text = ""
+    for home, names in residents(shared).items():
+        needs = [f"{BYTES[known[n].dtype]} * ({python_size(known[n].count, sizes)})" for n in names]
+        needs = list(dict.fromkeys(needs))
+        size = needs[0] if len(needs) == 1 else f"max({', '.join(needs)})"
+        text += f'{home} = kw.scratch("{home}", {size})\n'
+        text += "".join(f"{name} = {home}\n" for name in names if name != home)
+    return text
 
 
 def _memory_once(kernels: Sequence[Kernel]) -> list[Kernel]:

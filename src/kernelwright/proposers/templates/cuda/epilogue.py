@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, Parameter, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
@@ -106,15 +107,30 @@ class Epilogue:
         return f"{pointer}[row]"
 
 
-def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
-    """Structures with the sizes and the end of a product, and the statement that makes `last`.
+@dataclass(frozen=True)
+class Placing:
+    """Where a result of a product in batches belongs: statements over `batch`, `m` and `n` that set `row` and `c`."""
 
-    `last.extra` is apart from `last.finish`, so that a kernel loads before it has the product.
-    """
+    columns: str  # CUDA
+    statements: Sequence[str]
+    run: str  # CUDA: how many neighbours along n lie together
+
+
+def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
+    """Structures with the sizes and the end of a product, and the statement that makes `last`."""
+    end, last = written_end(code, step.epilogue, step.output)
+    return "".join(f"{line}\n" for line in _shape(code)) + end, last
+
+
+def written_end(
+    code: KernelWriter, program: RowProgram | None, output: str, placing: Placing | None = None
+) -> tuple[str, str]:
+    """`last.extra` is apart from `last.finish`, so that a kernel loads before it has the product."""
     inner = replace(code, parameters={})
-    steps = Epilogue(inner, step.epilogue, step.output)
+    inner.types = code.types
+    steps = Epilogue(inner, program, output)
     loads, lines, stored = steps.apart()
-    stores = [f"store({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
+    stores = [f"{_store(code, tensor)}({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
     singles = steps.singles()
     members = list(inner.parameters.values())
     for one in members:
@@ -123,15 +139,16 @@ def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
         else:
             code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
     n = code.step
+    columns = placing.columns if placing else f"N_{n}"
     first = f"N_{n}, " if code.dynamic else ""
     text = [
-        *_shape(code),
         f"struct Extra_{n} {{",
         *(f"  float {name};" for name in loads),
         "};",
         f"struct Last_{n} {{",
-        "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = N_{n};",
-        *(_member(one) for one in members),
+        "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = {columns};",
+        *(member(one) for one in members),
+        *(placed(placing) if placing else []),
         f"  __device__ __forceinline__ Extra_{n} extra(const long long row, const long long c) const {{",
         f"    return {{{', '.join(loads.values())}}};",
         "  }",
@@ -158,6 +175,28 @@ def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
     ), f"const Last_{n} last{{{first}{', '.join(o.pointer for o in members)}}};"
 
 
+def stored_types(program: RowProgram) -> dict[str, str]:
+    """The dtypes in memory of all that a program reads and writes."""
+    found = {i.tensor: i.memory or i.dtype for i in program.instructions if i.operation == "load"}
+    return found | {s.tensor: s.memory or program.instructions[s.place].dtype for s in program.stores}
+
+
+def _store(code: KernelWriter, tensor: str) -> str:
+    return "store" if code.types.get(tensor, "float32") == "float32" else "store_narrow"
+
+
+def placed(placing: Placing) -> list[str]:
+    """False where no result belongs to the place at all."""
+    return [
+        f"  static constexpr int RUN = {placing.run};",
+        "  __device__ __forceinline__ bool place(",
+        "      const int batch, const int m, const int n, long long& row, long long& c) const {",
+        *(f"    {line}" for line in placing.statements),
+        "    return true;",
+        "  }",
+    ]
+
+
 def _shape(code: KernelWriter) -> list[str]:
     """The sizes of a product: constants of the type, or numbers that the kernel is given."""
     n = code.step
@@ -166,7 +205,7 @@ def _shape(code: KernelWriter) -> list[str]:
     return [f"struct Shape_{n} {{", f"  static constexpr bool EVEN = EVEN_{n};", "  int ROWS, COLS, DEPTH;", "};"]
 
 
-def _member(one: Parameter) -> str:
+def member(one: Parameter) -> str:
     if one.value:
         return f"  {one.type} {one.pointer};"
     return f"  {'' if one.written else 'const '}{one.type}* {one.pointer};"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.proposers.templates.genes import Genes
@@ -87,9 +87,14 @@ class KernelLaunch:
         """To other kernels."""
         return not self.alone and not self.kernels[0].heavy
 
-    def needs(self, kernel: Kernel) -> bool:
-        """Whether the kernel must wait for this launch, or must not run beside it."""
-        return any(one.writes & (kernel.reads | kernel.writes) or one.reads & kernel.writes for one in self.kernels)
+    def needs(self, kernel: Kernel, homes: Mapping[str, str]) -> bool:
+        """Whether the kernel must wait for this launch, or must not run beside it; `homes` says whose memory is one."""
+
+        def lie(names: set[str]) -> set[str]:
+            return {homes.get(name, name) for name in names}
+
+        reads, writes = lie(kernel.reads), lie(kernel.writes)
+        return any(lie(one.writes) & (reads | writes) or lie(one.reads) & writes for one in self.kernels)
 
     def text(self, *, waits: bool, lets: bool) -> str:
         """Blocks are numbered through the kernels in order; threads that a kernel has no use for leave."""
@@ -165,12 +170,12 @@ def merged(kernels: Sequence[Kernel]) -> tuple[Parameter, ...]:
     return tuple(found.values())
 
 
-def scheduled(kernels: Sequence[Kernel], *, share: bool) -> list[KernelLaunch]:
+def scheduled(kernels: Sequence[Kernel], *, share: bool, homes: Mapping[str, str]) -> list[KernelLaunch]:
     """Each kernel in the first launch after all that it needs, where neither it nor that launch keeps to itself."""
     launches: list[KernelLaunch] = []
     for kernel in kernels:
         apart = kernel.cooperative != "False" or kernel.heavy
-        needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel)), default=-1)
+        needed = max((number for number, launch in enumerate(launches) if launch.needs(kernel, homes)), default=-1)
         free = [n for n in range(needed + 1, len(launches)) if share and not apart and launches[n].open]
         if free:
             launches[free[0]] = KernelLaunch(free[0], (*launches[free[0]].kernels, kernel))
@@ -227,6 +232,8 @@ _SPELLED = {
 }
 COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
 TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
+STORED = TYPES | {"bfloat16": "__nv_bfloat16", "float16": "__half"}
+HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
 
 
 def expression(operation: str, operands: list[str], target: str) -> str:
@@ -286,7 +293,7 @@ class KernelWriter:
     def pointer(self, name: str, *, written: bool = False, read: bool = True, kind: str = "") -> str:
         """The name in CUDA of a tensor or of the plan's own memory, which becomes a parameter."""
         known = self.parameters.get(name)
-        kind = kind or TYPES[self.types.get(name, "float32")]
+        kind = kind or STORED[self.types.get(name, "float32")]
         both = Parameter(name, kind, written or bool(known and known.written), read or bool(known and known.read))
         self.parameters[name] = both
         return both.pointer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.contracts.cuda import TYPES
-from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter, python_number
+from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelWriter, python_number
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Extent, Graph, Number, Reduce, total
 from kernelwright.proposers.templates.nests.nest_bodies import element_body, fold_of, functions
@@ -12,7 +12,6 @@ from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.sizes import Sizes
 
 FUNCTIONS = functions("__device__ inline", "INF", "::")
-HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
 PLAN = """\
 def team(results, terms):
     # Threads for one result of a generic reduction: one where results alone fill the device.
@@ -40,10 +39,10 @@ def describe(step: NestStep, genes: Genes) -> str:
 
 
 def render(step: NestStep, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
-    return [_NestWriter(step, KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)).kernel()]
+    return [NestWriter(step, KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)).kernel()]
 
 
-class _NestWriter:
+class NestWriter:
     def __init__(self, step: NestStep, writer: KernelWriter) -> None:
         self.step, self.writer = step, writer
         self.tag = writer.step
@@ -55,8 +54,7 @@ class _NestWriter:
         add = self.writer.setup.append
         add(f"results_{tag} = {self._product(step.space)}")
         add(f"terms_{tag} = {self._product(step.reduced)}")
-        largest = ", ".join(["0", *(self.writer.size(one) for one in step.totals)])
-        self.writer.define(self.index, f'"int" if 8 * max({largest}) < 2 ** 31 else "long long"')
+        self._define_index()
         self.writer.define(f"RESULTS_{tag}", f"results_{tag}")
         self.writer.define(f"TERMS_{tag}", f"terms_{tag}")
         chosen = genes.get("team", 1) or f"min(team(results_{tag}, terms_{tag}), {genes['threads']})"
@@ -75,6 +73,17 @@ class _NestWriter:
             needs=(*headers, FUNCTIONS),
             helpers=(PLAN,),
         )
+
+    def _define_index(self) -> None:
+        largest = ", ".join(["0", *(self.writer.size(one) for one in self.step.totals)])
+        self.writer.define(self.index, f'"int" if 8 * max({largest}) < 2 ** 31 else "long long"')
+
+    def element_lines(self, number: str) -> list[str]:
+        """What makes one element, for a kernel that has its number."""
+        self._define_index()
+        code = self._code()
+        element_body(code, self.step, code.split(number, self.step.space), number, self._store)
+        return code.lines
 
     def _product(self, shape: tuple[Extent, ...]) -> str:
         return self.writer.size(total(shape)) if shape else "1"

@@ -2,6 +2,68 @@
 
 from __future__ import annotations
 
+# 16-bit floats in memory, floats in registers; as many as a vector holds are one load.
+HALVES = """\
+#include <@HEADER@>
+
+template <int Width>
+struct @NAME@Bits;
+template <>
+struct @NAME@Bits<1> { using type = unsigned short; };
+template <>
+struct @NAME@Bits<2> { using type = unsigned; };
+template <>
+struct @NAME@Bits<4> { using type = uint2; };
+template <>
+struct @NAME@Bits<8> { using type = uint4; };
+template <int Width>
+__device__ inline void load(float (&to)[Width], const @TYPE@* from) {
+  alignas(16) @TYPE@ few[Width];
+  using Whole = typename @NAME@Bits<Width>::type;
+  *reinterpret_cast<Whole*>(few) = *reinterpret_cast<const Whole*>(from);
+#pragma unroll
+  for (int j = 0; j < Width; ++j) to[j] = static_cast<float>(few[j]);
+}
+template <int Width>
+__device__ inline void store(@TYPE@* to, const float (&from)[Width]) {
+  alignas(16) @TYPE@ few[Width];
+#pragma unroll
+  for (int j = 0; j < Width; ++j) few[j] = static_cast<@TYPE@>(from[j]);
+  using Whole = typename @NAME@Bits<Width>::type;
+  *reinterpret_cast<Whole*>(to) = *reinterpret_cast<const Whole*>(few);
+}
+template <int Width>
+__device__ inline void stream(@TYPE@* to, const float (&from)[Width]) {
+  store(to, from);
+}
+"""
+# Vectors of eight: two of four floats, one of eight 16-bit floats.
+EIGHT = """\
+struct __align__(16) float8 {
+  float4 low, high;
+};
+template <>
+struct Vector<8> { using type = float8; };
+__device__ inline void __stcs(float8* to, const float8& from) {
+  __stcs(&to->low, from.low);
+  __stcs(&to->high, from.high);
+}
+"""
+_HALF_NAMES = {
+    "bfloat16": ("cuda_bf16.h", "Brain", "__nv_bfloat16"),
+    "float16": ("cuda_fp16.h", "Half", "__half"),
+}
+
+
+def halves(dtypes: set[str]) -> str:
+    """Loads and stores of these 16-bit floats."""
+    text = EIGHT if dtypes else ""
+    for dtype in sorted(dtypes):
+        header, name, kind = _HALF_NAMES[dtype]
+        text += HALVES.replace("@HEADER@", header).replace("@NAME@", name).replace("@TYPE@", kind)
+    return text
+
+
 KERNEL = """\
 #define INF __int_as_float(0x7f800000)
 

@@ -70,6 +70,18 @@ class Ranked(Node):
     places: bool = False
 
 
+@dataclass(frozen=True)
+class Recurrent(Node):
+    """States × times × batch × units: the states of a recurrent layer at every time.
+
+    Inputs are what the layer's input adds to each gate (times × batch × gates · units), the states before the first
+    time (batch × units each), the weight as units × gates · units and, if there is one, the bias of the gates.
+    """
+
+    cell: str = ""
+    back: bool = False  # from the last time to the first
+
+
 def place(dim: int) -> Index:
     return Index("i", (dim,))
 

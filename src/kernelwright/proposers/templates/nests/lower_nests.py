@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Shape, ViewNode
+from kernelwright.proposers.templates.graph import Call, Extent, Lowering, NodeRef, Permute, Shape
 from kernelwright.proposers.templates.nests.index_maps import (
     Contraction,
     IndexTerm,
     Ranked,
+    Recurrent,
     Scan,
     compared,
     every,
@@ -19,11 +20,13 @@ from kernelwright.proposers.templates.nests.index_maps import (
     over,
     place,
     plus,
-    rest,
     size_of,
     times,
     within,
 )
+from kernelwright.proposers.templates.nests.lower_convolutions import convolution_gradients, convolved
+from kernelwright.proposers.templates.nests.lower_pools import POOL_GRADIENTS
+from kernelwright.proposers.templates.nests.lower_scatters import SCATTERS
 from kernelwright.proposers.templates.nests.lower_views import axis, mapped, places, value_of
 
 
@@ -100,7 +103,30 @@ def pooled(call: Call) -> tuple[NodeRef, ...]:
     ceil = bool(call.get(5, "ceil_mode", False))
     form = call.shape or _pooled_shape(call, source, (kernel, stride, padding, dilation), ceil=ceil)
     value = _slid(call, source, form, (kernel, stride, padding, dilation), float("-inf"), ceil)
-    return (_contracted(call, "max", value, len(form)),)
+    window = (kernel, stride, padding, dilation)
+    return _contracted(call, "max", value, len(form)), _pooled_places(call, source, value, form, window)
+
+
+def _pooled_places(call: Call, source: NodeRef, value: NodeRef, form: Shape, window: tuple[list[int], ...]) -> NodeRef:
+    """The number of each maximum among the elements of its image, from where it stands in its window."""
+    kernel, stride, padding, dilation = window
+    shape, outer = call.builder.shape(source), len(form) - len(kernel)
+    dims = tuple(range(len(form), len(form) + len(kernel)))
+    left = call.builder.add(Contraction(form, "int64", (value.node,), "argmax", dims))
+
+    def whole(operation: str, one: Any, other: Any) -> NodeRef:
+        return call.builder.pointwise(operation, (one, other), form, "int64")
+
+    steps: list[NodeRef] = []
+    for n in reversed(range(len(kernel))):
+        inner = whole("remainder", left, kernel[n])
+        left = whole("div_floor", left, kernel[n])
+        begin = value_of(call, minus(times(_place(form, outer + n), stride[n]), padding[n]), form, "int64")
+        steps.insert(0, whole("add", begin, whole("mul", inner, dilation[n])))
+    number = steps[0]
+    for n in range(1, len(kernel)):
+        number = whole("add", whole("mul", number, shape[outer + n]), steps[n])
+    return number
 
 
 def _pooled_shape(call: Call, source: NodeRef, window: tuple[list[int], ...], *, ceil: bool) -> Shape:
@@ -166,53 +192,6 @@ def adapted(call: Call) -> Any:
     if largest:
         return (found,)
     return call.builder.pointwise("div", (found, value_of(call, count, form, call.dtype)), form, call.dtype)
-
-
-def convolved(call: Call) -> NodeRef:
-    """Any rank, groups, dilation; transposed too, where an element of the input meets every `stride`-th result."""
-    source, weight, bias, stride, padding, dilation, transposed = call.args[:7]
-    groups = int(call.args[8])
-    rank = len(call.shape) - 2
-    window = [_tuple(one, rank) for one in (stride, padding, dilation)]
-    shape, kernel = call.builder.shape(source), call.builder.shape(weight)
-    share = shape[1] if groups == 1 else Extent(shape[1].first // groups, shape[1].second // groups)
-    if not transposed:
-        share = kernel[1]
-    if groups > 1 and share.literal is None:
-        raise call.refuse("in groups of a size that varies")
-    space = (*call.shape, share, *kernel[2:])
-    batch, filter_, channel = _place(call.shape, 0), place(1), _place(space, rank + 2)
-    at: list[IndexTerm] = []
-    guards: list[IndexTerm] = []
-    for n in range(rank):
-        inner = _place(space, rank + 3 + n)
-        step, pad, gap = (one[n] for one in window)
-        size = size_of(shape[2 + n])
-        if transposed:
-            away = minus(plus(place(2 + n), pad), times(inner, gap))
-            at.append(over(away, step))
-            guards.append(compared(">=", away, 0))
-            guards += [compared("==", rest(away, step), 0)] if step != 1 else []
-            guards.append(compared("<", at[-1], size))
-        else:
-            at.append(minus(plus(times(place(2 + n), step), times(inner, gap)), pad))
-            guards += [within(at[-1], size)] if pad else []
-    inners = [_place(space, rank + 3 + n) for n in range(rank)]
-    if groups == 1:
-        first, second = channel, ([channel, filter_] if transposed else [filter_, channel])
-    else:
-        each = kernel[1] if transposed else Extent(kernel[0].first // groups, kernel[0].second // groups)
-        group = over(filter_, size_of(each))
-        first = plus(times(group, size_of(share)), channel)
-        second = [first, rest(filter_, size_of(each))] if transposed else [filter_, channel]
-    left = mapped(call, source, [batch, first, *at], space, guard=every(guards))
-    right = mapped(call, weight, _single(call, weight, [*second, *inners]), space)
-    made = _product_of(call, left, right, rank + 2)
-    if bias is None:
-        return made
-    ones = (Extent(1, 1),) * rank
-    lifted = call.builder.add(ViewNode((call.builder.shape(bias)[0], *ones), call.dtype, (bias.node,)))
-    return call.pointwise("add", made, lifted)
 
 
 def _place(shape: Shape, dim: int) -> IndexTerm:
@@ -288,7 +267,16 @@ def added(call: Call) -> NodeRef:
     return call.pointwise("add", base, _contracted(call, "sum", value, len(shape)))
 
 
+def _through_time(call: Call) -> NodeRef:
+    gates, states, weight, bias, cell, back = call.args
+    rows, columns = call.builder.shape(weight)
+    turned = call.builder.add(Permute((columns, rows), call.builder.dtype(weight), (weight.node,), (1, 0)))
+    inputs = [gates, *states, turned, *([bias] if bias is not None else [])]
+    return call.builder.add(Recurrent(call.shape, call.dtype, tuple(one.node for one in inputs), cell, bool(back)))
+
+
 NESTS: dict[str, Lowering] = {
+    "recurrent": _through_time,
     "bmm": stacked,
     "mm": stacked,
     **{f"max_pool{rank}d_with_indices": pooled for rank in (1, 2, 3)},
@@ -296,6 +284,7 @@ NESTS: dict[str, Lowering] = {
     **{f"{head}adaptive_avg_pool{rank}d": adapted for head in ("", "_") for rank in (1, 2, 3)},
     **{f"adaptive_max_pool{rank}d": adapted for rank in (1, 2, 3)},
     "convolution": convolved,
+    "convolution_backward": convolution_gradients,  # type: ignore[dict-item]
     "cumsum": _scanned("sum"),
     "cumprod": _scanned("prod"),
     "logcumsumexp": _scanned("logsumexp"),
@@ -303,4 +292,6 @@ NESTS: dict[str, Lowering] = {
     "cummin": _extremes("min"),
     **dict.fromkeys(("topk", "sort"), _ranked),
     **dict.fromkeys(("scatter_add", "index_add"), added),
+    **SCATTERS,
+    **POOL_GRADIENTS,
 }

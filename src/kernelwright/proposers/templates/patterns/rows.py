@@ -39,7 +39,8 @@ OPERATIONS = frozenset(
         *("logical_not", "sign", "log1p", "expm1", "sin", "cos", "floor", "pow", "where", "convert"),
     )
 )
-DTYPES = (FLOAT, "int64", "bool")
+HALVES = ("bfloat16", "float16")  # in memory; computed in float32
+DTYPES = (FLOAT, "int64", "bool", *HALVES)
 
 
 class Span(IntFlag):
@@ -64,12 +65,14 @@ class Instruction:
     tensor: str = ""  # of a load
     period: Extent | None = None  # of a load that repeats over the rows: after how many
     number: Number = 0
+    memory: str = ""  # of a load: the dtype in memory, where it is not the one that is computed in
 
 
 @dataclass(frozen=True)
 class Store:
     tensor: str
     place: int
+    memory: str = ""  # as of a load
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,12 @@ class RowProgram:
         return "row_reduction" if self.reduces_cols else "pointwise"
 
     @property
+    def memory(self) -> dict[str, str]:
+        """Tensors whose dtype in memory is not the one that is computed in."""
+        loads = {i.tensor: i.memory for i in self.instructions if i.memory}
+        return loads | {store.tensor: store.memory for store in self.stores if store.memory}
+
+    @property
     def stages(self) -> int:
         return 1 + max(self.instructions[store.place].stage for store in self.stores)
 
@@ -100,6 +109,14 @@ class RowProgram:
     @property
     def reduces_cols(self) -> bool:
         return any(i.operation == "reduce" and i.over == Span.col for i in self.instructions)
+
+
+def _computed(dtype: str) -> str:
+    return FLOAT if dtype in HALVES else dtype
+
+
+def _memory(dtype: str) -> str:
+    return dtype if dtype in HALVES else ""
 
 
 class _MisfitError(Exception):
@@ -168,7 +185,7 @@ class _Reading:
         stores = []
         for tensor, node in wanted:
             place = self._as_wide(self.at[node], self._span(self.graph.nodes[node].shape, tensor))
-            stores.append(Store(tensor, place))
+            stores.append(Store(tensor, place, _memory(self.graph.nodes[node].dtype)))
         instructions, places = simplified(self.instructions, [store.place for store in stores])
         stores = [replace(store, place=place) for store, place in zip(stores, places, strict=True)]
         program = RowProgram(_levelled(instructions), tuple(stores), self.rows, self.cols)
@@ -220,7 +237,7 @@ class _Reading:
             return self._load(node, tensor)
         match node:
             case Constant():
-                return self._add(Instruction("number", (), Span.one, node.dtype, number=node.value))
+                return self._add(Instruction("number", (), Span.one, _computed(node.dtype), number=node.value))
             case Position():
                 return self._position(node)
             case ViewNode():
@@ -238,7 +255,8 @@ class _Reading:
     def _load(self, node: Node, tensor: str) -> int:
         span, count = self._span(node.shape, tensor), total(node.shape)
         period = count if span == Span.row and count != self.rows else None
-        return self._add(Instruction("load", (), span, node.dtype, tensor=tensor, period=period))
+        kind, memory = _computed(node.dtype), _memory(node.dtype)
+        return self._add(Instruction("load", (), span, kind, tensor=tensor, period=period, memory=memory))
 
     def _position(self, node: Node) -> int:
         if node.shape[-1] != self.cols:
@@ -255,8 +273,11 @@ class _Reading:
         operands = tuple(self.at[place] for place in node.inputs)
         if node.operation not in OPERATIONS:
             raise _MisfitError(f"{node.operation} among the steps of a row")
+        kind = _computed(node.dtype)
+        if node.operation == "convert" and _computed(self.graph.nodes[node.inputs[0]].dtype) == kind:
+            return operands[0]
         truth = [self.graph.nodes[p].dtype == "bool" for p in node.inputs]
-        if any(truth) and node.dtype not in ("bool", FLOAT) and node.operation not in ("convert", "where"):
+        if any(truth) and kind not in ("bool", FLOAT) and node.operation not in ("convert", "where"):
             raise _MisfitError(f"{node.operation} of truth values")
         span = Span.one
         for place in operands:
@@ -266,7 +287,7 @@ class _Reading:
             raise _MisfitError(f"broadcasting in {node.operation}")
         for place, given in zip(operands, node.inputs, strict=True):
             self._check_lie(self.instructions[place].span, self.graph.nodes[given].shape, node)
-        return self._add(Instruction(node.operation, operands, span, node.dtype))
+        return self._add(Instruction(node.operation, operands, span, kind))
 
     def _check_lie(self, span: Span, given: Shape, node: Node) -> None:
         """Counts alone could take a value for each row for one of each column where fixed sizes are equal."""
@@ -302,13 +323,14 @@ class _Reading:
         if span != required or not span & over or (node.operation.startswith("arg") and over != Span.col):
             raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)} of a broadcast value")
         left = Span.row if over == Span.col else span & ~Span.row
-        return self._add(Instruction("reduce", (place,), left, node.dtype, over=over, kind=node.operation))
+        kind = _computed(node.dtype)
+        return self._add(Instruction("reduce", (place,), left, kind, over=over, kind=node.operation))
 
     def _gather(self, node: Gather) -> int:
         values, index = (self.at[place] for place in node.inputs)
         if self.instructions[values].span != Span.full or self.instructions[index].span & Span.col:
             raise _MisfitError("gather from anything but whole rows")
-        return self._add(Instruction("gather", (values, index), Span.row, node.dtype))
+        return self._add(Instruction("gather", (values, index), Span.row, _computed(node.dtype)))
 
 
 def _end(varies: Sequence[bool]) -> int:

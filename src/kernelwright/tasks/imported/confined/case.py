@@ -23,7 +23,7 @@ ANYWHERE = 1 << 30  # the place of a tensor that the inputs' own function does n
 
 
 @dataclass(frozen=True)
-class Files:
+class BundleFiles:
     """What came with the bundle, in one folder."""
 
     folder: Path
@@ -48,7 +48,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Case:
+class ReferenceCase:
     """`hints` name sizes; `same_function` says that all settings call one function and differ in its inputs alone."""
 
     function: Callable[..., Any]
@@ -70,8 +70,8 @@ class Setting:
     """A way to make a case, which costs something and may fail. `stretched` makes it with no size of 1 where its form
     lets sizes vary: torch takes 1 for fixed."""
 
-    make: Callable[[], Case]
-    stretched: Callable[[], Case] | None = None
+    make: Callable[[], ReferenceCase]
+    stretched: Callable[[], ReferenceCase] | None = None
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Bench:
             yield
 
 
-def with_numbers(case: Case, bench: Bench) -> Case | None:
+def with_numbers(case: ReferenceCase, bench: Bench) -> ReferenceCase | None:
     """Buffers of one number, `torch.tensor(1e-5)`, as that number, for a function that takes them for one. None where
     there are none that are known."""
     known: dict[int, Any] = {}

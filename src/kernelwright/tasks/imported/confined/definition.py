@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kernelwright.tasks.dims import TaskError, evaluate, names_in
-from kernelwright.tasks.imported.confined.case import Case, Leaf, Setting
+from kernelwright.tasks.imported.confined.case import Leaf, ReferenceCase, Setting
 from kernelwright.tasks.imported.confined.tape import Untraceable
 from kernelwright.tasks.imported.form import SizeHints
 
@@ -35,7 +35,7 @@ class TensorSpecification:
 
 
 @dataclass(frozen=True)
-class Workload:
+class ListedWorkload:
     axes: Mapping[str, int]
     inputs: Mapping[str, Any]
     tolerance: Mapping[str, Any] | None
@@ -50,20 +50,20 @@ class Definition:
     inputs: Mapping[str, TensorSpecification]
     outputs: tuple[str, ...]
     generator: str | None
-    workloads: tuple[Workload, ...]
+    workloads: tuple[ListedWorkload, ...]
 
     def settings(self, run: Callable[..., Any], module: ModuleType, most: int) -> list[Setting]:
         """One for each workload; of a definition without any, one at sizes of our own."""
 
-        def setting(one: Workload) -> Setting:
+        def setting(one: ListedWorkload) -> Setting:
             wider = replace(one, axes={name: max(2, size) for name, size in one.axes.items()})
             stretched = (lambda: self._case(run, module, wider)) if wider.axes != one.axes else None
             return Setting(lambda: self._case(run, module, one), stretched)
 
-        given = self.workloads or (Workload(dict.fromkeys(self.variable, EXAMPLE), {}, None),)
+        given = self.workloads or (ListedWorkload(dict.fromkeys(self.variable, EXAMPLE), {}, None),)
         return [setting(one) for one in given[:most]]
 
-    def sizes(self, workload: Workload) -> dict[str, int]:
+    def sizes(self, workload: ListedWorkload) -> dict[str, int]:
         missing = [name for name in self.variable if name not in workload.axes]
         if missing:
             raise Untraceable(f"a workload does not give the axis {missing[0]}")
@@ -83,7 +83,7 @@ class Definition:
         fixed = _substituted(self.computed[name], self.constant)
         return fixed if names_in(fixed) else _evaluated(fixed, {})
 
-    def _case(self, run: Callable[..., Any], module: ModuleType, workload: Workload) -> Case:
+    def _case(self, run: Callable[..., Any], module: ModuleType, workload: ListedWorkload) -> ReferenceCase:
         sizes = self.sizes(workload)
         notes: list[str] = []
         if self.generator is not None:
@@ -96,7 +96,7 @@ class Definition:
             axes = tuple(map(self.axis, shape)) if shape and isinstance(value, torch.Tensor) else None
             leaves.append(Leaf(name, value, axes=axes, told=isinstance(value, bool | int | float)))
         hints = SizeHints(b"", {name: sizes[name] for name in self.variable})
-        return Case(
+        return ReferenceCase(
             run,
             tuple(given.values()),
             tuple(leaves),
@@ -106,7 +106,7 @@ class Definition:
             tolerance=workload.tolerance,
         )
 
-    def _generated(self, module: ModuleType, sizes: Mapping[str, int], workload: Workload) -> dict[str, Any]:
+    def _generated(self, module: ModuleType, sizes: Mapping[str, int], workload: ListedWorkload) -> dict[str, Any]:
         function = getattr(module, str(self.generator), None)
         if not callable(function):
             raise Untraceable(f"its reference has no function {self.generator}")
@@ -125,7 +125,7 @@ class Definition:
             return None
         return tuple(int(name) if name.isdigit() else sizes[name] for name in specification.shape)
 
-    def _drawn(self, name: str, sizes: Mapping[str, int], workload: Workload, notes: list[str]) -> Any:
+    def _drawn(self, name: str, sizes: Mapping[str, int], workload: ListedWorkload, notes: list[str]) -> Any:
         specification, given = self.inputs[name], workload.inputs.get(name, {"type": "random"})
         shape, kind, dtype = self._shape(specification, sizes), _type(given), specification.dtype
         if shape is None:
@@ -230,7 +230,7 @@ def _size(value: Any) -> int:
     return value
 
 
-def _workload(line: Any) -> Workload:
+def _workload(line: Any) -> ListedWorkload:
     """By itself, or inside of a trace."""
     inner: Any = line.get("workload") if isinstance(line, dict) and "workload" in line else line
     axes = inner.get("axes") if isinstance(inner, dict) else None
@@ -242,4 +242,4 @@ def _workload(line: Any) -> Workload:
     if isinstance(given, dict):
         tolerance = {name: given.get(name, default) for name, default in ALLOWED.items()}
     sizes = {name: _size(value) for name, value in axes.items()}
-    return Workload(sizes, inputs if isinstance(inputs, dict) else {}, tolerance)
+    return ListedWorkload(sizes, inputs if isinstance(inputs, dict) else {}, tolerance)

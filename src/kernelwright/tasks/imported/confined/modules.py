@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
-from kernelwright.tasks.imported.confined.case import Case, Leaf
+from kernelwright.tasks.imported.confined.case import Leaf, ReferenceCase
 from kernelwright.tasks.imported.recurrent import RECURRENT_OPERATORS, shapes_of
 
 KEYS = (DispatchKey.CompositeImplicitAutograd, DispatchKey.Autograd)
@@ -28,7 +28,7 @@ def register_plain_tensors(model: Any) -> None:
                 module.register_buffer(name, value, persistent=False)
 
 
-def with_state_as_inputs(case: Case) -> Case | None:
+def with_state_as_inputs(case: ReferenceCase) -> ReferenceCase | None:
     """A module that keeps a state for one batch holds for that batch alone: given as an input, the state varies with
     it. None where it keeps none of that size."""
     model = case.function

@@ -18,9 +18,9 @@ import torch
 
 from kernelwright.tasks.imported.confined.case import (
     ANYWHERE,
-    Case,
-    Files,
+    BundleFiles,
     Leaf,
+    ReferenceCase,
     Setting,
     leaves_of,
     parameter_names,
@@ -59,20 +59,20 @@ def _function(module: ModuleType, name: str) -> Callable[..., Any]:
 # --- KernelBench -----------------------------------------------------------------------------------------------------
 
 
-def kernelbench(files: Files) -> list[Setting]:
+def kernelbench(files: BundleFiles) -> list[Setting]:
     source = files.main.read_bytes()
     module = executed(files.main, source)
     return [Setting(lambda: problem_case(module, source))]
 
 
-def problem_case(module: ModuleType, source: bytes = b"") -> Case:
+def problem_case(module: ModuleType, source: bytes = b"") -> ReferenceCase:
     model = getattr(module, MODEL)(*getattr(module, INITIAL)())
     given = getattr(module, INPUTS)()
     if not isinstance(model, torch.nn.Module):
         raise Untraceable(f"{MODEL} is not a torch.nn.Module")
     _require_tensors(given, INPUTS)
     leaves = leaves_of(given, parameter_names(model.forward))
-    return Case(model, tuple(given), leaves, SizeHints(source, vars(module)), same_function=False)
+    return ReferenceCase(model, tuple(given), leaves, SizeHints(source, vars(module)), same_function=False)
 
 
 def _require_tensors(given: Any, name: str) -> None:
@@ -85,7 +85,7 @@ def _require_tensors(given: Any, name: str) -> None:
 # --- robust-kbench ---------------------------------------------------------------------------------------------------
 
 
-def robust_kbench(files: Files) -> list[Setting]:
+def robust_kbench(files: BundleFiles) -> list[Setting]:
     source = files.main.read_bytes()
     chosen = _configurations(_json(files.read("config.json"), "its config"))
     module = executed(files.main, source)
@@ -115,7 +115,7 @@ def _options(given: Any) -> list[Options]:
     return given[:MOST_SETTINGS]
 
 
-def _robust_case(module: ModuleType, source: bytes, init: Options, given: Options) -> Case:
+def _robust_case(module: ModuleType, source: bytes, init: Options, given: Options) -> ReferenceCase:
     """Its function with all that the module hands to it; the module itself where it does more than that."""
     model = _function(module, MODEL)(**init)
     inputs = _function(module, INPUTS)(**given)
@@ -126,7 +126,7 @@ def _robust_case(module: ModuleType, source: bytes, init: Options, given: Option
     names = [name for name in parameter_names(model.forward) if name != MODULE_FUNCTION]
     called = _called(model, inputs, getattr(module, FUNCTION, None))
     if called is None:
-        return Case(model, tuple(inputs), leaves_of(inputs, names), hints, same_function=False)
+        return ReferenceCase(model, tuple(inputs), leaves_of(inputs, names), hints, same_function=False)
     own = {id(one): part for part, held in PARTS.items() for one in getattr(model, held)()}
     places = {id(leaf.value): leaf.place for leaf in leaves_of(inputs, names)}
     leaves = [
@@ -139,7 +139,7 @@ def _robust_case(module: ModuleType, source: bytes, init: Options, given: Option
         )
         for leaf in leaves_of(tuple(called.values()), list(called))
     ]
-    return Case(_function(module, FUNCTION), tuple(called.values()), tuple(leaves), hints)
+    return ReferenceCase(_function(module, FUNCTION), tuple(called.values()), tuple(leaves), hints)
 
 
 def _defaults(module: ModuleType) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 # --- definitions with workloads --------------------------------------------------------------------------------------
 
 
-def definition(files: Files) -> list[Setting]:
+def definition(files: BundleFiles) -> list[Setting]:
     read = read_definition(_json(files.main.read_bytes(), "the definition"), _lines(files.read("workload.jsonl")))
     path = files.folder / "reference.py"
     module = executed(path, read.reference.encode())
@@ -214,14 +214,14 @@ def _json(content: bytes | None, what: str) -> Any:
 # --- GPU MODE --------------------------------------------------------------------------------------------------------
 
 
-def gpu_mode(files: Files) -> list[Setting]:
+def gpu_mode(files: BundleFiles) -> list[Setting]:
     chosen = listed_settings(files.main.read_bytes(), ("benchmarks", "tests"))
     source = files.read("reference.py") or b""
     module = executed(files.folder / "reference.py", source)
     return [Setting(lambda one=one: _gpu_mode_case(module, source, one)) for one in chosen[:MOST_SETTINGS]]  # type: ignore[misc]
 
 
-def _gpu_mode_case(module: ModuleType, source: bytes, options: Options) -> Case:
+def _gpu_mode_case(module: ModuleType, source: bytes, options: Options) -> ReferenceCase:
     data = _function(module, GENERATE)(**options)
     if not tensors_in(data):
         raise Untraceable(f"{GENERATE}() returns no tensor")
@@ -231,7 +231,7 @@ def _gpu_mode_case(module: ModuleType, source: bytes, options: Options) -> Case:
     names = _unpacked(source, top) if isinstance(data, tuple | list) else []
     if len(names) == len(data):
         leaves = [Leaf(_renamed(leaf.name, names), leaf.value, place=leaf.place) for leaf in leaves]
-    return Case(function, (data,), tuple(leaves), SizeHints(b"", options))
+    return ReferenceCase(function, (data,), tuple(leaves), SizeHints(b"", options))
 
 
 def _renamed(name: str, names: list[str]) -> str:
@@ -255,7 +255,7 @@ def _unpacked(source: bytes, top: str) -> list[str]:
     return []
 
 
-OPENERS: dict[str, Callable[[Files], list[Setting]]] = {
+OPENERS: dict[str, Callable[[BundleFiles], list[Setting]]] = {
     KERNELBENCH: kernelbench,
     ROBUST: robust_kbench,
     DEFINITION: definition,

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelwright.tasks.dims import TaskError, evaluate
-from kernelwright.tasks.imported.confined.case import Bench, Case, Leaf, Setting
+from kernelwright.tasks.imported.confined.case import Bench, Leaf, ReferenceCase, Setting
 from kernelwright.tasks.imported.confined.tape import Tape, Untraceable, is_random
 
 Data = dict[str, Any]
@@ -18,22 +18,22 @@ Declared = Sequence[tuple[Leaf, Sequence[int | str]]]  # inputs of the traced ca
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenSetting:
     """The case that is traced, with its number from 1; of each of its tensors, the axes that may vary; the other
     cases by number; and the numbers of settings that fail."""
 
-    case: Case
+    case: ReferenceCase
     number: int
     varying: tuple[frozenset[int], ...]
-    others: tuple[tuple[int, Case], ...]
+    others: tuple[tuple[int, ReferenceCase], ...]
     failed: tuple[int, ...]
-    stretched: Callable[[], Case] | None = None
+    stretched: Callable[[], ReferenceCase] | None = None
 
 
-def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> Chosen:
+def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> ChosenSetting:
     """The setting that is asked for, or the one that tells most: torch takes a size of 1 for fixed, and a parameter
     that is drawn says more than one that is filled with ones."""
-    cases: dict[int, Case] = {}
+    cases: dict[int, ReferenceCase] = {}
     first: Exception | None = None
     failed = []
     if wanted is not None and not 1 <= wanted <= len(settings):
@@ -52,10 +52,10 @@ def choose(settings: Sequence[Setting], bench: Bench, wanted: int | None) -> Cho
     number = wanted or max(cases, key=lambda number: (_tells(cases[number], bench.tape), -number))
     others = tuple((other, case) for other, case in cases.items() if other != number)
     alike = varying_axes(cases[number], list(cases.values()))
-    return Chosen(cases[number], number, alike, others, tuple(failed), settings[number - 1].stretched)
+    return ChosenSetting(cases[number], number, alike, others, tuple(failed), settings[number - 1].stretched)
 
 
-def stretch(chosen: Chosen, bench: Bench) -> Chosen | None:
+def stretch(chosen: ChosenSetting, bench: Bench) -> ChosenSetting | None:
     """The same with no size of 1, in which the chosen setting is one of those that the graph may cover."""
     if chosen.stretched is None:
         return None
@@ -65,13 +65,13 @@ def stretch(chosen: Chosen, bench: Bench) -> Chosen | None:
     return replace(chosen, case=case, number=0, others=everyone, stretched=None)
 
 
-def _tells(case: Case, tape: Tape) -> tuple[int, int]:
+def _tells(case: ReferenceCase, tape: Tape) -> tuple[int, int]:
     sizes = sum(int(size) > 1 for leaf in case.tensors for size in leaf.value.shape)
     drawn = sum(any(is_random(step) for step in tape.steps_of(leaf.value)) for leaf in case.tensors)
     return sizes, drawn
 
 
-def varying_axes(case: Case, cases: Sequence[Case]) -> tuple[frozenset[int], ...]:
+def varying_axes(case: ReferenceCase, cases: Sequence[ReferenceCase]) -> tuple[frozenset[int], ...]:
     """Of an input every axis that its form does not fix; of a parameter those that differ between the settings."""
     found = []
     alike = [other.tensors for other in cases if len(other.tensors) == len(case.tensors)]
@@ -90,7 +90,7 @@ def _may_vary(leaf: Leaf, axis: int, shapes: set[tuple[int, ...]]) -> bool:
 
 
 def further_settings(
-    chosen: Chosen, found: Mapping[str, Any], declared: Declared, computed: Callable[[Case], Any]
+    chosen: ChosenSetting, found: Mapping[str, Any], declared: Declared, computed: Callable[[ReferenceCase], Any]
 ) -> tuple[list[Data], list[int]]:
     """Sizes of each setting that the graph covers, the chosen one among them, and the numbers of those apart."""
     own = {size["name"]: size["value"] for size in found["sizes"]}
@@ -110,7 +110,7 @@ def further_settings(
     return sorted(covered, key=lambda one: int(one["number"])), apart
 
 
-def _same(case: Case, ours: Any, computed: Callable[[Case], Any]) -> bool:
+def _same(case: ReferenceCase, ours: Any, computed: Callable[[ReferenceCase], Any]) -> bool:
     try:
         return bool(computed(case) == ours)
     except (TaskError, Untraceable):
@@ -122,7 +122,7 @@ def compared(found: Mapping[str, Any]) -> Any:
     return found["nodes"], found["results"], [(one["name"], one["dims"]) for one in found["arguments"]]
 
 
-def _same_steps(case: Case, found: Mapping[str, Any], computed: Callable[[Case], Any]) -> bool:
+def _same_steps(case: ReferenceCase, found: Mapping[str, Any], computed: Callable[[ReferenceCase], Any]) -> bool:
     """Of a size of 1 torch does not say whether the code treats it like any other: what it does there is compared."""
     try:
         return _steps(computed(case)[0]) == _steps(found["nodes"])
@@ -143,7 +143,9 @@ def _takes_all(node: Mapping[str, Any]) -> bool:
     return start in (0, None) and (end is None or (isinstance(end, int) and end >= OPEN))
 
 
-def _solved(chosen: Case, case: Case, found: Mapping[str, Any], declared: Declared) -> dict[str, int] | None:
+def _solved(
+    chosen: ReferenceCase, case: ReferenceCase, found: Mapping[str, Any], declared: Declared
+) -> dict[str, int] | None:
     """The sizes at which the graph's arguments have this case's shapes; None where there are none."""
     ours, theirs = chosen.leaves, case.leaves
     if len(ours) != len(theirs) or any(not _alike(*pair) for pair in zip(ours, theirs, strict=True)):

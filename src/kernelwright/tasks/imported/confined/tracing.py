@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_map
 
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import export_call
-from kernelwright.tasks.imported.confined.case import Bench, Case, Files, placed, with_numbers
+from kernelwright.tasks.imported.confined.case import Bench, BundleFiles, ReferenceCase, placed, with_numbers
 from kernelwright.tasks.imported.confined.modules import (
     recurrent_layers_whole,
     register_plain_tensors,
@@ -34,7 +34,7 @@ from kernelwright.tasks.imported.confined.modules import (
 )
 from kernelwright.tasks.imported.confined.openers import OPENERS, problem_case
 from kernelwright.tasks.imported.confined.settings import (
-    Chosen,
+    ChosenSetting,
     choose,
     compared,
     further_settings,
@@ -43,7 +43,7 @@ from kernelwright.tasks.imported.confined.settings import (
 )
 from kernelwright.tasks.imported.confined.surgery import purify
 from kernelwright.tasks.imported.confined.tape import Tape, Untraceable
-from kernelwright.tasks.imported.confined.writing import Writer, held_inputs
+from kernelwright.tasks.imported.confined.writing import ProblemWriter, held_inputs
 
 Data = dict[str, Any]
 LONGEST = 300
@@ -60,7 +60,7 @@ class Opened:
     fake: FakeTensorMode
 
 
-def trace(files: Files, form: str, setting: int | None = None) -> Data:
+def trace(files: BundleFiles, form: str, setting: int | None = None) -> Data:
     bench = Bench()
     chosen = choose(OPENERS[form](files), bench, setting)
     wider = stretch(chosen, bench)
@@ -73,11 +73,11 @@ def trace(files: Files, form: str, setting: int | None = None) -> Data:
     return {**found, "settings": settings, "apart": apart, "notes": notes}
 
 
-def _settings(chosen: Chosen, bench: Bench, found: Data, writer: Writer) -> tuple[list[Data], list[int]]:
+def _settings(chosen: ChosenSetting, bench: Bench, found: Data, writer: ProblemWriter) -> tuple[list[Data], list[int]]:
     return further_settings(chosen, found, writer.declared, lambda case: _compared(case, bench, chosen))
 
 
-def written(chosen: Chosen, bench: Bench) -> tuple[Data, Writer]:
+def written(chosen: ChosenSetting, bench: Bench) -> tuple[Data, ProblemWriter]:
     try:
         found, writer = _written(chosen, bench)
     except TaskError:
@@ -91,16 +91,16 @@ def written(chosen: Chosen, bench: Bench) -> tuple[Data, Writer]:
     return _written(replace(chosen, case=other, varying=varying_axes(other, [other])), bench)
 
 
-def _written(chosen: Chosen, bench: Bench) -> tuple[Data, Writer]:
+def _written(chosen: ChosenSetting, bench: Bench) -> tuple[Data, ProblemWriter]:
     case = chosen.case
     exported, fixed = _exported(case, bench, chosen.varying)
     unwritten = {node.name for node, leaf in held_inputs(exported, case) if bench.tape.is_unwritten(leaf.value)}
     notes = purify(exported, unwritten)
-    writer = Writer(bench, exported, case, unwritten)
+    writer = ProblemWriter(bench, exported, case, unwritten)
     return writer.problem([*notes, *fixed, *case.notes]), writer
 
 
-def _compared(case: Case, bench: Bench, chosen: Chosen) -> Any:
+def _compared(case: ReferenceCase, bench: Bench, chosen: ChosenSetting) -> Any:
     """What another setting computes: a module may be made otherwise by it."""
     return compared(written(replace(chosen, case=case), bench)[0])
 
@@ -113,7 +113,7 @@ def open_problem(module: ModuleType) -> Opened:
     return Opened(case.function, case.inputs, bench.tape, bench.fake)
 
 
-def _exported(case: Case, bench: Bench, varying: tuple[frozenset[int], ...]) -> tuple[Any, list[str]]:
+def _exported(case: ReferenceCase, bench: Bench, varying: tuple[frozenset[int], ...]) -> tuple[Any, list[str]]:
     """With all sizes free that may be; where torch cannot solve for them, with the first of each tensor, or none."""
     with bench.fake:
         example = tree_map(_contiguous, case.inputs)
@@ -161,7 +161,7 @@ def _spent() -> Data:
 
 def trace_folder(folder: Path) -> Data:
     said = json.loads((folder / "bundle.json").read_text())
-    return trace(Files(folder, folder / said["main"]), said["form"], said["setting"])
+    return trace(BundleFiles(folder, folder / said["main"]), said["form"], said["setting"])
 
 
 def main(folder: Path, output: Path, call: Callable[[Path], Data] = trace_folder) -> int:

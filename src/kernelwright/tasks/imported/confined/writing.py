@@ -14,7 +14,7 @@ from torch.export.graph_signature import InputKind
 from kernelwright.tasks.dims import names_in
 from kernelwright.tasks.exporting import SizeNames, meant_equal
 from kernelwright.tasks.imported.confined import encode, learn
-from kernelwright.tasks.imported.confined.case import Bench, Case, Leaf
+from kernelwright.tasks.imported.confined.case import Bench, Leaf, ReferenceCase
 from kernelwright.tasks.imported.confined.surgery import DRAWN
 from kernelwright.tasks.imported.confined.tape import Draws, Untraceable, is_fake
 
@@ -30,7 +30,7 @@ RESERVED = frozenset(_WORDS.split())  # of C++ and Python, and what a kernel cal
 class _Names:
     """Names of arguments and sizes that the author would know them by."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: ReferenceCase) -> None:
         self._hints = case.hints
         self._taken: set[str] = set()
         self.leaves = [(leaf, self.free(leaf.name)) for leaf in case.leaves if _is_argument(leaf)]
@@ -57,7 +57,7 @@ def _is_argument(leaf: Leaf) -> bool:
     return isinstance(leaf.value, torch.Tensor) or (leaf.told and math.isfinite(leaf.value))
 
 
-def held_inputs(exported: Any, case: Case) -> list[tuple[Any, Leaf]]:
+def held_inputs(exported: Any, case: ReferenceCase) -> list[tuple[Any, Leaf]]:
     """The placeholders of the graph that stand for inputs, with those."""
     nodes = {node.name: node for node in exported.graph_module.graph.nodes if node.op == "placeholder"}
     specs = [one for one in exported.graph_signature.input_specs if one.kind is InputKind.USER_INPUT]
@@ -77,8 +77,8 @@ class _Held:
     drawn: Draws | None = None  # of random numbers that the code itself draws
 
 
-class Writer:
-    def __init__(self, bench: Bench, exported: Any, case: Case, unwritten: set[str]) -> None:
+class ProblemWriter:
+    def __init__(self, bench: Bench, exported: Any, case: ReferenceCase, unwritten: set[str]) -> None:
         self._bench, self._exported, self._case = bench, exported, case
         self._names, self._unwritten = _Names(case), unwritten
         self._places: dict[Any, int] = {}

@@ -1,5 +1,6 @@
 // Instructions that CUDA C++ has no name for: asynchronous copies, and products on tensor cores.
 #pragma once
+#include "kw_half.h"
 #include "kw_warp.h"
 
 // An address in shared memory is any address here.
@@ -57,6 +58,18 @@ static inline void load_matrices(unsigned& a, unsigned& b, unsigned& c, unsigned
   });
 }
 
+// The same with every matrix transposed.
+static inline void load_matrices_turned(unsigned& a, unsigned& b, unsigned& c, unsigned& d, size_t row, KW_LINE) {
+  if (row % 16) report("a row of a matrix is misaligned");
+  among_lanes(row, line, [&](auto of) {
+    unsigned* to[] = {&a, &b, &c, &d};
+    for (unsigned m = 0; m < 4; ++m)
+      for (unsigned e = 0; e < 2; ++e)
+        memcpy(reinterpret_cast<char*>(to[m]) + 2 * e,
+               reinterpret_cast<const char*>(of(8 * m + lane() % 4 * 2 + e)) + lane() / 4 * 2, 2);
+  });
+}
+
 struct Operands {
   unsigned left[4], right[2];
 };
@@ -76,6 +89,68 @@ static inline void multiply_tf32(float& d0, float& d1, float& d2, float& d3, uns
     }
   });
   d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
+}
+
+// Number `which` of the two 16-bit numbers in a register.
+template <class Kind>
+static inline float narrow(unsigned bits, unsigned which) {
+  Kind found;
+  found.bits = static_cast<unsigned short>(bits >> 16 * which);
+  return found;
+}
+
+// 16 × 8 sums over 16 products of 16-bit numbers.
+template <class Kind>
+static inline void multiply_narrow(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2,
+                                   unsigned a3, unsigned b0, unsigned b1, float c0, float c1, float c2, float c3, KW_LINE) {
+  Operands mine{{a0, a1, a2, a3}, {b0, b1}};
+  float sums[] = {c0, c1, c2, c3};
+  among_lanes(mine, line, [&](auto of) {
+    for (unsigned e = 0; e < 4; ++e) {
+      unsigned row = lane() / 4, col = lane() % 4 * 2 + e % 2;
+      for (unsigned k = 0; k < 16; ++k)
+        sums[e] += narrow<Kind>(of(row * 4 + k % 8 / 2).left[k / 8 * 2 + e / 2], k % 2) *
+                   narrow<Kind>(of(col * 4 + k % 8 / 2).right[k / 8], k % 2);
+    }
+  });
+  d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
+}
+
+// Element (row, k) of an operand of 16-bit numbers in shared memory: lines of 128 bytes, whose pieces of 16 bytes change
+// places by the line. A line is a row, or with `turned` 64 rows at one k.
+template <class Kind>
+static float described_element(unsigned long long described, unsigned row, unsigned k, bool turned) {
+  const auto begin = reinterpret_cast<size_t>(dynamic_shared);
+  const size_t offset = (((described & 0x3fff) << 4) - begin) & 0x3ffff;
+  const size_t leading = (described >> 16 & 0x3fff) << 4, stride = (described >> 32 & 0x3fff) << 4;
+  if (described >> 62 != 1 || (described >> 49 & 7) != 0)
+    report("the emulator has no other form of a warpgroup's operand than lines of 128 bytes, swizzled");
+  const size_t inner = turned ? row / 64 * leading + row % 64 * 2 + k / 8 * stride + k % 8 * 128
+                              : row / 8 * stride + row % 8 * 128 + k * 2;
+  size_t at = begin + offset + inner;
+  if (offset + inner + 2 > kMostShared + 128) report("a warpgroup's operand does not lie in dynamic shared memory");
+  at ^= (at >> 7 & 7) << 4;
+  return *reinterpret_cast<const Kind*>(at);
+}
+
+// What a warp does of 64 × 2 Count sums over 16 products, both operands in shared memory: its 16 rows.
+template <class Kind, size_t Count>
+static inline void multiply_narrow_group(float* const (&sums)[Count], unsigned long long left, unsigned long long right,
+                                         bool more, bool left_turned, bool right_turned, KW_LINE) {
+  const unsigned first = threadIdx.x / 32 % 4 * 16 + lane() / 4;
+  among_lanes(first, line, [&](auto) {
+    for (unsigned half = 0; half < 2; ++half) {
+      float row[16];
+      for (unsigned k = 0; k < 16; ++k) row[k] = described_element<Kind>(left, first + 8 * half, k, left_turned);
+      for (unsigned e = 0; e < Count; ++e) {
+        if (e % 4 / 2 != half) continue;
+        const unsigned col = e / 4 * 8 + lane() % 4 * 2 + e % 2;
+        float sum = more ? *sums[e] : 0.0f;
+        for (unsigned k = 0; k < 16; ++k) sum += row[k] * described_element<Kind>(right, col, k, right_turned);
+        *sums[e] = sum;
+      }
+    }
+  });
 }
 
 // What a warp does of 64 × 2 Count sums over 8 products: its 16 rows. The right operand lies in shared memory in lines of

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.cuda.kernels import TYPES, KernelWriter, expression
 from kernelwright.proposers.templates.cuda.products import dots
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
@@ -49,8 +50,10 @@ class ColumnSum:
 
 Changed = FoldedProduct | ColumnSum | RowProgram | None
 
+PlannedStep = Step | PooledConvolution | NestedContraction
 
-def folded(steps: Sequence[Step | PooledConvolution], buffers: Sequence[Buffer]) -> dict[int, Changed]:
+
+def folded(steps: Sequence[PlannedStep], buffers: Sequence[Buffer]) -> dict[int, Changed]:
     """What changes, by number of the step; None: nothing is left of it."""
     changed: dict[int, Changed] = {}
     own = {buffer.name for buffer in buffers}
@@ -84,7 +87,7 @@ def _column_sum(program: RowProgram) -> ColumnSum | None:
     return ColumnSum(product, FoldedOperand(program, i.operands[0]))
 
 
-def _readers(steps: Sequence[Step | PooledConvolution], tensor: str, writer: int) -> dict[int, MatmulStep]:
+def _readers(steps: Sequence[PlannedStep], tensor: str, writer: int) -> dict[int, MatmulStep]:
     """All who read the buffer, if they are products that can make it themselves."""
     found: dict[int, MatmulStep] = {}
     for number, step in enumerate(steps):
@@ -98,9 +101,11 @@ def _readers(steps: Sequence[Step | PooledConvolution], tensor: str, writer: int
     return found
 
 
-def reads_of(step: Step | PooledConvolution) -> set[str]:
+def reads_of(step: PlannedStep) -> set[str]:
     if isinstance(step, PooledConvolution):
         return reads_of(step.convolution)
+    if isinstance(step, NestedContraction):
+        return reads_of(step.contraction) | reads_of(step.nest) - {step.contraction.output}
     last = getattr(step, "epilogue", None)
     return {*inputs_of(step), *(inputs_of(last) if last else ())}
 
@@ -110,7 +115,7 @@ def _of_elements_alone(program: RowProgram, place: int) -> bool:
     if i.operation in ("reduce", "gather", "position"):
         return False
     if i.operation == "load":
-        return i.span != Span.row and i.dtype == "float32" and i.period is None
+        return i.span != Span.row and i.dtype == "float32" and i.period is None and not i.memory
     return i.span != Span.row and all(_of_elements_alone(program, operand) for operand in i.operands)
 
 

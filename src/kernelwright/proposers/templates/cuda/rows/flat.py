@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.kernels import TYPES, Kernel, expression
 from kernelwright.proposers.templates.cuda.rows.analysis import stage_of
-from kernelwright.proposers.templates.cuda.rows.writer import Elements, Writer
+from kernelwright.proposers.templates.cuda.rows.writer import Elements, Writer, width_gene
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
@@ -20,7 +20,7 @@ def covers(program: RowProgram) -> bool:
 def gene_pool(program: RowProgram) -> GenePool:
     return GenePool(
         (
-            Gene("width", (1, 2, 4), (4, 2, 1)),
+            width_gene(program),
             Gene("unroll", (1, 2, 4, 8), (2, 4, 1)),
             Gene("threads", (128, 256, 512), (256, 128, 512)),
             Gene("stream", (False, True), (False, True)),

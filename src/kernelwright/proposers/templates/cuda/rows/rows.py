@@ -12,7 +12,7 @@ from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, Kernel
 from kernelwright.proposers.templates.cuda.rows.analysis import recounted, stage_of, suits_column_threads
 from kernelwright.proposers.templates.cuda.rows.column_threads import ColumnThreads, RowResults, RowShares
 from kernelwright.proposers.templates.cuda.rows.stage import StageWriter
-from kernelwright.proposers.templates.cuda.rows.writer import JoinWriter, column_stores
+from kernelwright.proposers.templates.cuda.rows.writer import JoinWriter, column_stores, width_gene
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
@@ -22,7 +22,7 @@ from kernelwright.proposers.templates.sizes import Sizes
 def gene_pool(program: RowProgram) -> GenePool:
     over = program.reduces_rows
     genes = [
-        Gene("width", (1, 2, 4), (4, 2, 1)),
+        width_gene(program),
         Gene("elements", (2, 4, 8, 16, 32), (16, 8, 4)),
         Gene("most", (128, 256, 512, 1024), (256, 512, 128)),
         Gene("persist", (1, 2, 4, 8) if over else (0, 1, 2, 4, 8), (2, 4, 8) if over else (0, 4, 8)),

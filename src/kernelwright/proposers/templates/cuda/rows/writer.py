@@ -14,6 +14,7 @@ from kernelwright.proposers.templates.cuda.kernels import (
     python_number,
 )
 from kernelwright.proposers.templates.cuda.rows.analysis import RowStage, over_rows, stage_of
+from kernelwright.proposers.templates.genes import Gene
 from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
 
 PICKED = 16  # as many elements a thread may have of a row in which one is picked out
@@ -77,6 +78,10 @@ class Elements:
         self.head.append(f"alignas(16) float l{place}[WIDTH];")
         if place in self.columns:
             here = f"k < {self.columns[place]}"
+            if i.memory:  # not a float in memory, but one where it is kept
+                self.head.append(f"if ({here}) copy(l{place}, k{place}[{here} ? k : 0]);")
+                self.head.append(f"else load(l{place}, {source} + {at});")
+                return f"l{place}[j]"
             self.head.append(f"load(l{place}, {here} ? k{place}[{here} ? k : 0] : {source} + {at});")
         else:
             self.head.append(f"load(l{place}, {source} + {at});")
@@ -117,6 +122,7 @@ class SingleElement:
             if i.operation == "load":
                 at = f"row * COLS + v{self.index}" if i.span == Span.full else f"v{self.index}"
                 source = f"{self.pointer(i.tensor)}[{at}]"
+                source = f"static_cast<float>({source})" if i.memory else source
                 if place in self.kept:
                     near = f"picked<WIDTH, CHUNKS, TEAM < 32 ? TEAM : 32, WHOLE>(k{place}, v{self.index})"
                     source = f"TEAM <= 32 && PARTS == 1 && CHUNKS * WIDTH <= {PICKED} ? {near} : {source}"
@@ -125,6 +131,13 @@ class SingleElement:
                 text = expression(i.operation, [self._value(operand) for operand in i.operands], i.dtype)
                 self.steps.append(f"const {TYPES[i.dtype]} {self._names[place]} = {text};")
         return self._names[place]
+
+
+def width_gene(program: RowProgram) -> Gene:
+    """16 bytes of what lies in memory, at most."""
+    if program.memory:
+        return Gene("width", (1, 2, 4, 8), (8, 4, 2))
+    return Gene("width", (1, 2, 4), (4, 2, 1))
 
 
 JOINS = {"sum": "Sum", "max": "Most", "min": "Least", "argmax": "First", "argmin": "First"}
@@ -145,6 +158,10 @@ class Writer(KernelWriter):
 
     program: RowProgram
     stage: RowStage
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.types |= self.program.memory
 
     @property
     def tag(self) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import ClassVar
 
+from kernelwright.proposers.templates.cuda.contractions import contraction
+from kernelwright.proposers.templates.cuda.contractions.plain_convolution import contraction_of
 from kernelwright.proposers.templates.cuda.epilogue import Epilogue
 from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
-from kernelwright.proposers.templates.graph import CannotExpressError, Graph
+from kernelwright.proposers.templates.graph import Graph
 from kernelwright.proposers.templates.patterns.heavy import ConvolutionStep, PoolStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
 from kernelwright.proposers.templates.sizes import Sizes
 
 SHARED_FLOATS = 8192  # of weights at a time
+LARGE = 2**26  # multiplications, for which a pooling behind a convolution is a step of its own
 
 
 def constants(step: ConvolutionStep, code: KernelWriter) -> list[str]:
@@ -184,37 +188,97 @@ Convolving = ConvolutionStep | PooledConvolution
 
 def gene_pool(step: Convolving) -> GenePool:
     threads = Gene("threads", (64, 128, 256), (128, 256, 64))
-    if isinstance(step, ConvolutionStep) and step.kind == "weight":
-        return GenePool((threads, Gene("blocks", (1, 2, 4, 8), (4, 8, 2))))
-    if isinstance(step, ConvolutionStep) and step.kind == "input":
-        return GenePool((threads, Gene("group", (1, 2, 4, 8), (4, 8, 2)), Gene("shares", (1, 2, 4, 8), (4, 2, 8))))
-    return GenePool((threads, Gene("group", (1, 2, 4, 8, 16), (4, 8, 2))))
+    if isinstance(step, PooledConvolution):
+        return GenePool((threads, Gene("group", (1, 2, 4, 8, 16), (4, 8, 2))))
+    own: tuple[Gene, ...]
+    match step.kind:
+        case "weight":
+            own = (threads, Gene("blocks", (1, 2, 4, 8), (4, 8, 2)))
+        case "input":
+            own = (threads, Gene("group", (1, 2, 4, 8), (4, 8, 2)), Gene("shares", (1, 2, 4, 8), (4, 2, 8)))
+        case _:
+            own = (threads, Gene("group", (1, 2, 4, 8, 16), (4, 8, 2)))
+    return GenePool((*contraction.genes("float32"), *own))
 
 
 def describe(step: Convolving, genes: Genes) -> str:
     inner = step.convolution if isinstance(step, PooledConvolution) else step
     what = {"forward": "convolution", "input": "gradient of the input", "weight": "gradient of the weight"}[inner.kind]
-    text = f"{what} by direct sums"
+    text = f"{what} {_described(genes, _methods(step, genes))}"
+    if inner.epilogue:
+        text += ", the steps after it on each element"
+    return text + (", pooled in registers" if isinstance(step, PooledConvolution) else "")
+
+
+def _described(genes: Genes, methods: tuple[bool, str]) -> str:
+    direct, tiled = methods
+    if not direct:
+        return f"as a product, {contraction.described(tiled, genes)}"
+    text = "by direct sums"
     if "group" in genes:
         text += f", {genes['group']} planes for each thread, weights in shared memory"
     if "shares" in genes:
         text += f", filters in {genes['shares']} shares"
     if "blocks" in genes:
         text += f", images split until there are {genes['blocks']} blocks for each multiprocessor"
-    if inner.epilogue:
-        text += ", the steps after it on each element"
-    return text + (", pooled in registers" if isinstance(step, PooledConvolution) else "")
+    if tiled:
+        few = f"below 2^{genes['border']} multiplications or {contraction.FEW} filters"
+        text += f" {few}, else as a product, {contraction.described(tiled, genes)}"
+    return text
+
+
+def _methods(step: Convolving, genes: Genes) -> tuple[bool, str]:
+    """Whether there are direct sums, and on which units a product is made, if any."""
+    if isinstance(step, PooledConvolution):
+        return True, ""
+    method = str(genes["method"])
+    if method == "direct" and taps_of(step) <= MOST_TAPS:
+        return True, ""
+    if method == "size" and taps_of(step) <= MOST_TAPS:
+        return True, "wgmma"
+    return False, "size" if method in ("size", "direct") else method
+
+
+def is_large(step: ConvolutionStep) -> bool:
+    """Whether sizes that never vary ask for tensor cores, or the window for more than direct sums can do."""
+    sizes = [extent.literal for extent in (step.batch, step.filters, step.channels, step.tall, step.broad)]
+    if taps_of(step) > MOST_TAPS:
+        return True
+    if any(size is None for size in sizes):
+        return False
+    work = prod(size for size in sizes if size is not None) * taps_of(step)
+    return work >= LARGE and (step.filters.literal or 0) >= contraction.FEW
+
+
+def taps_of(step: ConvolutionStep) -> int:
+    return step.window.kernel[0] * step.window.kernel[1]
 
 
 def render(step: Convolving, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
+    direct, tiled = _methods(step, genes)
+    kernels: list[Kernel] = []
+    if tiled and isinstance(step, ConvolutionStep):
+        code = KernelWriter(genes={**genes, "method": tiled}, sizes=sizes, graph=graph, step=number)
+        form = contraction_of(step)
+        product = contraction.written(form, step.first, step.second, step.output, step.epilogue, code)
+        kernels.append(_where(product, f"few_{number} == 0", f"FEW_{number} == 0") if direct else product)
+    if direct:
+        one = _direct(step, genes, sizes, graph, number)
+        kernels.append(_where(one, f"few_{number}", f"FEW_{number}") if tiled else one)
+    return kernels
+
+
+def _where(kernel: Kernel, python: str, condition: str) -> Kernel:
+    """Only at sizes that want it, and not even compiled at others."""
+    return replace(kernel, when=python, body=f"#if {condition}\n{kernel.body}#endif\n")
+
+
+def _direct(step: Convolving, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> Kernel:
     pool = step.pool if isinstance(step, PooledConvolution) else None
     inner = step.convolution if isinstance(step, PooledConvolution) else step
     code = KernelWriter(genes=genes, sizes=sizes, graph=graph, step=number)
     for name in ("batch", "channels", "height", "width", "filters", "tall", "broad"):
         code.set(name, code.size(getattr(inner, name)))
-    taps = inner.window.kernel[0] * inner.window.kernel[1]
-    if taps > MOST_TAPS:
-        raise CannotExpressError(f"{graph.task}: no CUDA template covers a convolution with {taps} taps")
     match inner.kind:
         case "forward":
             lines, blocks = _forward(inner, pool, code)
@@ -224,7 +288,7 @@ def render(step: Convolving, genes: Genes, sizes: Sizes, graph: Graph, number: i
             lines, blocks = weight_gradient(inner, code)
     body = "".join(f"  {line}\n" for line in [*constants(inner, code), *lines])
     parameters, threads = tuple(code.parameters.values()), str(genes["threads"])
-    return [Kernel(f"convolution_{number}", parameters, body, code.plan_lines, blocks, threads)]
+    return Kernel(f"convolution_{number}", parameters, body, code.plan_lines, blocks, threads)
 
 
 class _RowsEarly(Epilogue):

@@ -1,0 +1,146 @@
+"""Attention in CUDA as one kernel, on the emulator: masks, heads of all sizes, grouped queries, every dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch.nn.functional as F
+
+from kernelwright.contracts import nvrtc
+from kernelwright.contracts.cuda.source import split
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolkit import include_directories
+from kernelwright.contracts.target import HOPPER
+from kernelwright.proposers.templates import TemplateProposer, make
+from kernelwright.proposers.templates.cuda.candidate import steps_of
+from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
+from kernelwright.proposers.templates.patterns.contractions import ContractionStep
+from kernelwright.tasks import Task, tensor
+from kernelwright.tasks.backward import derive_backward
+from tests.proposers.templates.emulated import emulated_errors, source_of
+
+
+def plain(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def grouped(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def layer(q: Any, k: Any, v: Any) -> Any:
+    """As a model writes it: heads lie side by side, and a softmax by hand."""
+    q, k, v = (one.view(*one.shape[:2], 3, 16).transpose(1, 2) for one in (q, k, v))
+    return (q @ k.transpose(-2, -1) * 0.25).softmax(-1) @ v
+
+
+def task_of(function: Callable[..., Any], dtype: str, head: int = 16, wide: int = 16) -> tuple[Task, dict[str, int]]:
+    sizes = {"b": 2, "t": 70, "s": 77}
+    inputs = {"q": tensor("b", 3, "t", head), "k": tensor("b", 3, "s", head), "v": tensor("b", 3, "s", wide)}
+    if function is grouped:
+        inputs = {"q": tensor("b", 4, "t", head), "k": tensor("b", 2, "s", head), "v": tensor("b", 2, "s", wide)}
+    if function is layer:
+        inputs = {"q": tensor("b", "t", 48), "k": tensor("b", "s", 48), "v": tensor("b", "s", 48)}
+    if function is masked:
+        inputs["mask"] = tensor("t", "s")
+    ranges = {name: (max(1, size - 3), size + 3) for name, size in sizes.items()}
+    return Task(function, inputs, [sizes], ranges, "attention", dtypes=(dtype,)), sizes
+
+
+def templates_of(task: Task) -> TemplateProposer:
+    templates = make(task, "cuda")
+    steps = [step.contraction if isinstance(step, NestedContraction) else step for step in steps_of(templates.plan)]
+    assert [type(step) for step in steps] == [AttentionStep]
+    return templates
+
+
+CASES = [
+    *((function, dtype) for function in (plain, causal, grouped, masked) for dtype in ("float32", "bfloat16")),
+    *((layer, "float32"), (causal, "float16")),
+]
+QUICK = [(causal, "float32"), (grouped, "bfloat16"), (layer, "float32")]
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"), [one if one in QUICK else pytest.param(*one, marks=pytest.mark.slow) for one in CASES]
+)
+def test_attention_is_one_right_kernel(function: Callable[..., Any], dtype: str) -> None:
+    task, sizes = task_of(function, dtype)
+    assert emulated_errors(task, source_of(templates_of(task), {}), sizes) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("head", "wide"),
+    [(5, 7), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((64, 64), (128, 40), (256, 256)))],
+)
+def test_heads_of_any_size_are_right(head: int, wide: int, dtype: str) -> None:
+    task, sizes = task_of(plain, dtype, head, wide)
+    assert emulated_errors(task, source_of(templates_of(task), {}), sizes | {"b": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        (causal, "float32"),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in ((plain, "bfloat16"), (layer, "float32"))),
+    ],
+)
+def test_gradients_are_products_and_row_programs(function: Callable[..., Any], dtype: str) -> None:
+    forward, sizes = task_of(function, dtype)
+    task = derive_backward(forward)
+    templates = make(task, "cuda")
+    steps = steps_of(templates.plan)
+    assert sum(isinstance(step, ContractionStep | NestedContraction) for step in steps) >= 5
+    assert emulated_errors(task, source_of(templates, {"border": 18}), sizes | {"b": 1, "t": 9, "s": 11}) == []
+
+
+def test_larger_heads_are_products_and_a_softmax() -> None:
+    steps = steps_of(make(task_of(plain, "float32", 264)[0], "cuda").plan)
+    assert len(steps) > 1 and not any(isinstance(step, AttentionStep) for step in steps)
+
+
+def by_hand(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return (q @ k.transpose(-2, -1) + mask * float("inf")).softmax(-1) @ v
+
+
+def by_torch(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask * float("inf"))
+
+
+@pytest.mark.parametrize("function", [by_hand, by_torch])
+def test_a_row_without_keys_is_what_torch_makes_of_it(function: Callable[..., Any]) -> None:
+    """With a mask of -inf and inf by chance, and one of -inf alone: zeros, or NaN."""
+    task, sizes = task_of(masked, "float32")
+    for scaled in (lambda mask: mask, lambda mask: mask.abs() * -1 - 1):
+
+        def made(q: Any, k: Any, v: Any, mask: Any, scaled: Callable[[Any], Any] = scaled) -> Any:
+            return function(q, k, v, scaled(mask))
+
+        own = Task(lambda q, k, v, mask: made(q, k, v, mask), task.inputs, list(task.public), task.hidden, "attention")
+        assert emulated_errors(own, source_of(templates_of(own), {}), sizes | {"b": 1}) == []
+
+
+@pytest.mark.skipif(bool(nvrtc.available()), reason="NVRTC is missing")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+def test_the_gpu_compiler_takes_it(dtype: str, architecture: str) -> None:
+    templates = templates_of(task_of(causal, dtype, 64, 64)[0])
+    sources = split(source_of(templates, {}))
+    plans = evaluate_plans(sources.plan, templates.signatures, HOPPER)
+    assert isinstance(plans, tuple), plans
+    options = [f"--gpu-architecture={architecture}", f"--std={plans[0].options.std}"]
+    options += [f"-D{key}={value}" for key, value in plans[0].definitions]
+    options += [f"-I{folder}" for folder in include_directories()]
+    assert nvrtc.compile_cuda(sources.kernel, "kernel.cu", options, plans[0].kernels).cubin
