@@ -176,7 +176,7 @@ def test_what_would_be_sent_is_what_is_sent(place: Path, monkeypatch: pytest.Mon
         ),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", "EMPTY"], "has no recordings in it"),
         (["--proposer", "llm", "--models", "ollama:m", "--replay", ".", "--record", "x"], "leave out one of them"),
-        (["--replay", "nowhere"], "are for --proposer llm"),
+        (["--replay", "nowhere"], "need --proposer llm"),
         (["--proposer", "llm", "--ensemble", "nowhere.toml"], "nowhere.toml: No such file"),
         (["--budget", "5usdollars"], "cannot read '5usdollars'"),
     ],

@@ -69,7 +69,8 @@ def check(
 def _read(path: Path) -> Candidate:
     candidate = read_source(path)
     if not contract_named(candidate.contract).emulated:
-        emulated = " or ".join(contract.name for contract in contracts() if contract.emulated)
+        *names, last = (contract.name for contract in contracts() if contract.emulated)
+        emulated = f"{', '.join(names)} or {last}"
         raise CandidateError(
             f"{path}: is a {candidate.contract} candidate, and check takes {emulated}: use `kernelwright judge`"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 CPU = torch.device("cpu")
 _GENERATOR, _TO = torch.Generator, torch.nn.Module.to
+DEVICE = re.compile(r"(cuda|hip|xpu|mps)(:\d+)?")
 STAYING = {torch.Tensor.cuda, torch.Tensor.cpu}
 
 
@@ -29,8 +31,7 @@ class OnCpu(TorchFunctionMode):
 def _placed(value: Any) -> Any:
     if isinstance(value, torch.device):
         return CPU
-    named = isinstance(value, str) and value.split(":")[0] in ("cuda", "hip", "xpu", "mps")
-    return CPU if named else value
+    return CPU if isinstance(value, str) and DEVICE.fullmatch(value) else value
 
 
 class Generator:
