@@ -13,7 +13,8 @@ import pytest
 from benchmarks.shared import record
 
 SCRIPTS = sorted(path for path in (record.ROOT / "benchmarks").rglob("*.py"))
-# They write no results: one copies runs and their certificates, one prints what a results file holds as text, and one makes smaller problems.
+# They write no results: one copies runs and their certificates, one prints what a results file holds as text, and one
+# makes smaller problems.
 PAGES = (
     *("report", "report_picture", "results_page", "answered", "precision_tables", "products_precision"),
     "small_suite",
