@@ -18,6 +18,6 @@ task = Task(
         "weight": tensor("cols"),
         "eps": 1e-5,
     },
-    public=[{"rows": 2048, "cols": 1024}],
-    hidden={"rows": (500, 3000), "cols": (300, 2000)},
+    public=[{"rows": 4096, "cols": 2048}],
+    hidden={"rows": (1000, 6000), "cols": (600, 4000)},
 )

@@ -57,7 +57,7 @@ def test_results_of_other_hardware_are_refused_in_one_line(results: Path, tmp_pa
     ("words", "said"),
     [
         (["nosuchsuite"], "is not a suite"),
-        (["rmsnorm", "--candidates", "nothing", "--proposer", "files"], "give --candidates or --proposer"),
+        (["rmsnorm", "--candidates", "nothing", "--proposer", "files"], "give either --candidates"),
         (["rmsnorm", "--candidates", "nothing"], "nothing: there is no such folder"),
         (["rmsnorm", "--budget", "soon"], "soon"),
         (["rmsnorm", "--proposer", "oracle"], "oracle"),

@@ -42,7 +42,7 @@ RIGHT = (
 }
 """
 )
-WRONG = HEAD + "  for (std::int64_t i = 0; i < x.size(0) * x.size(1); ++i) out.data[i] = 1.0f / x.size(1);\n}\n"
+WRONG = HEAD + "  for (std::int64_t i = 0; i < x.size(0) * x.size(1); ++i) out.data[i] = 2.0f / x.size(1);\n}\n"
 CHEAT = "#include <unistd.h>\n" + HEAD + "  (void)x; (void)out;\n  _exit(0);\n}\n"
 
 

@@ -153,7 +153,7 @@ def inspect(raw: bytes) -> Inspected:
         _check_relocations(made)
         _check_code(made)
         return Inspected(imports, "libgomp.so.1" in libraries, stateless=_stateless(made))
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise UnsafeObjectError(f"it is not a library as our builder makes them ({type(error).__name__})") from None
 
 

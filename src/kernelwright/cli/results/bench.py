@@ -12,7 +12,6 @@ from kernelwright.benchmark.config import DEFAULT_OUTPUT, BenchConfig
 from kernelwright.benchmark.leaderboard import leaderboard
 from kernelwright.benchmark.metrics import Metrics, claim, metrics
 from kernelwright.benchmark.results import Results, RowOutcome, SampleRow
-from kernelwright.benchmark.session import run_benchmark
 from kernelwright.cli.optimize import with_search_options
 from kernelwright.cli.views.boards import show_board
 from kernelwright.cli.views.output import Progress, console, plain, print_json
@@ -65,6 +64,8 @@ def bench(
     Run the same command again to continue an interrupted benchmark. Exit code 0: every sample has a result; 3:
     interrupted, or the machine ran out of memory or disk.
     """
+    from kernelwright.benchmark.session import run_benchmark  # imports torch
+
     if candidates is not None and _was_given(context, "proposer"):
         raise KernelwrightError("give either --candidates, to judge a folder, or --proposer, to search")
     config = BenchConfig(
