@@ -55,7 +55,7 @@ def test_noise_is_told_with_what_was_found_what_is_allowed_and_who_disturbed() -
     assert lines == [
         "too noisy on rows=3: eager timed against itself gives 0.88 to 1.21; only 0.95 to 1.05 is allowed",
         "other processes kept 1.7 of 2 cores busy meanwhile",
-        "the machine below this virtual one took 20% of the time",
+        "the hypervisor took 20% of the processor time",
     ]
     assert why_noisy([noisy_result(speed=SpeedStatus.measured, interference=disturbed)], "cpu") == []
 
