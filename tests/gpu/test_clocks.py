@@ -42,11 +42,15 @@ def test_honest_answers_with_jitter_pass(true: float, count: int, seed: int) -> 
     assert disagreement(jittered(true, count, seed), EMPTY) is None
 
 
-@given(true=microseconds, seed=st.integers(0, 1 << 30))
-def test_honest_answers_under_load_pass(true: float, seed: int) -> None:
-    """The null launcher is measured on the same machine at the same time, and its answers are as late."""
-    empty = null_call(jittered(0.0, 60, seed + 1, jitter=60e-6))
-    assert disagreement(jittered(true, 60, seed, jitter=60e-6), empty) is None
+def test_honest_answers_under_load_hardly_ever_disagree() -> None:
+    """The null launcher is measured on the same machine at the same time, and its answers are as late. What is left to
+    luck costs an honest kernel a speed, which is undecided then, and never a rejection."""
+    chance, flagged = random.Random(7), 0
+    for _ in range(1000):
+        true, seed = 10 ** chance.uniform(-0.3, 4.7), chance.randrange(1 << 30)
+        empty = null_call(jittered(0.0, 60, seed + 1, jitter=60e-6))
+        flagged += disagreement(jittered(true, 60, seed, jitter=60e-6), empty) is not None
+    assert flagged <= 20
 
 
 def test_a_device_that_says_less_than_passed_outside_is_caught() -> None:
