@@ -31,7 +31,7 @@ extern "C" {
 // after another.
 int kw_call(const char* function, const kw_value* arguments, int count, kw_tensor* results, int room, char* message,
             size_t bytes);
-// Of whoever calls it: memory of the device, and an end with a reason where host code does what has no record.
+// Provided by the caller: memory of the device, and an end with a reason where host code does what has no record.
 void* kw_allocate(size_t bytes);
 __attribute__((noreturn)) void kw_refuse(const char* reason);
 #ifdef __cplusplus

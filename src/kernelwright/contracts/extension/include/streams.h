@@ -1,4 +1,4 @@
-// Streams and devices as ATen names them. There is one device and, for whoever replays a record, one order.
+// Streams and devices as ATen names them. There is one device and, when a record is replayed, one order.
 #pragma once
 #include "tensor.h"
 

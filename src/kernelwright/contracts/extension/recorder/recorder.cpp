@@ -3,8 +3,8 @@
 //   recorder LIBRARY CALL OUTPUT START GAP
 //
 // CALL is a file of words (toolchain/record.py writes it). Tensors are addresses in memory that is reserved and not
-// accessible, from START on with GAP bytes between them, so that whoever reads or writes one is stopped. The library is
-// hostile and shares this process: what is written here is checked by whoever reads it.
+// accessible, from START on with GAP bytes between them, so that a read or write stops the process. The library is
+// hostile and shares this process: the reader checks what is written here.
 #include <cuda_runtime.h>
 #undef cudaGetDeviceProperties
 
