@@ -14,7 +14,7 @@ arguments = sys.argv[1:]
 with open(count, "a") as file:
     file.write(" ".join(arguments) + "\\n")
 log = open(arguments[arguments.index("--log-file") + 1], "w")
-channel = Channel(socket.socket(fileno=int(arguments[-2])))
+channel = Channel(socket.socket(fileno=int(arguments[arguments.index("kernelwright.judge.launcher.launcher") + 1])))
 try:
     while True:
         message, _ = channel.receive()

@@ -99,7 +99,7 @@ class PlayedLauncher:
 
     def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full) -> None:
         self.log = Log()
-        self._opened = True
+        self._opened, self.calls = True, 0
         PlayedLauncher.up += 1
 
     def ready(self) -> None:
@@ -134,8 +134,13 @@ class PlayedLauncher:
         answer = {"liar": 3, "early": 200}.get(self._does, 1) * KERNEL_SECONDS
         return Timing(EMPTY.device + KERNEL_SECONDS, EMPTY.outside + outside, EMPTY.answer + answer)
 
-    def run(self, word: int, deadline: float) -> None:
+    def run(self, word: int, deadline: float, *, filled: bool = False) -> None:
+        """A kernel called `leftover` has a result that depends on its scratch, a little; one called `varying` differs
+        from call to call."""
         self.trial(word, deadline)
+        self.calls += 1
+        if (self._does == "leftover" and filled and word >> 31) or (self._does == "varying" and self.calls % 2):
+            self._out[-1] = self._out[-1].nextafter(torch.tensor(torch.inf))
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         self.close()
@@ -174,9 +179,13 @@ class PlayedNullLauncher:
 PUBLIC_ELEMENTS = (20000, 3000)  # of the task that they judge
 
 
+UNENDING = ("stored_in_bulk", "leftover", "varying")
+
+
 class PlayedInspectors:
     """All tools at once. A kernel called `racy` has a fault that only racecheck sees, and `late` does not end under
-    them, or `late_unseen` on sizes that are not public."""
+    them, or `late_unseen` on sizes that are not public. Those of `UNENDING` do not end under initcheck, nor does
+    `never_raced` under racecheck."""
 
     asked: ClassVar[list[tuple[tuple[Tool, ...], int]]] = []  # with which tools, on how many elements
 
@@ -196,6 +205,12 @@ class PlayedInspectors:
                 return tuple(Inspection(tool, fault=fault) for tool in tools)
         if does == "late" or (does == "late_unseen" and elements not in PUBLIC_ELEMENTS):
             return tuple(Inspection(tool, fault=Faulted(FaultKind.timed_out, "no answer")) for tool in tools)
+        unending = {Tool.initcheck} if does in UNENDING else {Tool.racecheck} if does == "never_raced" else set()
+        if unending & set(tools):
+            return tuple(
+                Inspection(tool, fault=Faulted(FaultKind.timed_out, "no answer") if tool in unending else None)
+                for tool in tools
+            )
         finding = Finding(Tool.racecheck, "Race reported between Write access and Read access", 3, "racy")
         found = {Tool.racecheck: (finding,)} if does == "racy" else {}
         return tuple(Inspection(tool, found.get(tool, ())) for tool in tools)

@@ -146,6 +146,33 @@ def test_a_call_that_ends_but_not_under_a_sanitizer_is_undecided(bench: Bench, n
     assert str(told.evidence).endswith(f"memcheck+racecheck+initcheck did not finish within 120 s on {where}'")
 
 
+@pytest.mark.parametrize("name", ["stored_in_bulk", "varying"])
+def test_where_initcheck_alone_does_not_end_two_fills_take_its_place_and_the_verdict_says_so(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    asked: list[tuple[tuple[Tool, ...], int]] = []
+    monkeypatch.setattr(PlayedInspectors, "asked", asked)
+    verdict = bench.verdict(kernel(name))
+    assert verdict.verdict is Outcome.accepted, verdict.evidence
+    assert verdict.conditions.safety == "memcheck+racecheck; initcheck did not end, two fills instead"
+    without = (Tool.memcheck, Tool.racecheck)  # after the first time, nobody waits for it again
+    assert [tools for tools, _ in asked] == [tuple(Tool), without, without]
+
+
+def test_a_result_that_follows_the_fill_was_computed_from_memory_that_nothing_had_written(bench: Bench) -> None:
+    verdict = bench.verdict(kernel("leftover"))
+    assert (verdict.verdict, verdict.stage, verdict.reason) == (Outcome.rejected, Stage.safety, Reason.unsafe)
+    assert isinstance(verdict.evidence, SanitizerEvidence)
+    assert "memory that nothing has written" in verdict.evidence.lines[0]
+    assert PlayedLauncher.up == 0
+
+
+def test_nothing_takes_the_place_of_racecheck(bench: Bench) -> None:
+    verdict = bench.verdict(kernel("never_raced"))
+    assert (verdict.verdict, verdict.stage) == (Outcome.undecided, Stage.safety)
+    assert "racecheck did not finish" in str(verdict.evidence)
+
+
 def test_a_call_that_never_ends_is_rejected_for_that_although_the_sanitizers_cannot_tell(bench: Bench) -> None:
     verdict = bench.verdict(kernel("endless"))
     assert (verdict.verdict, verdict.stage, verdict.reason) == (Outcome.rejected, Stage.run, Reason.timed_out)

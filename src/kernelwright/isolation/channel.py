@@ -11,7 +11,7 @@ import struct
 from typing import Any
 
 Message = dict[str, Any]
-MAX_DESCRIPTORS = 64
+MOST_AT_ONCE = 250  # descriptors in one message of the system's: Linux takes 253
 
 
 class ChannelClosed(Exception):  # noqa: N818 - it names an event
@@ -31,21 +31,29 @@ class Channel:
         self._socket.settimeout(seconds)
 
     def send(self, message: Message, descriptors: list[int] | None = None) -> None:
-        body = json.dumps(message).encode()
+        body, given = json.dumps(message).encode(), descriptors or []
         try:
-            socket.send_fds(self._socket, [struct.pack("!I", len(body))], descriptors or [])
+            socket.send_fds(self._socket, [struct.pack("!II", len(body), len(given))], given[:MOST_AT_ONCE])
+            for at in range(MOST_AT_ONCE, len(given), MOST_AT_ONCE):
+                socket.send_fds(self._socket, [b"+"], given[at : at + MOST_AT_ONCE])
             self._socket.sendall(body)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed from error
 
     def receive(self) -> tuple[Message, list[int]]:
         try:
-            head, descriptors, _, _ = socket.recv_fds(self._socket, 4, MAX_DESCRIPTORS)
-            head += self._exactly(4 - len(head))
-            body = self._exactly(struct.unpack("!I", head)[0])
+            head, found, _, _ = socket.recv_fds(self._socket, 8, MOST_AT_ONCE)
+            descriptors = list(found)
+            head += self._exactly(8 - len(head))
+            length, count = struct.unpack("!II", head)
+            while len(descriptors) < count:
+                if not (more := socket.recv_fds(self._socket, 1, MOST_AT_ONCE))[0]:
+                    raise ChannelClosed
+                descriptors += more[1]
+            body = self._exactly(length)
         except ConnectionResetError as error:
             raise ChannelClosed from error
-        return json.loads(body), list(descriptors)
+        return json.loads(body), descriptors
 
     def _exactly(self, count: int) -> bytes:
         parts = bytearray()

@@ -144,15 +144,27 @@ class Evaluation:
         patience. A call that never ends has been rejected by now."""
         for step, error in timed_out.items():
             try:
-                if self._sanitizer_deadline(step.spec) <= error.deadline:
-                    raise error
-                rejection = self._take(step, job, progress)
+                rejection = self._look_again(step, error, job, progress)
             except SanitizerTimeoutError as last:
                 message = JudgeEvidence(message=str(last))
                 return self._verdict(Outcome.undecided, Rejection(Stage.safety, Reason.judge_failed, message))
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         return None
+
+    def _look_again(
+        self, step: EvaluationStep, error: SanitizerTimeoutError, job: Job, progress: ProgressCallback
+    ) -> Rejection | None:
+        """With more patience where the call deserves it, and else without the tool that did not finish."""
+        try:
+            if self._sanitizer_deadline(step.spec) <= error.deadline:
+                raise error
+            return self._take(step, job, progress)
+        except SanitizerTimeoutError as last:
+            if not job.do_without(last.tools):
+                raise
+            self.inspection_plan = self.inspection_plan.without(last.tools)
+            return self._take(step, job, progress)
 
     def _choose_checks(self) -> None:
         """Lets the oracle choose the points while public workloads are built."""

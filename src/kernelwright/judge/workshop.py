@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kernelwright.contracts import Candidate
@@ -13,13 +13,15 @@ from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpe
 from kernelwright.judge.timing.measure import Clock, Rejection, Runner
 from kernelwright.judge.verdict import Conditions, Profile, WorkloadResult
 
+INSTEAD = "two fills instead"  # of memory that nothing has written: see `judge.gpu.fills`
+
 
 class SanitizerTimeoutError(Exception):
-    """The sanitizers did not finish within `deadline` seconds. The candidate is not at fault yet."""
+    """`tools`, of the sanitizers, did not finish within `deadline` seconds. The candidate is not at fault yet."""
 
-    def __init__(self, tools: str, spec: WorkloadSpec, deadline: float) -> None:
-        super().__init__(f"{tools} did not finish within {deadline:.0f} s on {spec.workload.shown}")
-        self.deadline = deadline
+    def __init__(self, tools: tuple[str, ...], spec: WorkloadSpec, deadline: float) -> None:
+        super().__init__(f"{'+'.join(tools)} did not finish within {deadline:.0f} s on {spec.workload.shown}")
+        self.tools, self.deadline = tools, deadline
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,14 @@ class InspectionPlan:
     heavy: tuple[WorkloadSpec, ...] = ()
     lighter: tuple[WorkloadSpec, ...] = ()
 
+    def without(self, tools: tuple[str, ...]) -> InspectionPlan:
+        """As a verdict says it where tools did not end, and `Job.do_without` replaced them."""
+        name = self.name
+        for tool in tools:
+            if f"+{tool}" in name:
+                name = f"{name.replace(f'+{tool}', '')}; {tool} did not end, {INSTEAD}"
+        return replace(self, name=name)
+
 
 class Job(Protocol):
     """One candidate on a device, from its build to its last trial."""
@@ -69,6 +79,10 @@ class Job(Protocol):
 
         `quick`: without those that take minutes on a heavy workload.
         """
+
+    def do_without(self, tools: tuple[str, ...]) -> bool:
+        """From now on `inspect` leaves these sanitizers out, and looks by means of the judge's own for what they would
+        have found. Not where it has no such means."""
 
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> Runner:
         """A process that holds the candidate and has seen nothing of this workload yet."""

@@ -140,7 +140,7 @@ class LoadedProgram:
         """The launches, and with `zero` before them the zeros that the plan asks for in its scratch."""
         cu = driver()
         for block, address in zip(self._program.blocks, self._addresses, strict=True):
-            if zero and block.fill == "zero":
+            if zero and block.fill == "zero" and block.extent:
                 check(cu.cuMemsetD8Async(address, 0, block.extent, self._stream), "cuMemsetD8Async")
         launches = zip(self._functions, self._arguments, self._configurations, strict=True)
         for step in self._program.steps:
@@ -162,6 +162,10 @@ class LoadedProgram:
             else:
                 answer = cu.cuLaunchKernelEx(configuration, function, arguments.address, 0)
             check(answer, f"launch of {step.function}")
+
+    def wait(self) -> None:
+        """Returns when everything that was enqueued is done, and raises what went wrong in it."""
+        check(driver().cuStreamSynchronize(self._stream), "the call")
 
     def uses(self) -> list[FunctionUse]:
         return [

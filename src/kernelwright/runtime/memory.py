@@ -59,7 +59,8 @@ class Memory:
         self._reserved = (base, self.bytes)
         self.map(base, device, writable=True)
 
-    def close(self) -> None:
+    def unmap(self) -> None:
+        """What lies in it stays, and nothing in this process reaches it until it is mapped again."""
         cu = driver()
         if self.base:
             check(cu.cuMemUnmap(self.base, self.bytes), "cuMemUnmap")
@@ -67,7 +68,10 @@ class Memory:
         if self._reserved:
             check(cu.cuMemAddressFree(*self._reserved), "cuMemAddressFree")
             self._reserved = None
-        check(cu.cuMemRelease(self._handle), "cuMemRelease")
+
+    def close(self) -> None:
+        self.unmap()
+        check(driver().cuMemRelease(self._handle), "cuMemRelease")
 
 
 def reserve(size: int, at: int = 0) -> int:

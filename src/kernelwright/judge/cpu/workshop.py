@@ -140,8 +140,11 @@ class CpuJob:
         with self._run(built, spec, descriptors, sanitized=True) as runner, self.shop.working():
             rejection = inspect(runner, spec, self.shop.oracle, files=files, prepare=prepare, deadline=deadline)
         if rejection is not None and rejection.reason is Reason.timed_out:
-            raise SanitizerTimeoutError(self.shop.safety or NO_SAFETY, spec, deadline)
+            raise SanitizerTimeoutError((self.shop.safety or NO_SAFETY,), spec, deadline)
         return rejection
+
+    def do_without(self, tools: tuple[str, ...]) -> bool:
+        return False
 
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
         return self._run(self._plain[_types(spec)], spec, descriptors)

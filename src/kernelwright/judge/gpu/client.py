@@ -25,15 +25,26 @@ from kernelwright.judge.gpu.gated import (
     Timing,
     memory_file,
 )
+from kernelwright.judge.launcher.copies import APART, BESIDE, UNTIMED
 
 if TYPE_CHECKING:
     from kernelwright.isolation.levels import Level
 
 __all__ = ["END_SECONDS", "FaultKind", "Faulted", "LauncherProcess", "Timing", "Tooling"]
 
+COPIES = "KERNELWRIGHT_TOOL_COPIES"  # a variable: `beside` keeps the arena mapped while a tool watches a call
+
 reports_on_stdout: set[str] = set()
 """Tools, by path, that a canary saw report on standard output only: what a kernel prints is among their lines then."""
 ENV = "/usr/bin/env"  # what the warden executes cannot be a script, and the toolkit's tools are
+
+
+def copies_under_tools() -> str:
+    """Where the copies lie on which a call under a tool works: see `judge.launcher.copies`."""
+    found = os.environ.get(COPIES, APART)
+    if found not in (APART, BESIDE):
+        raise CannotDecide(f"{COPIES} is {found!r}: it takes {APART} or {BESIDE}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,9 @@ class LauncherProcess(GatedProcess):
             to_report = () if stdout else ("--log-file", self.report.path)
             command = [ENV, tooling.path, *tooling.arguments, *to_report, *command]
             output = self.report if stdout else None
+        self._copies = copies_under_tools()
+        if tooling is not None and self._copies == APART:
+            command.append(UNTIMED)
         role = Role.launcher if tooling is None else Role.tool_launcher
         super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None, output=output)
         if self.report is not None:
@@ -72,11 +86,12 @@ class LauncherProcess(GatedProcess):
     def open(
         self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], *, exact: bool = False
     ) -> tuple[FunctionUse, ...]:
-        """Maps the arena and loads the modules; `exact` is for sanitizers. The descriptors stay the caller's."""
+        """Maps the arena and loads the modules; `exact` is for tools. The descriptors stay the caller's."""
         self._start()
         files = [memory_file(module) for module in modules]
+        request = {"do": "open", "program": program.to_json(), "exact": self._copies if exact else ""}
         try:
-            self._ask({"do": "open", "program": program.to_json(), "exact": exact}, [*files, *descriptors])
+            self._ask(request, [*files, *descriptors])
         finally:
             for file in files:
                 os.close(file)
@@ -99,10 +114,10 @@ class LauncherProcess(GatedProcess):
         self._look_at_workspaces(message)
         return timing
 
-    def run(self, word: int, deadline: float) -> None:
-        """One call without clocks."""
+    def run(self, word: int, deadline: float, *, filled: bool = False) -> None:
+        """One call without clocks. With `filled` outputs hold the last byte of `word` before, as scratch does."""
         self._start()
-        self._ask({"do": "run", "word": word})
+        self._ask({"do": "run", "word": word, "filled": filled})
         self._look_at_workspaces(self._answer(deadline))
 
     def well(self, deadline: float = 10.0) -> bool:

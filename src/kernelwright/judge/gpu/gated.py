@@ -12,6 +12,7 @@ import secrets
 import select
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,6 +34,7 @@ START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
 END_SECONDS = 30.0
 CLOSE_SECONDS = 5.0
+KILL_SECONDS = 20.0  # the driver takes that long to end a kernel, and a process that it keeps longer is left behind
 LOOK_SECONDS = 0.005  # how often a wait for the gate looks whether the process has something else to say
 
 
@@ -198,7 +200,10 @@ class GatedProcess:
         return dict(answer["ok"])
 
     def _gone(self) -> Faulted:
-        code = self._process.wait()
+        try:
+            code = self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:  # a tool that has lost its process and does not end
+            return self._fault(FaultKind.timed_out, "the process ended, and the tool around it did not")
         how = signal_name(-code) if code < 0 else f"exit code {code}"
         lines = self.log.text().strip().splitlines()
         if lines and _ENDING.fullmatch(lines[-1]):  # the warden's word on the process that it started
@@ -225,7 +230,8 @@ class GatedProcess:
             self.close()
 
     def close(self) -> None:
-        """Ends the process; the driver takes a running kernel down with it. Returns when it is gone."""
+        """Ends the process; the driver takes a running kernel down with it. Returns when it is gone, or when it has had
+        its time to go: nobody waits longer for a process that the kernel of the system does not let end."""
         self._channel.close()
         if self._process.stdin:
             self._process.stdin.close()  # a warden ends all of its process when its caller is gone
@@ -234,7 +240,10 @@ class GatedProcess:
         except subprocess.TimeoutExpired:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)  # a sanitizer has the launcher for a child
-            self._process.wait()
+            try:
+                self._process.wait(KILL_SECONDS)
+            except subprocess.TimeoutExpired:
+                threading.Thread(target=self._process.wait, name="reaper", daemon=True).start()
 
     def __enter__(self) -> Self:
         return self

@@ -16,6 +16,7 @@ from kernelwright.contracts.registry import contract_named
 from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
+from kernelwright.judge.gpu.fills import reads_unwritten
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.runner import REASONS, GpuRunner, UntimedRunner, fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
@@ -48,6 +49,7 @@ class GpuJob:
         self._launcher: LauncherProcess | None = None
         self._running: tuple[GpuRunner, GpuBuilt, Limits] | None = None
         self._inspected = False
+        self._without: tuple[str, ...] = ()  # tools that did not end
         self.build_seconds: float | None = None
         self.artefact: str | None = None
 
@@ -78,19 +80,46 @@ class GpuJob:
         with shop.working():
             family = shop.oracle.load()
             shop.oracle.draw_ahead(AHEAD_SECONDS)
-            tools = QUICK_TOOLS if quick else tuple(Tool)
+            tools = tuple(tool for tool in (QUICK_TOOLS if quick else tuple(Tool)) if tool not in self._without)
             found = shop.inspectors.inspect(
                 tools, built.program, built.modules, descriptors, fresh_word(), deadline, source
             )
         fault = inspection_rejection(found, spec.workload.label, source)
         if fault is not None:
             return fault
-        late = [one.tool for one in found if one.fault is not None]
+        late = tuple(one.tool for one in found if one.fault is not None)
         if late:
             shop.recover()
-            raise SanitizerTimeoutError("+".join(late), spec, deadline)
+            raise SanitizerTimeoutError(late, spec, deadline)
         answer = shop.oracle.check()
-        return result_rejection(answer, spec, family, trial=0) if answer else None
+        if answer:
+            return result_rejection(answer, spec, family, trial=0)
+        return self._fill_twice(spec, descriptors, deadline) if self._without else None
+
+    def do_without(self, tools: tuple[str, ...]) -> bool:
+        """initcheck alone: no other means finds a race, or an access beside a tensor that no guard is next to."""
+        if set(tools) == {Tool.initcheck}:
+            self._without = tools
+        return set(tools) == {Tool.initcheck}
+
+    def _fill_twice(self, spec: WorkloadSpec, descriptors: list[int], deadline: float) -> Rejection | None:
+        shop, label = self._shop, spec.workload.label
+        assert self._launcher is not None, "build comes first"
+        with shop.working():
+            runner = UntimedRunner(self._launcher, self._built[spec], descriptors, keep=True)
+            family = shop.oracle.load()
+            try:
+                if runner.fault is not None:
+                    raise runner.fault
+                answer, unwritten = reads_unwritten(shop.oracle, self._launcher, deadline)
+            except Faulted as fault:
+                evidence = ProcessEvidence(workload=label, trial=0, ending=f"ended: {fault.message}")
+                return Rejection(Stage.safety, REASONS[fault.kind], evidence)
+        if answer:
+            return result_rejection(answer, spec, family, trial=0)
+        if unwritten:
+            return Rejection(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=unwritten))
+        return None
 
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> GpuRunner:
         shop, built = self._shop, self._built[spec]

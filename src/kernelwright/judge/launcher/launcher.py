@@ -3,7 +3,7 @@
 It holds no answers and no key. It maps what it is sent, replays a program made of data, and says what the device
 said. Whatever a kernel breaks ends with this process.
 
-    python -m kernelwright.judge.launcher.launcher CHANNEL DEVICE
+    python -m kernelwright.judge.launcher.launcher CHANNEL DEVICE [untimed]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from kernelwright.contracts.program import Block, Program
 from kernelwright.devices.driver import CudaFailure, check, driver, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
+from kernelwright.judge.launcher.copies import APART, UNTIMED, ExactCopies
 from kernelwright.judge.launcher.timed_queue import GATE_NOT_OPENED, TimedQueue
 from kernelwright.runtime.launch import BadArguments, LoadedProgram
 from kernelwright.runtime.memory import Memory, reserve
@@ -33,7 +34,7 @@ class Launcher:
         self._queue = TimedQueue(self._device, helpers, gate)
         self._reserved = 0
         self._memory: list[Memory] = []
-        self._copies: list[tuple[Block, int]] = []
+        self._copies: ExactCopies | None = None
         self._program = Program(0, 0, (), ())
         self._loaded: LoadedProgram | None = None
         self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
@@ -46,20 +47,35 @@ class Launcher:
     def open(self, message: Message, descriptors: list[int], _: Channel) -> Message:
         """Maps a workload's memory at its fixed addresses, loads the modules and checks the arguments.
 
-        With `exact` the kernels work on copies in ordinary allocations, whose ends the sanitizers know to the byte.
+        With `exact` the kernels work on copies in ordinary allocations (see `copies`).
         """
         self.close()
         self._program = Program.from_json(message["program"])
         cubins = [_content(descriptors.pop(0)) for _ in range(self._program.modules)]
-        self._map(descriptors)
-        addresses = [block.address for block in self._program.blocks]
-        if message["exact"]:
-            self._copies = [(block, _allocate(block.extent)) for block in self._program.blocks]
-            addresses = [copy for _, copy in self._copies]
+        addresses, stream = [block.address for block in self._program.blocks], self._queue.stream
+        if message["exact"] == APART:
+            self._queue.let_go()
+            stream = 0
+            self._copies = ExactCopies(self._program, self._index, stream, self._receive(descriptors))
+        else:
+            self._map(descriptors)
+            if message["exact"]:
+                self._copies = ExactCopies(self._program, self._index, stream, {})
+        if self._copies is not None:
+            addresses = self._copies.addresses
         self._loaded = LoadedProgram(self._program, cubins, self._index)
         self._loaded.check_arguments()
-        self._loaded.bind(addresses, self._queue.stream)
+        self._loaded.bind(addresses, stream)
         return {"uses": [asdict(use) for use in self._loaded.uses()]}
+
+    def _receive(self, descriptors: list[int]) -> dict[str, Memory]:
+        """The oracle's allocations, not mapped yet."""
+        found: dict[str, Memory] = {}
+        for block in self._program.blocks:
+            if block.shared:
+                found[block.name] = Memory.receive(descriptors.pop(0), block.bytes)
+                self._memory.append(found[block.name])
+        return found
 
     def _map(self, descriptors: list[int]) -> None:
         if not self._reserved:
@@ -88,26 +104,28 @@ class Launcher:
         return {"seconds": seconds, "dirty": self._dirty()}
 
     def run(self, message: Message, _: list[int], __: Channel) -> Message:
-        """One call without clocks, on the arena or on exact copies."""
-        if not self._copies:
-            self._prepare(message["word"])
-        self._copy(into=True)
+        """One call without clocks, on the arena or on exact copies. With `filled` every byte that the kernels have to
+        write, outputs included, is one of `word` before."""
+        assert self._loaded is not None
+        if self._copies is not None:
+            self._copies.put_in()
+            self._enqueue()
+            self._loaded.wait()
+            self._copies.take_out()
+            return {"dirty": []}
+        self._prepare(message["word"])
+        if message["filled"]:
+            self._fill_outputs(message["word"] & 0xFF)
         self._enqueue()
-        check(driver().cuStreamSynchronize(self._queue.stream), "the call")
-        self._copy(into=False)
-        return {"dirty": [] if self._copies else self._dirty()}
+        self._loaded.wait()
+        return {"dirty": self._dirty()}
 
-    def _copy(self, *, into: bool) -> None:
-        """Values into the copies, and results out of them. Scratch stays as it is: nothing has written it."""
-        cu, stream = driver(), self._queue.stream
-        for block, copy in self._copies:
-            if into and block.fill in ("zero", "workspace"):
-                check(cu.cuMemsetD8Async(copy, 0, block.extent, stream), "cuMemsetD8Async")
-            elif into and block.fill == "received":
-                check(cu.cuMemcpyDtoDAsync(copy, block.address, block.extent, stream), "cuMemcpyDtoDAsync")
-            elif not into and block.shared and block.writable:
-                check(cu.cuMemcpyDtoDAsync(block.address, copy, block.extent, stream), "cuMemcpyDtoDAsync")
-        check(cu.cuStreamSynchronize(stream), "a copy")
+    def _fill_outputs(self, byte: int) -> None:
+        """Their contents alone: in the slack around them are canaries."""
+        for block in self._program.blocks:
+            if block.fill == "output" and block.extent:
+                answer = driver().cuMemsetD8Async(block.address, byte, block.extent, self._queue.stream)
+                check(answer, "cuMemsetD8Async")
 
     def well(self, _: Message, __: list[int], ___: Channel) -> Message:
         return {"well": self._queue.well()}
@@ -124,7 +142,7 @@ class Launcher:
 
     def _enqueue(self) -> None:
         assert self._loaded is not None
-        self._loaded.enqueue(zero=not self._copies)  # copies are zeroed when values are put into them
+        self._loaded.enqueue(zero=self._copies is None)  # copies are zeroed when values are put into them
 
     def _fill(self, block: Block, word: int) -> None:
         answer = driver().cuMemsetD32Async(block.base, word, block.bytes // 4, self._queue.stream)
@@ -148,13 +166,9 @@ class Launcher:
         for memory in self._memory:
             memory.close()
         self._memory.clear()
-        for _, copy in self._copies:
-            check(driver().cuMemFree(copy), "cuMemFree")
-        self._copies.clear()
-
-
-def _allocate(size: int) -> int:
-    return int(check(driver().cuMemAlloc(max(size, 1)), f"cannot allocate {size:,} bytes"))
+        if self._copies is not None:
+            self._copies.close()
+            self._copies = None
 
 
 def _content(descriptor: int) -> bytes:
@@ -190,7 +204,8 @@ def serve(channel: Channel, index: int) -> None:
 
 
 def main() -> None:
-    os.environ["CUDA_MODULE_LOADING"] = "EAGER"  # else the first launch would load, inside the timed window
+    if UNTIMED not in sys.argv[3:]:
+        os.environ["CUDA_MODULE_LOADING"] = "EAGER"  # else the first launch would load, inside the timed window
     os.environ["CUDA_CACHE_DISABLE"] = "1"
     with suppress(ChannelClosed):  # the controller is done, or gone
         serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]))

@@ -48,7 +48,7 @@ class TimedQueue:
         cu = driver()
         self._gate = mmap.mmap(descriptor, GATE_BYTES)
         os.close(descriptor)
-        host = ctypes.addressof(ctypes.c_char.from_buffer(self._gate))
+        self._gate_host = host = ctypes.addressof(ctypes.c_char.from_buffer(self._gate))
         check(cu.cuMemHostRegister(host, GATE_BYTES, cu.CU_MEMHOSTREGISTER_DEVICEMAP), "cannot share the gate")
         self._gate_device = int(check(cu.cuMemHostGetDevicePointer(host, 0), "cuMemHostGetDevicePointer"))
 
@@ -62,6 +62,18 @@ class TimedQueue:
         scrub = self._function("kw_scrub")
         which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(cu.cuFuncSetAttribute(scrub, which, self._shared), "cuFuncSetAttribute")
+
+    def let_go(self) -> None:
+        """Gives back all that timing needs, for a process that times nothing more: a tool then finds what it finds in
+        any program."""
+        if self._module is None:
+            return
+        cu = driver()
+        check(cu.cuModuleUnload(self._module), "cuModuleUnload")
+        self._module = None
+        self._functions.clear()
+        check(cu.cuMemFree(self._flush), "cuMemFree")
+        check(cu.cuMemHostUnregister(self._gate_host), "cuMemHostUnregister")
 
     def clean(self, word: int) -> None:
         """Leaves nothing of an earlier call in shared memory or the caches, and every line of the L2 clean."""
