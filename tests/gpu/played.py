@@ -185,7 +185,7 @@ UNENDING = ("stored_in_bulk", "leftover", "varying")
 class PlayedInspectors:
     """All tools at once. A kernel called `racy` has a fault that only racecheck sees, and `late` does not end under
     them, or `late_unseen` on sizes that are not public. Those of `UNENDING` do not end under initcheck, nor does
-    `never_raced` under racecheck."""
+    `never_raced` under racecheck; and for `large`, the device has no memory for copies."""
 
     asked: ClassVar[list[tuple[tuple[Tool, ...], int]]] = []  # with which tools, on how many elements
 
@@ -205,6 +205,8 @@ class PlayedInspectors:
                 return tuple(Inspection(tool, fault=fault) for tool in tools)
         if does == "late" or (does == "late_unseen" and elements not in PUBLIC_ELEMENTS):
             return tuple(Inspection(tool, fault=Faulted(FaultKind.timed_out, "no answer")) for tool in tools)
+        if does == "large":
+            return tuple(Inspection(tool, fault=Faulted(FaultKind.out_of_memory, "cuMemAlloc")) for tool in tools)
         unending = {Tool.initcheck} if does in UNENDING else {Tool.racecheck} if does == "never_raced" else set()
         if unending & set(tools):
             return tuple(

@@ -167,6 +167,12 @@ def test_a_result_that_follows_the_fill_was_computed_from_memory_that_nothing_ha
     assert PlayedLauncher.up == 0
 
 
+def test_copies_that_do_not_fit_are_no_fault_of_the_candidate(bench: Bench) -> None:
+    verdict = bench.verdict(kernel("large"))
+    assert (verdict.verdict, verdict.stage) == (Outcome.undecided, Stage.safety)
+    assert "did not finish with the device's memory" in str(verdict.evidence)
+
+
 def test_nothing_takes_the_place_of_racecheck(bench: Bench) -> None:
     verdict = bench.verdict(kernel("never_raced"))
     assert (verdict.verdict, verdict.stage) == (Outcome.undecided, Stage.safety)

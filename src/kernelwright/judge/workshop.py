@@ -17,10 +17,12 @@ INSTEAD = "two fills instead"  # of memory that nothing has written: see `judge.
 
 
 class SanitizerTimeoutError(Exception):
-    """`tools`, of the sanitizers, did not finish within `deadline` seconds. The candidate is not at fault yet."""
+    """`tools`, of the sanitizers, did not finish within `deadline` seconds, or for want of memory. The candidate is not
+    at fault yet."""
 
-    def __init__(self, tools: tuple[str, ...], spec: WorkloadSpec, deadline: float) -> None:
-        super().__init__(f"{'+'.join(tools)} did not finish within {deadline:.0f} s on {spec.workload.shown}")
+    def __init__(self, tools: tuple[str, ...], spec: WorkloadSpec, deadline: float, *, memory: bool = False) -> None:
+        why = "with the device's memory" if memory else f"within {deadline:.0f} s"
+        super().__init__(f"{'+'.join(tools)} did not finish {why} on {spec.workload.shown}")
         self.tools, self.deadline = tools, deadline
 
 

@@ -15,6 +15,8 @@ from kernelwright.isolation.start import level_of
 from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
 from kernelwright.judge.gpu.sanitize import Inspection, Tool, complete, parse, sanitizer, sanitizing
 
+SIDE_BY_SIDE = 8 << 30  # bytes of copies; a tool keeps about as much again of what it knows of them
+
 
 class Inspector:
     """One launcher under one tool, for one call of one candidate."""
@@ -93,8 +95,8 @@ class Inspectors:
         deadline: float,
         source: str,
     ) -> tuple[Inspection, ...]:
-        """The tools side by side: each has a process and copies of its own. `source` names the file that has the
-        candidate's kernels."""
+        """The tools side by side, or one after the other where that would take much memory: each has a process and
+        copies of its own. `source` names the file that has the candidate's kernels."""
         path = sanitizer()
         if path is None:
             return (Inspection(Tool.memcheck, failed="compute-sanitizer is not installed; it is part of CUDA"),)
@@ -106,7 +108,8 @@ class Inspectors:
             finally:
                 inspector.close()
 
-        with ThreadPoolExecutor(len(tools)) as threads:
+        copied = sum(block.extent for block in program.blocks)
+        with ThreadPoolExecutor(len(tools) if len(tools) * copied <= SIDE_BY_SIDE else 1) as threads:
             return tuple(threads.map(inspected, tools))
 
     def _taken(self, path: str, tool: Tool) -> Inspector:

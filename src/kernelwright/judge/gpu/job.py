@@ -38,6 +38,7 @@ from kernelwright.judge.workshop import SanitizerTimeoutError
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
 
+NOT_YET_A_FAULT = (FaultKind.timed_out, FaultKind.out_of_memory)
 AHEAD_SECONDS = 0.7  # less than any tool takes, during which the oracle would have nothing to do
 UNTRUSTED_SPEEDS = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
 
@@ -90,7 +91,8 @@ class GpuJob:
         late = tuple(one.tool for one in found if one.fault is not None)
         if late:
             shop.recover()
-            raise SanitizerTimeoutError(late, spec, deadline)
+            memory = all(one.fault is None or one.fault.kind is FaultKind.out_of_memory for one in found)
+            raise SanitizerTimeoutError(late, spec, deadline, memory=memory)
         answer = shop.oracle.check()
         if answer:
             return result_rejection(answer, spec, family, trial=0)
@@ -203,13 +205,14 @@ def kernel_uses(built: GpuBuilt, uses: tuple[FunctionUse, ...]) -> tuple[KernelU
 def inspection_rejection(found: tuple[Inspection, ...], label: str, source: str) -> Rejection | None:
     """What the sanitizers hold against a candidate: their findings first, since an early end follows from those.
 
-    Not that a call under them takes too long: one that does not end shows in the trials.
+    Not that a call under them takes too long, or that copies and what a tool keeps of them do not fit beside the
+    judge's: one that does not end, or needs too much itself, shows in the trials.
     """
     lines = tuple(finding.describe(source) for inspection in found for finding in inspection.findings)
     if lines:
         return Rejection(Stage.safety, Reason.unsafe, SanitizerEvidence(workload=label, lines=lines))
     for inspection in found:
-        if inspection.fault is not None and inspection.fault.kind is not FaultKind.timed_out:
+        if inspection.fault is not None and inspection.fault.kind not in NOT_YET_A_FAULT:
             evidence = ProcessEvidence(
                 workload=label, trial=0, ending=f"ended under {inspection.tool}: {inspection.fault.message}"
             )
