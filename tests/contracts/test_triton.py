@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -159,6 +161,33 @@ def test_configurations_are_tunables_and_the_chosen_one_stands_in_the_source() -
 
 
 # --- recorded --------------------------------------------------------------------------------------------------------
+
+
+AS_WITH_CUDA = """
+from pathlib import Path
+import torch
+from kw_confined import recording
+state = recording.RecordingState({device}, recording.Refusals(), {{}})
+recording._prepare(state, {{"ptx_version": 87, "choices": {{}}}})
+torch.accelerator.current_accelerator = lambda *_: "cuda"  # as a build for CUDA says where `stand_in` was
+with recording.FakeTensorMode():
+    print(torch.empty(3, device="cuda").device)
+"""
+
+
+@needs_triton
+def test_a_torch_with_cuda_is_not_asked_for_memory_where_there_is_no_gpu(tmp_path: Path) -> None:
+    head = record.BOOT.partition("from kw_confined import")[0]
+    text = head.format(memory=record.MEMORY, paths=list(record.package_folders()), folder=str(record.CONFINED))
+    text += AS_WITH_CUDA.format(device=record.device_text(HOPPER))
+    made = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", text],
+        env={"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.stdout.strip() == "cuda:0", made.stderr[-500:]
 
 
 @needs_triton

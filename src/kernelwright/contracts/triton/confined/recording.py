@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from triton.runtime import driver
 
@@ -36,6 +37,8 @@ def _prepare(state: RecordingState, request: dict[str, Any]) -> None:
     compile_to_ptx(request["ptx_version"])
     driver.set_active(RecordingDriver(state))
     stand_in(state.device, state.refusals, lambda: state.memory)
+    # A torch with CUDA would allocate on the GPU that `stand_in` says is there, before it makes the first fake tensor.
+    fake_tensor.init_gpu_context = lambda device: None
     FakeTensor.data_ptr = lambda self: state.in_call.address(self)  # type: ignore[method-assign,arg-type]
     stand_in_for_cuda(state.refusals, FakeTensor)
     FakeTensor.is_cuda = property(lambda self: self.device.type == "cuda")  # type: ignore[assignment]
