@@ -231,7 +231,7 @@ class GatedProcess:
 
     def close(self) -> None:
         """Ends the process; the driver takes a running kernel down with it. Returns when it is gone, or when it has had
-        its time to go: nobody waits longer for a process that the kernel of the system does not let end."""
+        its time to go: no caller waits longer for a process that the kernel of the system does not let end."""
         self._channel.close()
         if self._process.stdin:
             self._process.stdin.close()  # a warden ends all of its process when its caller is gone

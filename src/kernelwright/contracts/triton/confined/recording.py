@@ -38,7 +38,7 @@ def _prepare(state: RecordingState, request: dict[str, Any]) -> None:
     driver.set_active(RecordingDriver(state))
     stand_in(state.device, state.refusals, lambda: state.memory)
     # A torch with CUDA would allocate on the GPU that `stand_in` says is there, before it makes the first fake tensor.
-    fake_tensor.init_gpu_context = lambda device: None
+    fake_tensor.init_gpu_context = lambda device: None  # type: ignore[assignment]
     FakeTensor.data_ptr = lambda self: state.in_call.address(self)  # type: ignore[method-assign,arg-type]
     stand_in_for_cuda(state.refusals, FakeTensor)
     FakeTensor.is_cuda = property(lambda self: self.device.type == "cuda")  # type: ignore[assignment]
