@@ -48,6 +48,18 @@ def task_of(path: Path) -> str | None:
     return None if name is None else f"{name}:backward" if backward else name
 
 
+def distinct(checkout: Path) -> list[Path]:
+    """The first file of every content."""
+    found: dict[str, Path] = {}
+    for path in sorted(checkout.rglob("*.cu")):
+        found.setdefault(hash_of(path), path)
+    return list(found.values())
+
+
+def hash_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
 def examined(path: Path, task: str, checker: Checker) -> dict[str, object]:
     found: dict[str, object] = {"task": task, "records": False, "emulated": "", "why": ""}
     try:
@@ -72,17 +84,14 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     given = parser.parse_args()
     came = provenance()
-    rows, seen = [], set()
+    rows: list[dict[str, object]] = []
     with Checker() as checker:
-        for path in sorted(given.checkout.rglob("*.cu")):
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-            task = task_of(path.relative_to(given.checkout))
-            if digest in seen or task is None:
+        for path in distinct(given.checkout):
+            name = path.relative_to(given.checkout)
+            task = task_of(name)
+            if task is None:
                 continue
-            seen.add(digest)
-            rows.append(
-                {"file": str(path.relative_to(given.checkout)), "sha256": digest, **examined(path, task, checker)}
-            )
+            rows.append({"file": str(name), "sha256": hash_of(path), **examined(path, task, checker)})
             print(json.dumps(rows[-1]), flush=True)
             save(RESULT, {"taken": came, "files": rows})
     recorded = sum(bool(row["records"]) for row in rows)

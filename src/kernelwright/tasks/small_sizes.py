@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kernelwright.tasks.cost import cost
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.footprint import call_memory
@@ -17,6 +18,7 @@ from kernelwright.tasks.without_values import VALUE_BYTES, has_values
 
 SIDES = (64, 16, 8)  # sizes that are tried, all alike, where no fraction of the declared ones is accepted
 HALVINGS = 24
+MOST_OPERATIONS = 1 << 30  # in 16 bits a CPU may do no more than these in a second
 
 
 def smallest_workload(task: Task) -> Workload:
@@ -41,11 +43,20 @@ def is_inside(task: Task, workload: Workload) -> bool:
 
 
 def is_light(task: Task, workload: Workload) -> bool:
-    """What it makes between its steps counts as well."""
+    """Little memory, which what it makes between its steps counts towards, and little arithmetic."""
     try:
-        return has_values(task, workload) and call_memory(task, workload).peak <= VALUE_BYTES
+        small = has_values(task, workload) and call_memory(task, workload).peak <= VALUE_BYTES
     except TaskError:
         return False
+    return small and _operations(task, workload) <= MOST_OPERATIONS
+
+
+def _operations(task: Task, workload: Workload) -> int:
+    """Of products, convolutions and attention; none are known of a reference that cannot be followed without values."""
+    try:
+        return cost(task, workload).operations
+    except TaskError:
+        return 0
 
 
 def _accepted(task: Task, workload: Workload) -> bool:
