@@ -55,11 +55,15 @@ CLI = "-m kernelwright.cli.main"
 BENCH = f"{CLI} bench {{kernelbench}}/%s --proposer templates --budget 60s --device cuda -o {{out}}/%s.jsonl"
 VERDICTS = "benchmarks/gpu/verdicts.py --seconds {seconds}"
 JUDGE = "benchmarks/gpu/judge_gpu.py --seconds {seconds} --only"
+HOPPER = "benchmarks/gpu/hopper_under_tools.py --only"
 EAGER = "benchmarks/kernelbench/eager_itself.py {kernelbench} --draw 40 --seed 1 --seconds {seconds}"
 HONEST = "benchmarks/shared/honest_judgings.py --device cuda --judgings 400 --seconds {seconds}"
 STEPS = (
     Step("doctor", "the device, its isolation, and fourteen cheats", f"{CLI} doctor --self-test", 150),
     Step("tests", "the tests that need a GPU", "-m pytest -q -m gpu", 500),
+    Step("hopper_judged", "ten Hopper kernels in full", f"{HOPPER} judged", 900, piece=300),
+    Step("hopper_tools", "what each sanitizer says of them, two ways", f"{HOPPER} tools", 1800, piece=300),
+    Step("hopper_waiting", "a caller behind a slow sanitizer", f"{HOPPER} waiting", 540),
     Step("triton", "Triton modules by replay", f"{VERDICTS} triton", 300),
     Step(
         "extension",

@@ -1,6 +1,6 @@
 """Ten honest kernels that use what only Hopper has, judged in full, and one that is slow under a tool beside a caller.
 
-    python benchmarks/gpu/hopper_under_tools.py [--only tools judged waiting] [--kernels bulk_store wgmma]
+    python benchmarks/gpu/hopper_under_tools.py [--only tools judged waiting] [--kernels bulk_store]
     python benchmarks/gpu/hopper_under_tools.py --build     # without a GPU: compiles them and checks their launches
 
 `tools`: each sanitizer on each kernel, alone and side by side, with copies apart from the arena and beside it
@@ -8,7 +8,8 @@
 while a kernel that a tool does not get to the end of is judged, another caller asks the same server to judge an honest
 one; how long each of them takes.
 
-Writes benchmarks/results/hopper_under_tools.json. Nothing in this file has been run on a GPU yet.
+Writes benchmarks/results/hopper_under_tools.json, kernel by kernel; those of the same commit are not taken again, so
+that a run that was ended may be continued. Nothing in this file has been run on a GPU yet.
 """
 
 from __future__ import annotations
@@ -89,9 +90,14 @@ def main() -> int:
         report: dict[str, Any] = load(OUTPUT)
         came = provenance(nvidia.probe(0))
         for section in options.only:
-            found = SECTIONS[section](tuple(options.kernels), folder)
-            report[section] = {**came, "rows": found}
-            save(OUTPUT, report)
+            if report.get(section, {}).get("commit") != came["commit"]:
+                report[section] = {**came, "rows": []}
+            rows = report[section]["rows"]
+            taken = {row["kernel"] for row in rows}
+            for names in [(one,) for one in options.kernels] if section != "waiting" else [(SLOW,)]:
+                if taken.isdisjoint(names):
+                    rows += SECTIONS[section](names, folder)
+                    save(OUTPUT, report)
     return 0
 
 
