@@ -64,22 +64,24 @@ def found_in(recordings: Sequence[Recording], atoms: Sequence[Expression]) -> Fi
 def _forms(
     recordings: Sequence[Recording], places: Sequence[int], atoms: Sequence[Expression]
 ) -> list[tuple[list[int], Form | None]]:
-    """The group as one form, or as several that differ in a number that has few values and no closed form."""
+    """The group as one form. Where a number has no closed form, it is several forms that differ in a number of few
+    values, or none."""
     if len(places) < FEWEST:
         return [(list(places), None)]
     closed = ClosedForms(atoms, [recordings[place].sizes for place in places])
-    explained: list[tuple[str, Expression]] = []
-    for column in columns([recordings[place].program.numbers() for place in places]):
-        found = closed.explain(column)
-        if found is None:
-            parts: dict[Number, list[int]] = {}
-            for place, number in zip(places, column, strict=True):
-                parts.setdefault(number, []).append(place)
-            if len(parts) * FEWEST > len(places):
-                return [(list(places), None)]
-            return [entry for part in parts.values() for entry in _forms(recordings, part, atoms)]
-        explained.append(found)
-    return [(list(places), Form(recordings[places[0]].program, tuple(explained)))]
+    rows = list(columns([recordings[place].program.numbers() for place in places]))
+    explained = [closed.explain(column) for column in rows]
+    known = tuple(one for one in explained if one is not None)
+    if len(known) == len(rows):
+        return [(list(places), Form(recordings[places[0]].program, known))]
+    open_first = sorted(zip(rows, explained, strict=True), key=lambda pair: (len(set(pair[0])), pair[1] is not None))
+    few = next((column for column, _ in open_first if 1 < len(set(column)) <= len(places) // FEWEST), None)
+    if few is None:
+        return [(list(places), None)]
+    parts: dict[Number, list[int]] = {}
+    for place, number in zip(places, few, strict=True):
+        parts.setdefault(number, []).append(place)
+    return [entry for part in parts.values() for entry in _forms(recordings, part, atoms)]
 
 
 def written(finding: Finding, kept: Sequence[Leaf], apart: Sequence[Recording]) -> Written | None:

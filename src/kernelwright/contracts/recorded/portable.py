@@ -25,9 +25,11 @@ from kernelwright.contracts.symbolic import Expression, SymbolicSignature, value
 from kernelwright.tasks.model import Signature
 
 FIRST = 32  # recordings all over the ranges, before anything is guessed
-ROUNDS = 8
+CLOSING, ROUNDS = 6, 12  # rounds in which gaps are made smaller, and all of them
+MOST_RECORDED, MOST_FRESH = 200, 80  # recordings to guess from, and those that have to be foretold
 FORETOLD = 4  # recordings that each case has to foretell in the last round
 TRIES = 3000
+INSIDE = 4  # recordings inside of a gap in one round, beside those at its likely end
 BATCH = 24  # recordings that a recorder is asked for at once
 MOST_BYTES = 8 << 30  # of all tensors of a call
 MOST_CASES = 64
@@ -103,13 +105,14 @@ class _Search:
     def formula(self) -> tuple[Written | None, str]:
         """The formula, and a line where it does not cover the ranges."""
         failure = self._learn([*self._corners(), *self._drawn(FIRST)])
-        for _ in range(ROUNDS):
+        for number in range(ROUNDS):
             if failure:
                 return None, f"its host code cannot be recorded at all sizes: {failure}"
             finding = found_in(self._known, self._atoms)
             if finding is None or len(finding.forms) > MOST_CASES:
                 return None, "the sizes at which its host code launches this or that could not be told apart"
-            between = self._between(finding)
+            last = number + 1 == ROUNDS or len(self._known) > MOST_RECORDED
+            between = self._between(finding) if number < CLOSING and not last else []
             if between:
                 failure = self._learn(between)
                 continue
@@ -118,7 +121,7 @@ class _Search:
                 failure = fresh.lines[0]
                 continue
             self._known += fresh
-            made = self._settled(finding, fresh)
+            made = self._settled(finding, fresh, last=last)
             if made is not None:
                 return made
         return None, "no formula foretold what its host code launches at other sizes"
@@ -130,23 +133,31 @@ class _Search:
         self._known += found
         return ""
 
-    def _settled(self, finding: Finding, fresh: Sequence[Recording]) -> tuple[Written | None, str] | None:
-        """The formula if it foretold all that is fresh; None if it has to be guessed again."""
+    def _settled(
+        self, finding: Finding, fresh: Sequence[Recording], *, last: bool
+    ) -> tuple[Written | None, str] | None:
+        """The formula if it foretold all that is fresh; None if it has to be guessed again. In the end the cases remain
+        that were not wrong."""
         foretold: dict[Leaf, int] = {}
-        whole = written(finding, [one for one in nodes_of(finding.tree) if isinstance(one, Leaf)], ())
+        wrong: set[Leaf] = set()
+        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, Leaf)]
+        whole = written(finding, [one for one in leaves if finding.forms[one.form] is not None], ())
         for one in fresh:
             leaf = finding.leaf_at(one.sizes)
             if leaf is not None:
-                if whole is None or not agrees(whole, one):
-                    return None
                 foretold[leaf] = foretold.get(leaf, 0) + 1
-        kept = [leaf for leaf, count in foretold.items() if count >= FORETOLD]
+                if whole is None or not agrees(whole, one):
+                    wrong.add(leaf)
+        if wrong and not last:
+            return None
+        kept = [leaf for leaf, count in foretold.items() if count >= FORETOLD and leaf not in wrong]
         apart = [one for one in self._listed if finding.leaf_at(one.sizes) not in kept]
         made = written(finding, kept, apart) if kept else None
         if made is None:
             return None, "no formula foretold what its host code launches at other sizes"
-        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, Leaf)]
-        left = "" if len(kept) == len(leaves) else f"{len(leaves) - len(kept)} of {len(leaves)} cases hold nowhere else"
+        count = len(leaves) - len(kept)
+        left = f"{count} of the {len(leaves)} ways in which its host code launches are used at listed sizes only"
+        left = left if count else ""
         return made, left
 
     # --- where to record -----------------------------------------------------------------------------------------
@@ -187,17 +198,17 @@ class _Search:
 
     def _fresh(self, finding: Finding) -> list[Sizes]:
         """For every case some sizes that were never recorded."""
-        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, Leaf) and finding.forms[one.form]]
+        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, Leaf)]
         missing = dict.fromkeys(leaves, FORETOLD)
         found: list[Sizes] = []
         for _ in range(TRIES):
             sizes = self._draw()
             leaf = leaf_at(finding.tree, sizes)
-            if leaf is not None and missing.get(leaf, 0) and self._is_new(sizes):
+            if leaf is not None and missing.get(leaf, 0) and len(found) < MOST_FRESH and self._is_new(sizes):
                 missing[leaf] -= 1
                 found.append(sizes)
         for leaf, count in missing.items():
-            found += self._mixed(finding, leaf, count)
+            found += self._mixed(finding, leaf, min(count, MOST_FRESH - len(found)))
         return found
 
     def _mixed(self, finding: Finding, leaf: Leaf, count: int) -> Iterator[Sizes]:
@@ -219,18 +230,20 @@ class _Search:
         for node in nodes_of(finding.tree):
             if isinstance(node, Ordered) and node.least > node.most + 1:
                 found += [sizes for sizes in self._across(node) if self._is_new(sizes)]
-        return found
+        return found[:MOST_FRESH]
 
     def _across(self, node: Ordered) -> Iterator[Sizes]:
         low = self._known[max(recordings_below(node.low), key=lambda at: self._value(node.atom, at))].sizes
         high = self._known[min(recordings_below(node.high), key=lambda at: self._value(node.atom, at))].sizes
         if isinstance(node.atom, str):
-            likely = _roundest(node.most, node.least)
-            middle = (node.most + node.least) // 2
-            for value in (likely - 1, likely, likely + 1, middle):
+            if node.most == 1:  # a size of 1 is often a case of its own
+                yield {**high, node.atom: 2}
+                return
+            likely, width = _roundest(node.most, node.least), node.least - node.most
+            even = (node.most + width * part // (INSIDE + 1) for part in range(1, INSIDE + 1))
+            for number, value in enumerate(dict.fromkeys((likely - 1, likely, likely + 1, *even))):
                 if node.most < value < node.least:
-                    yield {**low, node.atom: value}
-                    yield {**high, node.atom: value}
+                    yield {**(high if number % 2 else low), node.atom: value}
             return
         for part in (0.25, 0.5, 0.75):
             sizes = {name: round(low[name] ** (1 - part) * high[name] ** part) for name in low}
