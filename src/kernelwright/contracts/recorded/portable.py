@@ -20,14 +20,15 @@ from kernelwright.contracts.portable.reading import MalformedData
 from kernelwright.contracts.recorded.deciding import Leaf, Ordered, leaf_at, nodes_of, recordings_below
 from kernelwright.contracts.recorded.explain import atoms_of
 from kernelwright.contracts.recorded.formula import Finding, Recording, Written, agrees, found_in, written
+from kernelwright.contracts.recorded.kept import keep, place_of, read_kept
 from kernelwright.contracts.recorded.planned import planned
 from kernelwright.contracts.symbolic import Expression, SymbolicSignature, value_of
 from kernelwright.tasks.model import Signature
 
 FIRST = 32  # recordings all over the ranges, before anything is guessed
 CLOSING, ROUNDS = 6, 12  # rounds in which gaps are made smaller, and all of them
-MOST_RECORDED, MOST_FRESH = 200, 80  # recordings to guess from, and those that have to be foretold
-FORETOLD = 4  # recordings that each case has to foretell in the last round
+MOST_RECORDED, MOST_FRESH = 240, 112  # recordings to guess from, and those that have to be foretold
+FORETOLD = 3  # recordings that each case has to foretell in the last round
 TRIES = 3000
 INSIDE = 4  # recordings inside of a gap in one round, beside those at its likely end
 BATCH = 24  # recordings that a recorder is asked for at once
@@ -41,6 +42,10 @@ Build = Callable[[tuple[Signature, ...]], GpuBuild | BuildFailure]
 def build_portable(
     toolchain: GpuToolchain, candidate: Candidate, request: PortableRequest
 ) -> PortableBuild | BuildFailure:
+    kept = place_of(candidate, request, toolchain.compiler)
+    known = read_kept(kept)
+    if known is not None:
+        return known
     recorder = _Recorder(lambda signatures: toolchain.build(candidate, signatures), request.symbolic)
     listed = recorder.record([sizes for sizes, _ in request.listed])
     if isinstance(listed, BuildFailure):
@@ -52,7 +57,10 @@ def build_portable(
     if made is None:
         found = LaunchFormula.of_listed([(one.sizes, Case(one.program.call)) for one in listed])
         made = Written(found, tuple(one.program.modules for one in listed))
-    return _build(candidate.contract, made, recorder.binaries, request, note)
+    result = _build(candidate.contract, made, recorder.binaries, request, note)
+    if isinstance(result, PortableBuild):
+        keep(kept, result)
+    return result
 
 
 def _build(
