@@ -206,7 +206,7 @@ def test_a_portable_kernel_holds_at_sizes_that_were_not_listed() -> None:
     made = portable(CUDA, read_cuda_candidate(KERNELS / "rmsnorm_vector"), at(5, 64))
     assert made.kernel.all_sizes and not made.note
     (variant,) = made.kernel.variants
-    module, planned = variant.at({"rows": 123, "cols": 4567})
+    (module,), planned = variant.at({"rows": 123, "cols": 4567})
     assert module.digest in made.binaries and planned.launches[0].grid == (123, 1, 1)
     assert planned.launches[0].kernel in dict(module.names)
 

@@ -49,7 +49,7 @@ KERNEL = PortableKernel(
     (NamedSize("rows", 1, 9), NamedSize("cols", 1, 99)),
     Nodes(("rows", "cols")),
     (TensorArgument("x", "input", "float32", (Ref(0), Ref(1))), ScalarArgument("eps", 1e-6)),
-    (Variant("sm_90a", 132, 1, 1, FORMULA, (Module("0" * 64, (("k<4>", "_Z1k"),)),), (0,)),),
+    (Variant("sm_90a", 132, 1, 1, FORMULA, (Module("0" * 64, (("k<4>", "_Z1k"),)),), ((0,),)),),
 )
 
 
@@ -71,12 +71,14 @@ def test_a_user_needs_the_standard_library_alone() -> None:
 
 
 CHANGES: dict[str, tuple[tuple[Any, ...], Any]] = {
-    "another format": (("format",), 2),
+    "another format": (("format",), 1),
     "a name with a path": (("arguments", 0, "name"), "../x"),
     "an unknown dtype": (("arguments", 0, "dtype"), "complex"),
     "a shape of a node that is not there": (("arguments", 0, "shape", 0), {"node": 7}),
     "a digest that is a path": (("variants", 0, "modules", 0, "digest"), "/etc/passwd"),
-    "a module that is not there": (("variants", 0, "builds", 0), 1),
+    "a module that is not there": (("variants", 0, "builds", 0), [1]),
+    "a kernel that two modules name": (("variants", 0, "builds", 0), [0, 0]),
+    "a number of a module alone": (("variants", 0, "builds", 0), 0),
     "a kernel that no module names": (("variants", 0, "formula", "cases", 0, "launches", 0, "kernel"), "other"),
     "an unknown operation": (("variants", 0, "formula", "nodes", 2), ["system", 0]),
     "a node that refers to itself": (("variants", 0, "formula", "nodes", 2), ["mul", 2, 2]),

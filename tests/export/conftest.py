@@ -10,9 +10,10 @@ import torch
 
 from kernelwright.export.loading import load_proved
 from kernelwright.export.package import Exported, export
-from kernelwright.export.standalone import fastbuild
+from kernelwright.export.standalone import device, driver, fastbuild
 from kernelwright.export.standalone.kernel import LoadedKernel
 from tests.export import making
+from tests.export.playing import STREAM, PlayedDriver
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,15 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
 @pytest.fixture
 def kernel(tmp_path: Path) -> LoadedKernel:
     return load_proved(making.rmsnorm(tmp_path))
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedDriver]:
+    """Tensors on the CPU stand in for those of a GPU."""
+    made = PlayedDriver()
+    monkeypatch.setattr(driver, "library", lambda: made)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: STREAM, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(device, "_bytes", lambda size, _: torch.ones(max(1, size), dtype=torch.uint8))
+    return made

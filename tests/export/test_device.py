@@ -10,10 +10,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -28,89 +25,19 @@ from kernelwright.contracts.target import HOPPER
 from kernelwright.devices.compiler import compiler
 from kernelwright.errors import KernelwrightError
 from kernelwright.export.package import export
-from kernelwright.export.standalone import device, driver, guards
+from kernelwright.export.standalone import driver, guards
 from kernelwright.export.standalone.device import DeviceLibrary
 from kernelwright.export.standalone.host import LibraryError
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.resolve import declared
 from tests.export import making
+from tests.export.playing import PlayedDriver, assert_launched
 
 KERNELS = Path(__file__).parents[1] / "kernels_cuda"
 NAMES = ("rmsnorm_vector", "rmsnorm_split", "rmsnorm_cluster", "rmsnorm_tma", "rmsnorm_workspace")
-STREAM = 77
 
 needs_nvrtc = pytest.mark.skipif(bool(nvrtc.available()), reason="NVRTC is missing")
-
-
-@dataclass
-class PlayedDriver:
-    """Notes what it is asked. Kernels are numbered in the order in which they are looked up."""
-
-    kernels: list[str] = field(default_factory=list)
-    launches: list[tuple[Any, str, list[int]]] = field(default_factory=list)
-    maps: list[dict[str, Any]] = field(default_factory=list)
-    zeroed: list[int] = field(default_factory=list)
-    answers: list[int] = field(default_factory=list)
-    made_current: int = 0
-
-    def cuLibraryLoadData(self, module: Any, content: bytes, *_: Any) -> int:  # noqa: N802
-        module._obj.value = 1
-        assert content.startswith(b"\x7fELF")
-        return 0
-
-    def cuLibraryGetKernel(self, found: Any, module: Any, name: bytes) -> int:  # noqa: N802
-        self.kernels.append(name.decode())
-        found._obj.value = len(self.kernels)
-        return 0
-
-    def cuKernelSetAttribute(self, *_: Any) -> int:  # noqa: N802
-        return 0
-
-    def cuMemsetD8Async(self, address: Any, value: Any, size: Any, stream: Any) -> int:  # noqa: N802
-        assert stream.value == STREAM
-        ctypes.memset(address.value, value.value, size.value)
-        self.zeroed.append(size.value)
-        return 0
-
-    def cuTensorMapEncodeTiled(self, target: Any, kind: int, rank: int, address: Any, *rest: Any) -> int:  # noqa: N802
-        assert target.value % driver.MAP_ALIGNMENT == 0
-        lists = [list(one)[: rank - (place == 1)] for place, one in enumerate(rest[:4])]
-        self.maps.append({"type": kind, "address": address.value, "lists": lists, "rest": rest[4:]})
-        return 0
-
-    def cuLaunchKernelEx(self, configuration: Any, kernel: Any, arguments: Any, _: Any) -> int:  # noqa: N802
-        answer = self.answers.pop(0) if self.answers else 0
-        if answer == 0:
-            one = configuration._obj
-            attributes = {one.attributes[n].id: tuple(one.attributes[n].value)[:3] for n in range(one.count)}
-            form = tuple(one.grid), tuple(one.block), one.shared, one.stream, attributes
-            read = [ctypes.string_at(pointer, 128) for pointer in arguments if pointer]
-            self.launches.append((form, self.kernels[kernel.value - 1], read))
-        return answer
-
-    def cuDevicePrimaryCtxRetain(self, context: Any, _: int) -> int:  # noqa: N802
-        return 0
-
-    def cuCtxSetCurrent(self, _: Any) -> int:  # noqa: N802
-        self.made_current += 1
-        return 0
-
-    def cuGetErrorName(self, status: int, name: Any) -> int:  # noqa: N802
-        name._obj.value = b"CUDA_ERROR_PLAYED"
-        return 0
-
-
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedDriver]:
-    """Tensors on the CPU stand in for those of a GPU."""
-    made = PlayedDriver()
-    monkeypatch.setattr(driver, "library", lambda: made)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: STREAM, raising=False)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(device, "_bytes", lambda size, _: torch.ones(max(1, size), dtype=torch.uint8))
-    return made
 
 
 def built(name: str) -> tuple[Candidate, PortableBuild, Workload]:
@@ -154,27 +81,8 @@ def test_what_is_launched_is_what_the_judge_launches(name: str, tmp_path: Path, 
     called = library(made, tmp_path)
     x, weight, out = torch.zeros(16), torch.zeros(16), torch.zeros(16)  # only their addresses are looked at
     called.call("shapes", (x, weight, 1e-6), (out,), workload.size_map)
-    assert len(played.launches) == len(program.launches)
     addresses = {"x": x.data_ptr(), "weight": weight.data_ptr(), "out": out.data_ptr()}
-    for (form, kernel, given), step in zip(played.launches, program.launches, strict=True):
-        grid, block, shared, stream, attributes = form
-        assert (grid, block, shared, stream) == (step.grid, step.block, step.shared, STREAM) and kernel == step.function
-        assert attributes.get(driver.CLUSTER, None) == step.cluster
-        assert (driver.COOPERATIVE in attributes, driver.DEPENDENT in attributes) == (step.cooperative, step.dependent)
-        for argument, content in zip(step.arguments, given, strict=True):
-            if argument.tensor_map >= 0:
-                continue
-            wanted, got = bytearray.fromhex(argument.data), bytearray(content[: argument.size])
-            for pointer in argument.pointers:
-                where = program.blocks[pointer.block].name
-                value = int.from_bytes(got[pointer.at : pointer.at + 8], "little")
-                if where in addresses:
-                    assert value == addresses[where] + pointer.offset
-                got[pointer.at : pointer.at + 8] = bytes(8)
-            assert got == wanted
-    for entry, seen in zip(program.tensor_maps, played.maps, strict=True):
-        assert seen["lists"] == [list(entry.sizes), list(entry.strides), list(entry.box), list(entry.steps)]
-        assert seen["address"] == addresses[program.blocks[entry.block].name] + entry.offset
+    assert_launched(played, program, addresses)
 
 
 @needs_nvrtc

@@ -15,7 +15,7 @@ import torch
 
 from kernelwright.devices.compiler import compiler
 from kernelwright.export.standalone import device, driver, fastbuild
-from kernelwright.export.standalone.device import DeviceLibrary, _Argument, _Launch, _Plan
+from kernelwright.export.standalone.device import DeviceLibrary, _Argument, _Copy, _Launch, _Memset, _Plan
 
 pytestmark = pytest.mark.slow
 MAP = {
@@ -61,6 +61,25 @@ int cuMemsetD8Async(void* address, unsigned char value, size_t size, void*) {
   std::snprintf(line, sizeof line, "zeroed %zu\n", size);
   say(line);
   std::memset(address, value, size);
+  return 0;
+}
+int cuMemsetD16Async(void* address, unsigned short value, size_t count, void*) {
+  char line[80];
+  std::snprintf(line, sizeof line, "set %zu twos to %u at %llu\n", count, value, (unsigned long long)address);
+  say(line);
+  return 0;
+}
+int cuMemsetD32Async(void* address, unsigned value, size_t count, void*) {
+  char line[80];
+  std::snprintf(line, sizeof line, "set %zu fours to %u at %llu\n", count, value, (unsigned long long)address);
+  say(line);
+  return 0;
+}
+int cuMemcpyDtoDAsync_v2(void* target, void* source, size_t size, void*) {
+  char line[80];
+  std::snprintf(line, sizeof line, "copied %zu from %llu to %llu\n", size, (unsigned long long)source,
+                (unsigned long long)target);
+  say(line);
   return 0;
 }
 int cuStreamIsCapturing(void*, int* status) { *status = played_capturing; return 0; }
@@ -179,6 +198,37 @@ def test_a_tensor_map_is_encoded_at_the_tensors_address(fast_path: Path, played:
         f"map 0 type {driver.TYPES['f32']} rank 2 at {x.data_ptr() + 16} sizes 64,8 strides 256 box 32,8 steps 1,1 "
         f"0 {driver.SWIZZLES['128b']} {driver.PROMOTIONS['256b']} 0"
     )
+
+
+def test_a_tensor_map_is_encoded_once_for_each_address(fast_path: Path, played: Played) -> None:
+    mapped = _Argument(bytes(driver.MAP_BYTES), tensor_map=MAP)
+    call, x, weight = entered(_Plan((launch(5, pointer("weight"), NUMBER, mapped),), (), ()))
+    others = [torch.zeros_like(x) for _ in range(20)]
+    for one in (x, x, others[0], x):
+        call(one, weight, 1e-6)
+    assert [line.split()[7] for line in played.said() if line.startswith("map")] == [
+        str(one.data_ptr() + 16) for one in (x, others[0])
+    ]
+    for one in others:  # more than are kept
+        call(one, weight, 1e-6)
+    played.said()
+    call(x, weight, 1e-6)
+    assert f" at {x.data_ptr() + 16} " in played.said()[0]
+
+
+def test_memsets_and_copies_come_between_launches(fast_path: Path, played: Played) -> None:
+    steps = (
+        _Memset("out", 8, 64, 7, 4),
+        launch(5, pointer("x"), NUMBER),
+        _Memset("raw", 0, 6, 9, 2),
+        _Copy("out", 16, "raw", 4, 12),
+    )
+    call, x, weight = entered(_Plan(steps, (("raw", 32, False),), ()))
+    result = call(x, weight, 1e-6)
+    first, launched, second, copied = played.said()
+    assert first == f"set 16 fours to 7 at {result.data_ptr() + 8}" and launched.startswith("launch 5")
+    raw = int(second.removeprefix("set 3 twos to 9 at "))
+    assert copied == f"copied 12 from {raw + 4} to {result.data_ptr() + 16}"
 
 
 def test_scratch_is_zeroed_for_each_call_and_a_workspace_once(fast_path: Path, played: Played) -> None:

@@ -143,12 +143,14 @@ class PortableRequest:
     """What is to leave: a task's signature over sizes, the sizes that must be covered, and for which kind of GPU.
 
     Every listed pair is a choice of sizes and the signature there. A host contract takes no notice of the target.
+    `listed_only`: nothing is proved elsewhere, so that a contract need not look for how it runs there.
     """
 
     task: str
     symbolic: SymbolicSignature
     listed: tuple[tuple[Mapping[str, int], Signature], ...]
     target: Target
+    listed_only: bool = False
 
 
 @dataclass(frozen=True)

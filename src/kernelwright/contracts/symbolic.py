@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
@@ -40,6 +40,19 @@ class SymbolicSignature:
 
     sizes: tuple[NamedSize, ...]
     arguments: tuple[SymbolicTensor | ScalarSpec, ...]
+
+    def at(self, sizes: Mapping[str, int]) -> Signature:
+        """What a kernel receives at some sizes."""
+        from kernelwright.tasks.drawing import row_major
+
+        found: list[TensorSpec | ScalarSpec] = []
+        for argument in self.arguments:
+            if isinstance(argument, SymbolicTensor):
+                shape = tuple(value_of(size, sizes) for size in argument.shape)
+                found.append(TensorSpec(argument.name, argument.dtype, shape, row_major(shape), argument.role))
+            else:
+                found.append(argument)
+        return Signature(tuple(found))
 
     def portable(self) -> tuple[Nodes, tuple[TensorArgument | ScalarArgument, ...]]:
         """The arguments of a portable kernel, and the table that their shapes refer to."""
@@ -127,7 +140,11 @@ def expression_of(dim: Dim) -> Expression:
     return made(ast.parse(dim.strip(), mode="eval").body)
 
 
-def value_of(expression: Expression, sizes: dict[str, int]) -> int:
+def value_of(expression: Expression, sizes: Mapping[str, int]) -> int:
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str) and expression in sizes:
+        return sizes[expression]
     table: dict[Node, int] = {}
     at = _placed(expression, table)
     return int(Nodes(tuple(table)).at(sizes)[at])

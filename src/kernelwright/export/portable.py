@@ -19,7 +19,7 @@ from kernelwright.export.describe import ExportError, operation_of
 from kernelwright.export.proof import Proved, sorted_by_direction
 from kernelwright.export.public import deterministic, publish
 from kernelwright.export.reference_text import reference_text
-from kernelwright.export.region import claimed, regions_of
+from kernelwright.export.region import claimed, regions_of, whole_domain
 from kernelwright.export.standalone import machine
 from kernelwright.export.standalone.manifest import Manifest, OperationSpec, ProvedVariant, digest
 from kernelwright.tasks.declarations import Saved
@@ -57,7 +57,7 @@ def write_portable(
         tuple(variant for one in usable for variant in writer.variants(one, "backward")),
     )
     short = digest([one.proved_part for one in manifest.variants])[:8]
-    manifest = replace(manifest, namespace=f"{namespace}_{short}")
+    manifest = replace(manifest, namespace=f"{namespace}_{short}", notes=tuple(writer.notes))
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
     return manifest
 
@@ -84,12 +84,15 @@ class _Binary:
     modules: Mapping[str, bytes] = field(default_factory=dict)
     openmp: bool = False
     stateless: bool = True
+    listed_only: bool = False  # whether it can be called at public sizes alone
+    note: str = ""
 
 
 class _Writer:
     def __init__(self, folder: Path, operation: OperationSpec, reference: str, architectures: Sequence[str]) -> None:
         self._folder, self._operation, self.reference = folder, operation, reference
         self._architectures = architectures
+        self.notes: dict[str, None] = {}
 
     def variants(self, one: Proved, direction: str) -> list[ProvedVariant]:
         contract = contract_named(one.candidate.contract)
@@ -109,7 +112,9 @@ class _Writer:
     def _variant(self, one: Proved, direction: str, dtype: str, kind: str, binary: _Binary) -> ProvedVariant:
         needed = f"-{binary.needs[0]}" if kind == "cuda" else ""
         stem = f"{one.candidate.id}-{direction}-{dtype}{needed}"
-        whole = one.verdict.domain is not None and not one.verdict.partial_domain
+        regions = regions_of(one.task, one.verdict, dtype)
+        if binary.note:
+            self.notes[f"{direction} {dtype}, {one.candidate.id}: {binary.note}"] = None
         environment = one.certificates[-1].environment
         variant = ProvedVariant(
             id=one.candidate.id,
@@ -126,8 +131,8 @@ class _Writer:
             stateless=binary.stateless,
             openmp=binary.openmp,
             alignment=ALIGNMENT[kind],
-            domain=dict(one.task.hidden) if whole else None,
-            regions=regions_of(one.task, one.verdict, dtype),
+            domain=dict(one.task.hidden) if whole_domain(one.verdict) else None,
+            regions=tuple(region for region in regions if region.exactly or not binary.listed_only),
             speedup=claimed(one.verdict, dtype),
         )
         (self._folder / variant.file).write_bytes(binary.content)
@@ -161,11 +166,20 @@ def _modules(one: Proved, dtype: str, target: Target) -> _Binary:
     from kernelwright.tasks.drawing import signature
 
     listed = tuple((w.size_map, signature(one.task, w)) for w in one.task.public_workloads() if w.dtype == dtype)
-    request = PortableRequest(one.task.name, symbolic_signature(one.task, dtype), listed, target)
+    everywhere = whole_domain(one.verdict)
+    symbolic = symbolic_signature(one.task, dtype)
+    request = PortableRequest(one.task.name, symbolic, listed, target, listed_only=not everywhere)
     made = contract_named(one.candidate.contract).portable(one.candidate, request)
     if isinstance(made, BuildFailure):
         raise ExportError(f"{one.task.name}: the kernel does not build for {target.architecture}: {made.lines[0]:.200}")
-    return _Binary(".formula.json", made.kernel.text().encode(), (target.architecture,), made.binaries)
+    return _Binary(
+        ".formula.json",
+        made.kernel.text().encode(),
+        (target.architecture,),
+        made.binaries,
+        listed_only=not made.kernel.all_sizes,
+        note=made.note if everywhere else "",
+    )
 
 
 def targets(architectures: Sequence[str]) -> tuple[Target, ...]:

@@ -20,7 +20,7 @@ def regions_of(task: Task, verdict: Verdict, dtype: str) -> tuple[UseRegion, ...
     timed = [one for one in verdict.workloads if one.dtype == dtype]
     public = [one for one in timed if not one.hidden]
     exact = tuple(_at(one) for one in public if _faster(one))
-    if not exact or not all(map(_faster, timed)) or not _whole_domain(verdict):
+    if not exact or not all(map(_faster, timed)) or not whole_domain(verdict):
         return exact
     works = [work(task, one.sizes) for one in public]
     usual = median(work(task, sizes) for sizes in task.public)
@@ -36,7 +36,7 @@ def _faster(result: WorkloadResult) -> bool:
     return result.standing is SpeedStanding.faster
 
 
-def _whole_domain(verdict: Verdict) -> bool:
+def whole_domain(verdict: Verdict) -> bool:
     return verdict.domain is not None and not verdict.partial_domain
 
 

@@ -34,6 +34,7 @@ class ExportReport(BaseModel):
     operation: str
     wheel: str | None
     kernels: tuple[ExportedVariant, ...]
+    notes: tuple[str, ...]  # where a kernel could be used, and is not, and why
 
 
 def export(
@@ -80,6 +81,7 @@ def export(
             for direction, variants in directions
             for one in variants
         ),
+        notes=made.manifest.notes,
     )
     if json:
         print_json(report)
@@ -88,6 +90,8 @@ def export(
         console().print(
             f"{one.direction} {one.dtype}: {one.candidate}, at least {one.speedup:.2f}× over the best baseline"
         )
+    for note in report.notes:
+        console().print(plain(note), soft_wrap=True)
     console().print(f"wrote {plain(report.folder)}", soft_wrap=True)
     if report.wheel is not None:
         console().print(f"install it with: pip install {plain(report.wheel)}", soft_wrap=True)

@@ -158,7 +158,9 @@ class ExtensionContract(GpuContract):
         return ExtensionToolchain(target)
 
     def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
-        return BuildFailure(("an extension cannot be exported yet: its records hold at the recorded sizes alone",))
+        from kernelwright.contracts.recorded.portable import build_portable
+
+        return build_portable(self.toolchain(request.target), candidate, request)
 
 
 def _is_ours(source: str) -> bool:

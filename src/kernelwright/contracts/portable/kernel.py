@@ -13,13 +13,15 @@ from .formula import LaunchFormula
 from .launches import PlannedCall, whole_term
 from .reading import MalformedData, identifier, listed, one_of, parsed, record, text, whole
 
-FORMAT = 1
+FORMAT = 2
 ALIGNMENT = 256  # bytes: what every tensor is aligned to in a judging
 ROLES = ("input", "constant", "inout", "output")
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 MOST_RANK = 8
+MOST_MODULES = 256  # of one case
 MOST = (1 << 63) - 1
-NOT_BUILT = -1
+Builds = tuple[int, ...]
+"""The modules of a case by number; none where nothing was built for it."""
 
 
 def digest_of(content: bytes) -> str:
@@ -64,8 +66,8 @@ class Module:
 
 @dataclass(frozen=True)
 class Variant:
-    """How the kernel is launched on one kind of GPU. `builds` gives the module of each case, -1 where none was built:
-    at sizes of such a case the kernel cannot be used."""
+    """How the kernel is launched on one kind of GPU. `builds` gives the modules of each case. Where none was built, the
+    kernel cannot be used at the case's sizes."""
 
     architecture: str
     multiprocessors: int
@@ -73,23 +75,24 @@ class Variant:
     l2_bytes: int
     formula: LaunchFormula
     modules: tuple[Module, ...]
-    builds: tuple[int, ...]
+    builds: tuple[Builds, ...]
 
     def __post_init__(self) -> None:
         if len(self.builds) != len(self.formula.cases):
-            raise MalformedData("not every case says which module it needs")
-        for case, number in zip(self.formula.cases, self.builds, strict=True):
-            if not NOT_BUILT <= number < len(self.modules):
+            raise MalformedData("not every case says which modules it needs")
+        for case, numbers in zip(self.formula.cases, self.builds, strict=True):
+            if not all(0 <= number < len(self.modules) for number in numbers):
                 raise MalformedData("a case needs a module that is not there")
-            if number != NOT_BUILT and not set(case.kernels) <= dict(self.modules[number].names).keys():
-                raise MalformedData("a module does not name the kernels of its case")
+            named = [name for number in numbers for name, _ in self.modules[number].names]
+            if numbers and (not set(case.kernels) <= set(named) or len(set(named)) != len(named)):
+                raise MalformedData("the modules of a case do not name each of its kernels once")
 
-    def at(self, sizes: Mapping[str, int]) -> tuple[Module, PlannedCall]:
+    def at(self, sizes: Mapping[str, int]) -> tuple[tuple[Module, ...], PlannedCall]:
         """What is launched at these sizes. Raises FormulaError where nothing is."""
         number, case = self.formula.at(sizes)
-        if self.builds[number] == NOT_BUILT:
+        if not self.builds[number]:
             raise FormulaError("no module was built for these sizes")
-        return self.modules[self.builds[number]], case.planned
+        return tuple(self.modules[at] for at in self.builds[number]), case.planned
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,7 @@ def _variant_json(variant: Variant) -> dict[str, object]:
         **{name: getattr(variant, name) for name in _NUMBERS},
         "formula": variant.formula.to_json(),
         "modules": [{"digest": m.digest, "names": [list(pair) for pair in m.names]} for m in variant.modules],
-        "builds": list(variant.builds),
+        "builds": [list(numbers) for numbers in variant.builds],
     }
 
 
@@ -248,8 +251,12 @@ def _variant(raw: object) -> Variant:
         l2,
         LaunchFormula.from_json(given["formula"]),
         listed(given["modules"], "modules", _module, 1024),
-        listed(given["builds"], "builds", lambda entry: whole(entry, "builds", NOT_BUILT, 1024), 1024),
+        listed(given["builds"], "builds", _builds, 1024),
     )
+
+
+def _builds(raw: object) -> Builds:
+    return listed(raw, "builds", lambda entry: whole(entry, "builds", 0, 1024), MOST_MODULES)
 
 
 def _module(raw: object) -> Module:

@@ -61,6 +61,13 @@ def identifier(raw: object, what: str) -> str:
     return raw
 
 
+def hexadecimal(raw: object, most: int) -> str:
+    """Bytes, at most so many, as two digits each."""
+    if not isinstance(raw, str) or len(raw) % 2 or len(raw) > 2 * most or set(raw) - set("0123456789abcdef"):
+        raise MalformedData(f"not at most {most} bytes in hexadecimal")
+    return raw
+
+
 def one_of(raw: object, what: str, known: tuple[str, ...] | Mapping[str, object]) -> str:
     if not isinstance(raw, str) or raw not in known:
         raise MalformedData(f"{what}: not one of {', '.join(known)}")

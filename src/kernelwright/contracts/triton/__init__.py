@@ -157,7 +157,9 @@ class TritonContract(GpuContract):
         return TritonToolchain(target)
 
     def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
-        return BuildFailure(("a Triton module cannot be exported yet: its records hold at the recorded sizes alone",))
+        from kernelwright.contracts.recorded.portable import build_portable
+
+        return build_portable(self.toolchain(request.target), candidate, request)
 
 
 def _shape(signatures: tuple[Signature, ...], place: int) -> str:

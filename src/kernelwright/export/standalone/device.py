@@ -1,4 +1,4 @@
-"""Launches a kernel of a GPU contract: the formula gives launches for sizes, and they are enqueued on torch's stream.
+"""Launches a kernel of a GPU contract: the formula gives steps for sizes, and they are enqueued on torch's stream.
 
 No synchronisation. Scratch comes from torch's allocator, which knows streams and captured graphs. Everything that is
 written for a call is made for that call, so threads share nothing.
@@ -11,7 +11,7 @@ import hashlib
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from .host import LibraryError
 
 PORTABLE_CLUSTER = 8
 SLOT = 64
+MOST_ENCODED = 64  # tensor maps that are kept for one argument, by address
 FORMATS = {
     "i8": "<b", "u8": "<B", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I", "i64": "<q", "u64": "<Q",
     "f16": "<e", "f32": "<f", "f64": "<d",
@@ -33,11 +34,16 @@ Reader = Callable[[bytes], Any]
 
 @dataclass(frozen=True)
 class _Argument:
-    """Bytes with the places of addresses in them (place, name, offset), or a tensor map."""
+    """Bytes with the places of addresses in them (place, name, offset), or a tensor map.
+
+    `encoded` are tensor maps by address. All else that one consists of is the plan's, so an address that comes again
+    has the same map, whatever lies there now.
+    """
 
     data: bytes
     pointers: tuple[tuple[int, str, int], ...] = ()
     tensor_map: Mapping[str, Any] | None = None
+    encoded: dict[int, bytes] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,29 @@ class _Launch:
 
 
 @dataclass(frozen=True)
+class _Memset:
+    name: str
+    offset: int
+    bytes: int
+    value: int
+    width: int
+
+
+@dataclass(frozen=True)
+class _Copy:
+    target: str
+    target_offset: int
+    source: str
+    source_offset: int
+    bytes: int
+
+
+_Step = _Launch | _Memset | _Copy
+
+
+@dataclass(frozen=True)
 class _Plan:
-    launches: tuple[_Launch, ...]
+    steps: tuple[_Step, ...]
     scratch: tuple[tuple[str, int, bool], ...]
     workspaces: tuple[tuple[str, int], ...]
 
@@ -139,7 +166,7 @@ class DeviceLibrary:
             opened,
             self._fast_workspaces,
             chosen.device,
-            [_with_slots(one, slots) for one in plan.launches],
+            [_with_slots(one, slots) for one in plan.steps],
             [(size, zero) for _, size, zero in plan.scratch],
             list(plan.workspaces),
             len(names),
@@ -161,8 +188,14 @@ class DeviceLibrary:
             kept.append(memory)
             addresses[name] = memory.data_ptr()
         try:
-            for one in plan.launches:
-                _launched(one, addresses, stream, device)
+            for one in plan.steps:
+                if isinstance(one, _Launch):
+                    _launched(one, addresses, stream, device)
+                elif isinstance(one, _Memset):
+                    driver.fill(addresses[one.name] + one.offset, one.bytes, one.value, one.width, stream)
+                else:
+                    source = addresses[one.source] + one.source_offset
+                    driver.copy(addresses[one.target] + one.target_offset, source, one.bytes, stream)
         except driver.DriverError:
             self._workspaces.clear()  # what a launch that failed left there is not known
             raise
@@ -184,13 +217,12 @@ class DeviceLibrary:
 
     def _planned(self, sizes: Mapping[str, int], device: int) -> _Plan:
         self.load()
-        module, planned = self._variant.at(sizes)
+        modules, planned = self._variant.at(sizes)
         plain = planned.to_json()
-        names = dict(module.names)
-        loaded = self._modules[module.digest]
-        launches = tuple(_prepared(loaded, names, one, device) for one in plain["launches"])
+        kernels = {ours: (self._modules[one.digest], theirs) for one in modules for ours, theirs in one.names}
+        steps = tuple(_step(kernels, one, device) for one in plain["launches"])
         scratch = tuple((one["name"], one["bytes"], one["zero"]) for one in plain["scratch"])
-        return _Plan(launches, scratch, tuple((one["name"], one["bytes"]) for one in plain["workspaces"]))
+        return _Plan(steps, scratch, tuple((one["name"], one["bytes"]) for one in plain["workspaces"]))
 
 
 @cache
@@ -199,7 +231,11 @@ def fast_driver(module: Any, kind: str) -> Any:
     return module.Driver(driver.NAME, "libtorch_cuda.so" if kind == "cuda" else "")
 
 
-def _with_slots(one: _Launch, slots: Mapping[str, int]) -> dict[str, Any]:
+def _with_slots(one: _Step, slots: Mapping[str, int]) -> dict[str, Any]:
+    if isinstance(one, _Memset):
+        return {"memset": (slots[one.name], one.offset, one.bytes, one.value, one.width)}
+    if isinstance(one, _Copy):
+        return {"copy": (slots[one.target], one.target_offset, slots[one.source], one.source_offset, one.bytes)}
     arguments = []
     for part in one.arguments:
         pointers = [(place, slots[name], offset) for place, name, offset in part.pointers]
@@ -217,8 +253,17 @@ def _bytes(size: int, device: int) -> torch.Tensor:
     return torch.empty(max(1, size), dtype=torch.uint8, device=f"cuda:{device}")
 
 
-def _prepared(module: ctypes.c_void_p, names: Mapping[str, str], given: Mapping[str, Any], device: int) -> _Launch:
-    kernel = driver.kernel_of(module, names[given["kernel"]])
+def _step(kernels: Mapping[str, tuple[ctypes.c_void_p, str]], given: Mapping[str, Any], device: int) -> _Step:
+    plain = {name: value for name, value in given.items() if name != "kind"}
+    match given.get("kind"):
+        case "memset":
+            return _Memset(**plain)
+        case "copy":
+            return _Copy(**plain)
+    return _prepared(driver.kernel_of(*kernels[given["kernel"]]), given, device)
+
+
+def _prepared(kernel: ctypes.c_void_p, given: Mapping[str, Any], device: int) -> _Launch:
     if given["shared"]:
         driver.set_attribute(kernel, driver.MAX_DYNAMIC_SHARED, given["shared"], device)
     attributes: list[tuple[int, tuple[int, ...]]] = []
@@ -247,20 +292,30 @@ def _packed(given: Mapping[str, Any]) -> _Argument:
             return _Argument(bytes(driver.MAP_BYTES), tensor_map=given)
         case "struct":
             return _structure(given["fields"])
+        case "packed":
+            return _placed(bytes.fromhex(given["data"]), [(at, _packed(one)) for at, one in given["fields"]])
         case _:
             return _Argument(_number(given["type"], given["value"]))
 
 
 def _structure(fields: Sequence[Mapping[str, Any]]) -> _Argument:
     """Each field at a multiple of its own size, and the whole a multiple of the widest, as C++ has it."""
-    packed, widest, pointers = bytearray(), 1, []
+    size, widest, parts = 0, 1, []
     for one in fields:
         part = _packed(one)
         widest = max(widest, len(part.data))
-        packed += bytes(-len(packed) % len(part.data))
-        pointers += [(len(packed), name, offset) for _, name, offset in part.pointers]
-        packed += part.data
-    return _Argument(bytes(packed + bytes(-len(packed) % widest)), tuple(pointers))
+        size += -size % len(part.data)
+        parts.append((size, part))
+        size += len(part.data)
+    return _placed(bytes(size + -size % widest), parts)
+
+
+def _placed(data: bytes, parts: Sequence[tuple[int, _Argument]]) -> _Argument:
+    packed, pointers = bytearray(data), []
+    for at, part in parts:
+        packed[at : at + len(part.data)] = part.data
+        pointers += [(at, name, offset) for _, name, offset in part.pointers]
+    return _Argument(bytes(packed), tuple(pointers))
 
 
 def _number(kind: str, value: Any) -> bytes:
@@ -268,6 +323,17 @@ def _number(kind: str, value: Any) -> bytes:
         bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
         return struct.pack("<H", (bits + 0x7FFF + (bits >> 16 & 1)) >> 16)
     return struct.pack(FORMATS[kind], value)
+
+
+def _encoded(part: _Argument, given: Mapping[str, Any], address: int) -> bytes:
+    """The tensor map for an address. Threads may encode one twice; what they keep is the same."""
+    found = part.encoded.get(address)
+    if found is None:
+        found = driver.encoded_map(address, given)
+        if len(part.encoded) >= MOST_ENCODED:
+            part.encoded.clear()
+        part.encoded[address] = found
+    return found
 
 
 def _launched(one: _Launch, addresses: Mapping[str, int], stream: int, device: int) -> None:
@@ -278,7 +344,8 @@ def _launched(one: _Launch, addresses: Mapping[str, int], stream: int, device: i
     pointers = (ctypes.c_void_p * max(1, len(slots)))()
     for number, (part, size) in enumerate(zip(one.arguments, slots, strict=True)):
         if part.tensor_map is not None:
-            driver.encode_map(at, addresses[part.tensor_map["name"]] + part.tensor_map["offset"], part.tensor_map)
+            address = addresses[part.tensor_map["name"]] + part.tensor_map["offset"]
+            ctypes.memmove(at, _encoded(part, part.tensor_map, address), driver.MAP_BYTES)
         else:
             data = bytearray(part.data)
             for place, name, offset in part.pointers:

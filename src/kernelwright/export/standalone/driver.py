@@ -20,6 +20,7 @@ SWIZZLES = {"none": 0, "32b": 1, "64b": 2, "128b": 3}
 PROMOTIONS = {"none": 0, "64b": 1, "128b": 2, "256b": 3}
 FILLS = {"zero": 0, "nan": 1}
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
+WORDS = {1: ctypes.c_ubyte, 2: ctypes.c_ushort, 4: ctypes.c_uint}
 
 
 class DriverError(RuntimeError):
@@ -85,10 +86,23 @@ def make_current(device: int) -> None:
 
 
 def fill_zero(address: int, size: int, stream: int) -> None:
-    status = library().cuMemsetD8Async(
-        ctypes.c_uint64(address), ctypes.c_ubyte(0), ctypes.c_size_t(size), ctypes.c_void_p(stream)
+    fill(address, size, 0, 1, stream)
+
+
+def fill(address: int, size: int, value: int, width: int, stream: int) -> None:
+    """`size` bytes set to a value that has `width` bytes."""
+    function = f"cuMemsetD{8 * width}Async"
+    status = getattr(library(), function)(
+        ctypes.c_uint64(address), WORDS[width](value), ctypes.c_size_t(size // width), ctypes.c_void_p(stream)
     )
-    check(status, "cuMemsetD8Async")
+    check(status, function)
+
+
+def copy(target: int, source: int, size: int, stream: int) -> None:
+    status = library().cuMemcpyDtoDAsync_v2(
+        ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(size), ctypes.c_void_p(stream)
+    )
+    check(status, "cuMemcpyDtoDAsync")
 
 
 def launch(kernel: ctypes.c_void_p, configuration: Configuration, arguments: Any, device: int) -> None:
@@ -112,8 +126,10 @@ def map_numbers(given: Any) -> dict[str, Any]:
     }
 
 
-def encode_map(target: int, address: int, given: Any) -> None:
-    """A tensor map from its description in a plan, written to `target`, which is aligned to 64 bytes."""
+def encoded_map(address: int, given: Any) -> bytes:
+    """A tensor map from its description in a plan."""
+    buffer = ctypes.create_string_buffer(MAP_BYTES + MAP_ALIGNMENT)
+    target = -(-ctypes.addressof(buffer) // MAP_ALIGNMENT) * MAP_ALIGNMENT
     numbers = map_numbers(given)
     status = library().cuTensorMapEncodeTiled(
         ctypes.c_void_p(target),
@@ -127,6 +143,7 @@ def encode_map(target: int, address: int, given: Any) -> None:
         *(numbers[name] for name in ("interleave", "swizzle", "promotion", "fill")),
     )
     check(status, "cuTensorMapEncodeTiled")
+    return ctypes.string_at(target, MAP_BYTES)
 
 
 def _array(kind: Any, values: Sequence[int]) -> Any:

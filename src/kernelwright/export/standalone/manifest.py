@@ -134,6 +134,7 @@ class Manifest:
     reference_sha256: str
     forward: tuple[ProvedVariant, ...]
     backward: tuple[ProvedVariant, ...] = ()
+    notes: tuple[str, ...] = ()  # where a kernel could be used, and is not, and why
     schema: int = SCHEMA
 
     @property
@@ -167,6 +168,7 @@ def parsed(text: str) -> Manifest:
             reference_sha256=_text(raw["reference_sha256"]),
             forward=tuple(map(_variant, raw["forward"])),
             backward=tuple(map(_variant, raw["backward"])),
+            notes=tuple(map(_text, raw.get("notes", ()))),
         )
     except ManifestError:
         raise

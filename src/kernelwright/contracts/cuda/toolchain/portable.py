@@ -15,7 +15,6 @@ from kernelwright.contracts.cuda.toolchain.builder import BuilderPool
 from kernelwright.contracts.cuda.toolchain.formulate import disagreement, formula_of, listed_formula, plan_at
 from kernelwright.contracts.model import BuildFailure, PortableBuild, PortableRequest
 from kernelwright.contracts.portable import FormulaError, LaunchFormula, Module, PortableKernel, Variant, digest_of
-from kernelwright.contracts.portable.kernel import NOT_BUILT
 from kernelwright.contracts.portable.reading import MalformedData
 from kernelwright.contracts.symbolic import SymbolicSignature
 from kernelwright.contracts.target import Target
@@ -79,13 +78,13 @@ def _modules(
         pool.close()
     modules: dict[Module, int] = {}
     binaries: dict[str, bytes] = {}
-    builds = [NOT_BUILT] * len(formula.cases)
+    builds: list[tuple[int, ...]] = [()] * len(formula.cases)
     for case, wanted in requests.items():
         made = compiled[wanted]
         if isinstance(made, BuildFailure):
             return made
         module = Module(digest_of(made.result.cubin), tuple(sorted(made.result.names.items())))
-        builds[case] = modules.setdefault(module, len(modules))
+        builds[case] = (modules.setdefault(module, len(modules)),)
         binaries[module.digest] = made.result.cubin
     device = (target.architecture, target.multiprocessors, target.shared_per_block, target.l2_bytes)
     try:

@@ -7,9 +7,11 @@
 #include <c10/core/DeviceGuard.h>
 #include <dlfcn.h>
 
+#include <array>
 #include <cstring>
 #include <map>
 #include <tuple>
+#include <variant>
 
 #include "plan.h"
 
@@ -42,6 +44,9 @@ class Driver {
     find(library, "cuDevicePrimaryCtxRetain", retain_);
     find(library, "cuCtxSetCurrent", current_);
     find(library, "cuMemsetD8Async", fill_);
+    find(library, "cuMemsetD16Async", fill_twos_);
+    find(library, "cuMemsetD32Async", fill_fours_);
+    find(library, "cuMemcpyDtoDAsync_v2", copy_);
     find(library, "cuStreamIsCapturing", capturing_);
     find(library, "cuTensorMapEncodeTiled", encode_);
     if (!streams.empty()) find(streams, "aoti_torch_get_current_cuda_stream", stream_);
@@ -59,6 +64,18 @@ class Driver {
   }
   void fill_zero(void* address, size_t size, void* stream) const {
     check(fill_(address, 0, size, stream), "cuMemsetD8Async");
+  }
+  void fill(void* address, size_t size, unsigned value, size_t width, void* stream) const {
+    if (width == 4) {
+      check(fill_fours_(address, value, size / 4, stream), "cuMemsetD32Async");
+    } else if (width == 2) {
+      check(fill_twos_(address, static_cast<unsigned short>(value), size / 2, stream), "cuMemsetD16Async");
+    } else {
+      check(fill_(address, static_cast<unsigned char>(value), size, stream), "cuMemsetD8Async");
+    }
+  }
+  void copy(void* target, void* source, size_t size, void* stream) const {
+    check(copy_(target, source, size, stream), "cuMemcpyDtoDAsync");
   }
   bool capturing(void* stream) const {
     int status = 0;
@@ -94,6 +111,9 @@ class Driver {
   int (*retain_)(void**, int) = nullptr;
   int (*current_)(void*) = nullptr;
   int (*fill_)(void*, unsigned char, size_t, void*) = nullptr;
+  int (*fill_twos_)(void*, unsigned short, size_t, void*) = nullptr;
+  int (*fill_fours_)(void*, unsigned, size_t, void*) = nullptr;
+  int (*copy_)(void*, void*, size_t, void*) = nullptr;
   int (*capturing_)(void*, int*) = nullptr;
   int (*encode_)(void*, unsigned, unsigned, void*, const uint64_t*, const uint64_t*, const uint32_t*, const uint32_t*,
                  unsigned, unsigned, unsigned, unsigned) = nullptr;
@@ -112,10 +132,12 @@ struct Pointer {
   size_t place, slot;  // where in the argument's bytes, and which address
   uint64_t offset;
 };
+class EncodedMaps;
 struct DeviceArgument {
   std::string data;
   std::vector<Pointer> pointers;
   std::optional<TensorMap> map;
+  std::shared_ptr<EncodedMaps> encoded;
 };
 struct Launch {
   uint64_t kernel;
@@ -124,9 +146,49 @@ struct Launch {
   std::vector<std::pair<unsigned, std::vector<unsigned>>> attributes;
   std::vector<DeviceArgument> arguments;
 };
+struct Memset {
+  size_t slot;
+  uint64_t offset;
+  size_t bytes;
+  unsigned value;
+  size_t width;
+};
+struct Copy {
+  size_t target;
+  uint64_t target_offset;
+  size_t source;
+  uint64_t source_offset;
+  size_t bytes;
+};
+using Step = std::variant<Launch, Memset, Copy>;
 struct Memory {
   size_t bytes;
   bool zero;
+};
+
+// The tensor maps of one argument by address. All else that one consists of is the plan's, so an address that comes
+// again has the same map, whatever lies there now.
+class EncodedMaps {
+ public:
+  template <typename Encode>
+  void write(void* address, char* target, const Encode& encode) {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    for (const auto& [known, bytes] : kept_) {
+      if (known == address) {
+        std::memcpy(target, bytes.data(), MAP_BYTES);
+        return;
+      }
+    }
+    encode(address, target);
+    auto& [known, bytes] = kept_[next_++ % kept_.size()];
+    known = address;
+    std::memcpy(bytes.data(), target, MAP_BYTES);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::pair<void*, std::array<char, MAP_BYTES>>, 16> kept_{};  // no tensor map is of address 0
+  size_t next_ = 0;
 };
 
 inline at::Tensor device_bytes(size_t size, c10::Device device) {
@@ -161,22 +223,22 @@ class DeviceBody final : public Body {
  public:
   // Addresses have slots in this order: tensors, outputs, scratch, workspaces.
   DeviceBody(std::shared_ptr<Driver> driver, std::shared_ptr<Workspaces> shared, c10::Device device,
-             std::vector<Launch> launches, std::vector<Memory> scratch,
+             std::vector<Step> steps, std::vector<Memory> scratch,
              std::vector<std::pair<std::string, size_t>> workspaces, size_t slots)
       : driver_(std::move(driver)),
         shared_(std::move(shared)),
         device_(device),
-        launches_(std::move(launches)),
+        steps_(std::move(steps)),
         scratch_(std::move(scratch)),
         workspaces_(std::move(workspaces)) {
     const size_t most = slots + scratch_.size() + workspaces_.size();
-    for (const Launch& launch : launches_) {
-      if (launch.grid.size() != 3 || launch.block.size() != 3) throw std::invalid_argument("a grid has three sizes");
-      for (const DeviceArgument& one : launch.arguments) {
-        if (one.map && one.map->slot >= most) throw std::invalid_argument("a tensor map has no address");
-        for (const Pointer& pointer : one.pointers)
-          if (pointer.slot >= most || pointer.place + sizeof(void*) > one.data.size())
-            throw std::invalid_argument("an address lies outside of its argument");
+    for (const Step& step : steps_) {
+      if (const auto* launch = std::get_if<Launch>(&step)) {
+        require_addresses(*launch, most);
+      } else if (const auto* fill = std::get_if<Memset>(&step)) {
+        if (fill->slot >= most) throw std::invalid_argument("a memset has no address");
+      } else if (std::get<Copy>(step).target >= most || std::get<Copy>(step).source >= most) {
+        throw std::invalid_argument("a copy has no address");
       }
     }
   }
@@ -198,7 +260,17 @@ class DeviceBody final : public Body {
       addresses.push_back(kept.back().mutable_data_ptr());
     }
     try {
-      for (const Launch& launch : launches_) enqueue(launch, addresses, stream);
+      for (const Step& step : steps_) {
+        if (const auto* launch = std::get_if<Launch>(&step)) {
+          enqueue(*launch, addresses, stream);
+        } else if (const auto* fill = std::get_if<Memset>(&step)) {
+          driver_->fill(behind(addresses[fill->slot], fill->offset), fill->bytes, fill->value, fill->width, stream);
+        } else {
+          const Copy& copy = std::get<Copy>(step);
+          driver_->copy(behind(addresses[copy.target], copy.target_offset),
+                        behind(addresses[copy.source], copy.source_offset), copy.bytes, stream);
+        }
+      }
     } catch (const DriverFailure&) {
       if (lock.owns_lock()) shared_->forget();  // what a launch that failed left there is not known
       throw;
@@ -206,6 +278,18 @@ class DeviceBody final : public Body {
   }
 
  private:
+  static void require_addresses(const Launch& launch, size_t most) {
+    if (launch.grid.size() != 3 || launch.block.size() != 3) throw std::invalid_argument("a grid has three sizes");
+    for (const DeviceArgument& one : launch.arguments) {
+      if (one.map && one.map->slot >= most) throw std::invalid_argument("a tensor map has no address");
+      for (const Pointer& pointer : one.pointers)
+        if (pointer.slot >= most || pointer.place + sizeof(void*) > one.data.size())
+          throw std::invalid_argument("an address lies outside of its argument");
+    }
+  }
+
+  static void* behind(void* address, uint64_t offset) { return static_cast<char*>(address) + offset; }
+
   // With arguments in memory of this call's own, each in a slot that is aligned for anything.
   void enqueue(const Launch& launch, const Addresses& addresses, void* stream) const {
     size_t total = SLOT;
@@ -215,11 +299,12 @@ class DeviceBody final : public Body {
     char* at = buffer.data() + (SLOT - reinterpret_cast<uintptr_t>(buffer.data()) % SLOT) % SLOT;
     for (const DeviceArgument& one : launch.arguments) {
       if (one.map) {
-        encode(*one.map, at, addresses);
+        void* address = behind(addresses[one.map->slot], one.map->offset);
+        one.encoded->write(address, at, [&](void* of, char* target) { encode(*one.map, of, target); });
       } else {
         std::memcpy(at, one.data.data(), one.data.size());
         for (const Pointer& pointer : one.pointers) {
-          const char* address = static_cast<char*>(addresses[pointer.slot]) + pointer.offset;
+          const void* address = behind(addresses[pointer.slot], pointer.offset);
           std::memcpy(at + pointer.place, &address, sizeof address);
         }
       }
@@ -243,17 +328,16 @@ class DeviceBody final : public Body {
     return (size + SLOT - 1) / SLOT * SLOT;
   }
 
-  void encode(const TensorMap& map, char* target, const Addresses& addresses) const {
-    driver_->encode(static_cast<void*>(target), map.type, static_cast<unsigned>(map.sizes.size()),
-                    static_cast<void*>(static_cast<char*>(addresses[map.slot]) + map.offset), map.sizes.data(),
-                    map.strides.data(), map.box.data(), map.steps.data(), map.interleave, map.swizzle, map.promotion,
-                    map.fill);
+  void encode(const TensorMap& map, void* address, char* target) const {
+    driver_->encode(static_cast<void*>(target), map.type, static_cast<unsigned>(map.sizes.size()), address,
+                    map.sizes.data(), map.strides.data(), map.box.data(), map.steps.data(), map.interleave,
+                    map.swizzle, map.promotion, map.fill);
   }
 
   std::shared_ptr<Driver> driver_;
   std::shared_ptr<Workspaces> shared_;
   c10::Device device_;
-  std::vector<Launch> launches_;
+  std::vector<Step> steps_;
   std::vector<Memory> scratch_;
   std::vector<std::pair<std::string, size_t>> workspaces_;
 };

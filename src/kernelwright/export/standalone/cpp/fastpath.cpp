@@ -254,7 +254,10 @@ DeviceArgument argument_of(const py::tuple& given) {
     const auto [place, slot, offset] = one.cast<std::tuple<size_t, size_t, uint64_t>>();
     made.pointers.push_back({place, slot, offset});
   }
-  if (!given[2].is_none()) made.map = map_of(given[2].cast<py::dict>());
+  if (!given[2].is_none()) {
+    made.map = map_of(given[2].cast<py::dict>());
+    made.encoded = std::make_shared<EncodedMaps>();
+  }
   return made;
 }
 
@@ -269,12 +272,26 @@ Launch launch_of(const py::dict& given) {
   return made;
 }
 
+Step step_of(const py::dict& given) {
+  if (given.contains("memset")) {
+    const auto [slot, offset, bytes, value, width] =
+        given["memset"].cast<std::tuple<size_t, uint64_t, size_t, unsigned, size_t>>();
+    return Memset{slot, offset, bytes, value, width};
+  }
+  if (given.contains("copy")) {
+    const auto [target, target_offset, source, source_offset, bytes] =
+        given["copy"].cast<std::tuple<size_t, uint64_t, size_t, uint64_t, size_t>>();
+    return Copy{target, target_offset, source, source_offset, bytes};
+  }
+  return launch_of(given);
+}
+
 std::shared_ptr<Body> device_body(const std::shared_ptr<Driver>& driver, const std::shared_ptr<Workspaces>& shared,
-                                  c10::Device device, const py::list& launches,
+                                  c10::Device device, const py::list& steps,
                                   const std::vector<std::pair<size_t, bool>>& scratch,
                                   const std::vector<std::pair<std::string, size_t>>& workspaces, size_t slots) {
-  std::vector<Launch> made;
-  for (const auto& one : launches) made.push_back(launch_of(one.cast<py::dict>()));
+  std::vector<Step> made;
+  for (const auto& one : steps) made.push_back(step_of(one.cast<py::dict>()));
   std::vector<Memory> memory;
   for (const auto& [bytes, zero] : scratch) memory.push_back({bytes, zero});
   return std::make_shared<DeviceBody>(driver, shared, device, std::move(made), std::move(memory), workspaces, slots);
