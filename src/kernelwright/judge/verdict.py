@@ -61,6 +61,7 @@ class Reason(StrEnum):
     imprecise = "imprecise"
     wrong = "wrong"
     unsafe = "unsafe"
+    library_alone = "library_alone"
     judge_failed = "judge_failed"
 
 

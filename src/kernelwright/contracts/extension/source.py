@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kernelwright.contracts.candidate import CandidateError
 from kernelwright.contracts.cuda.emulate.refuse import without_comments
@@ -142,6 +142,11 @@ def call_plan(source: str, signature: Signature) -> CallPlan:
 # --- load_inline -----------------------------------------------------------------------------------------------------
 
 
+def is_inline(text: str) -> bool:
+    """Whether a Python file is only there for its strings: it calls load_inline, and has no module that uses it."""
+    return not re.search(r"^\s*class\s+ModelNew\b", text, re.MULTILINE) and inline_source(text) is not None
+
+
 def inline_source(text: str) -> str | None:
     """The .cu file of a Python file's one call of load_inline, or None where it has none. Raises CandidateError."""
     try:
@@ -156,7 +161,11 @@ def inline_source(text: str) -> str | None:
     strings = _strings(tree)
     given = {keyword.arg: keyword.value for keyword in calls[0].keywords if keyword.arg}
     cuda, host = (_joined(given.get(name), strings) for name in ("cuda_sources", "cpp_sources"))
-    functions = _functions(given.get("functions"), strings)
+    return extension_source(cuda, host, _functions(given.get("functions"), strings))
+
+
+def extension_source(cuda: str, host: str, functions: Sequence[str]) -> str:
+    """The .cu file that load_inline would have built of its strings. Raises CandidateError."""
     head = "#include <torch/extension.h>\n#include <cuda_runtime.h>\n"
     if is_extension(cuda + host):
         return f"{head}{host}\n{cuda}\n"
