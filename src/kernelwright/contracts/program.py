@@ -119,8 +119,8 @@ class TensorView:
 class LibraryStep:
     """One of torch's own operators, which trusted torch carries out between the launches: `library: torch`.
 
-    `call` is JSON of `tasks.imported.traced.OperatorCall`, whose nodes number `tensors`; those in `written` are changed.
-    The launcher has no torch, and refuses it.
+    `call` is JSON of `tasks.imported.traced.OperatorCall`, whose nodes number `tensors`; those in `written` are
+    changed. The launcher has no torch, and refuses it.
     """
 
     operator: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from kernelwright.contracts.extension.source import extension_source
+from kernelwright.contracts.extension.source import extension_source, written_calls
 from kernelwright.contracts.recorded.record import RecordValue
 
 MOST_SOURCE = 1 << 20
@@ -21,6 +22,15 @@ class InlineLibrary(RecordValue):
     cpp: _Text
     cuda: _Text
     functions: tuple[_Function, ...] = Field(max_length=256)
+
+    @classmethod
+    def written(cls, source: str) -> tuple[InlineLibrary, ...]:
+        """Those that a module says in plain strings. The recorder finds the others, which costs another run of it."""
+        made = []
+        for cuda, cpp, functions in written_calls(source):
+            with suppress(ValidationError):
+                made.append(cls(cpp=cpp, cuda=cuda, functions=functions))
+        return tuple(made)
 
     @property
     def key(self) -> str:

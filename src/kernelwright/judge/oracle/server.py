@@ -187,10 +187,7 @@ class Oracle:
         found = self._tasks[task]
         points, coverage = self._points.choose(task, found, bytes.fromhex(key))
         return {
-            "points": [
-                {**_described(one.workload, one.signature), "work": one.work}
-                for one in points
-            ],
+            "points": [{**_described(one.workload, one.signature), "work": one.work} for one in points],
             "coverage": asdict(coverage),
             "specials": [[one.name, str(one.kind), one.dtypes] for one in special_values(found)],
             "opted_out": list(found.unchecked),

@@ -68,7 +68,8 @@ def function_library(source: str, target: Target) -> BuildPlan:
     check(source)
     glue = (
         f"{_head(target)}"
-        f'namespace {{\n#include "{SOURCE_NAME}"\n}}\n#define KW_OPEN extern "C" __attribute__((visibility("default")))\n'
+        f'namespace {{\n#include "{SOURCE_NAME}"\n}}\n'
+        '#define KW_OPEN extern "C" __attribute__((visibility("default")))\n'
         "KW_OPEN int kw_call(const char* function, const kw_value* values, int count, kw_tensor* results, int room, "
         'char* message, size_t bytes) {\n  kw::OneCall call;\n  kw::machine.geometry.kernel = "host code";\n'
         "  return kw::call_one(kw_define_module, function, values, count, results, room, message, bytes);\n}\n"
@@ -105,7 +106,9 @@ def _head(target: Target) -> str:
     }
     head = "".join(f"#define {name} {value}\n" for name, value in definitions.items())
     standard = "".join(f"#include <{name}>\n" for name in _STANDARD)
-    return f'{head}{standard}#include "abi.h"\n#include "kw_host.h"\n#include "{LIGHT_HEADERS[0]}"\n#include "kw_glue.h"\n'
+    return (
+        f'{head}{standard}#include "abi.h"\n#include "kw_host.h"\n#include "{LIGHT_HEADERS[0]}"\n#include "kw_glue.h"\n'
+    )
 
 
 def _glue(plan: CallPlan, signature: Signature, target: Target) -> str:
@@ -123,7 +126,8 @@ def _glue(plan: CallPlan, signature: Signature, target: Target) -> str:
         f"  kw_take(results[skip + {k}], a[{n}], {_spec(n, signature)});\n" for k, n in enumerate(returned)
     )
     return (
-        f'{_head(target)}namespace {{\n#include "{SOURCE_NAME}"\n\nvoid kw_call_bound(const kw_argument* a) {{\n  (void)a;\n'
+        f'{_head(target)}namespace {{\n#include "{SOURCE_NAME}"\n\n'
+        "void kw_call_bound(const kw_argument* a) {\n  (void)a;\n"
         f"  kw_value values[{max(1, len(plan.values))}] = {{}};\n{lists}{values}"
         f'  kw_tensor results[64];\n  int got = kw_call_named(kw_define_module, "{plan.function}", values, '
         f"{len(plan.values)}, results);\n"

@@ -90,7 +90,7 @@ class Construction:
                     before.copy_(now)
 
 
-class DoesNotFit(Exception):
+class DoesNotFitError(Exception):
     """Why a module does not take the parameters of the problem, in one line."""
 
 
@@ -112,13 +112,13 @@ def bind(model: torch.nn.Module, held: list[dict[str, Any]]) -> dict[str, torch.
     if left:
         first = left[0]
         there = ", ".join(f"{name} {_shown(*_form(value))}" for name, value in list(mine.items())[:8])
-        raise DoesNotFit(
+        raise DoesNotFitError(
             f"the problem's {first['path']} {_shown(*_wanted(first))} has no counterpart in ModelNew, which has "
             f"{there or 'no others'}: name it so, or make the same parameters in the same order"
         )
     for argument, value in found.items():
         if not value.is_contiguous() or value.storage_offset():
-            raise DoesNotFit(f"the parameter for {argument} is a view of another layout: make it contiguous")
+            raise DoesNotFitError(f"the parameter for {argument} is a view of another layout: make it contiguous")
     return found
 
 

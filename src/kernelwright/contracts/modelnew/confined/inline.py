@@ -166,7 +166,9 @@ class Values:
 
     def _tensor(self, to: RawTensor, given: torch.Tensor) -> None:
         if given.dtype not in DTYPES or given.dim() > RANK:
-            raise self._refusals.refuse(f"a function of an extension is given {given.dtype} of {given.dim()} dimensions")
+            raise self._refusals.refuse(
+                f"a function of an extension is given {given.dtype} of {given.dim()} dimensions"
+            )
         to.data = self._address(given) or None
         to.dtype, to.rank = DTYPES[given.dtype], given.dim()
         for axis, (size, stride) in enumerate(zip(given.shape, given.stride(), strict=True)):

@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import driver, interpreter
 
 from .around import put_right
-from .construction import Construction, DoesNotFit, bind, initial_values, place_of, tensors_in
+from .construction import Construction, DoesNotFitError, bind, initial_values, place_of, tensors_in
 from .emulated_calls import EmulatedCalls
 from .inline import Libraries
 from .recording import CLASS, _flat
@@ -84,7 +84,7 @@ def _one_call(
             _give_up(f"the call changes {changed[0]}, a parameter of the problem")
     except HostCodeRefused as error:
         _give_up(refusals.first or str(error))
-    except DoesNotFit as error:
+    except DoesNotFitError as error:
         _give_up(str(error))
     except Exception as error:
         _give_up(told(error))

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .construction import HOST, RANDOM, Construction, draws_numbers, tensors_in, written_by
 
-DTYPES = frozenset("float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split())
+DTYPES = frozenset(["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"])
 _OF_NO_MATTER = frozenset({"device", "layout", "pin_memory"})
 
 

@@ -14,7 +14,6 @@ from kw_confined.refusal import LONGEST
 
 from .inline import BY_NUMBER, Library, RawTensor, Values, called, handed_back, loaded
 
-
 FIRST_LIBRARY = 512  # as toolchain/record.py numbers modules
 
 

@@ -20,7 +20,7 @@ from kw_confined.tensors import StandInMemory
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .around import put_right
-from .construction import Construction, DoesNotFit, bind, initial_values, place_of
+from .construction import Construction, DoesNotFitError, bind, initial_values, place_of
 from .inline import Libraries, NeedsLibrary
 from .library import LibraryWatch
 from .recorded_calls import StandInCalls
@@ -56,7 +56,7 @@ def _recorded(one: dict[str, Any], source: Path, state: RecordingState, request:
         return {"refused": "a library is not built yet"}
     except HostCodeRefused as error:
         return {"refused": state.refusals.first or str(error)}
-    except DoesNotFit as error:
+    except DoesNotFitError as error:
         return {"refused": str(error)[:LONGEST]}
     except RecursionError:
         return {"refused": "host code recurses without end"}

@@ -20,7 +20,7 @@ from kernelwright.contracts.modelnew.toolchain.record import (
     record_once,
     record_twice,
 )
-from kernelwright.contracts.program import Program, ProgramStep
+from kernelwright.contracts.program import ProgramStep
 from kernelwright.contracts.recorded.convert import to_program
 from kernelwright.contracts.recorded.ownership import launches_that_count
 from kernelwright.contracts.recorded.pointers import SAME, CannotReplay
@@ -39,7 +39,7 @@ from kernelwright.contracts.triton.toolchain.build import (
     registers_of,
 )
 from kernelwright.contracts.triton.toolchain.ptxas import Assembled, absence, version
-from kernelwright.contracts.triton.toolchain.record import RegistersNeeded
+from kernelwright.contracts.triton.toolchain.record import PtxKernel, RegistersNeeded
 from kernelwright.tasks.model import Signature
 
 ROUNDS = 6  # of recording again, with what host code asked for
@@ -79,42 +79,51 @@ class ModelNewToolchain:
         except CandidateError as error:
             return BuildFailure((f"{SOURCE_NAME}: {error}",))
         registers: dict[str, tuple[int, int]] = {}
-        libraries: dict[str, InlineLibrary] = {}
+        libraries = {one.key: one for one in InlineLibrary.written(candidate.source)}
         built: dict[str, BuiltLibrary] = {}
+        failures: dict[str, BuildFailure] = {}  # which count where a library is really asked for
         for turn in range(ROUNDS):
+            self._build(libraries, built, failures)
             request = ModelNewRequest(candidate.source, calls, signatures, self._target, registers, built)
-            once = turn == 0 and "load_inline" in candidate.source
-            answers = (record_once(request),) if once else record_twice(request)
+            looking = turn == 0 and not libraries and "load_inline" in candidate.source
+            answers = record_once(request) if looking else record_twice(request)
             if isinstance(answers, BuildFailure):
                 return answers
-            failed = next((one for one in answers if isinstance(one, BuildFailure)), None)
+            wanted = {one.key: one for answer in answers for one in answer.wanted if one.key not in built}
+            failed = next((failures[key] for key in wanted if key in failures), None)
             if failed is not None:
                 return failed
-            found = tuple(one for one in answers if isinstance(one, ModelNewAnswer))
-            fresh = {one.key: one for answer in found for one in answer.wanted if one.key not in built}
-            for key, library in fresh.items():
-                made = _library(library, self._target)
-                if isinstance(made, BuildFailure):
-                    return made
-                built[key], libraries[key] = made, library
-            if fresh or once:
+            libraries |= wanted
+            if wanted or looking:
                 continue
-            asked = asked_for(found)
-            assembled = self._triton.assembled([*asked, *_used(found[0])])
+            asked = asked_for(answers)
+            assembled = self._triton.assembled([*asked, *_used(answers[0])])
             if isinstance(assembled, BuildFailure):
                 return assembled
             if not asked:
-                programs = [
-                    _program([(answer, answer.calls[place]) for answer in found], signature, assembled, built)
-                    for place, signature in enumerate(signatures)
-                ]
-                wrong = next((one for one in programs if isinstance(one, BuildFailure)), None)
-                if wrong is not None:
-                    return wrong
-                right = tuple(one for one in programs if isinstance(one, GpuBuilt))
-                return ModelNewBuilt(GpuBuild(right, time.perf_counter() - begin), tuple(libraries.values()))
+                made = _programs(answers, signatures, assembled, built, begin)
+                return (
+                    made
+                    if isinstance(made, BuildFailure)
+                    else ModelNewBuilt(made, tuple(libraries[key] for key in built))
+                )
             registers |= {kernel_key(kernel): registers_of(assembled[kernel_key(kernel)]) for kernel in asked}
         return BuildFailure((f"{SOURCE_NAME}: host code asks for more and more libraries or registers",))
+
+    def _build(
+        self, libraries: Mapping[str, InlineLibrary], built: dict[str, BuiltLibrary], failures: dict[str, BuildFailure]
+    ) -> None:
+        for key, library in libraries.items():
+            if key in built or key in failures:
+                continue
+            try:
+                made = build_library(library.source, self._target)
+            except CandidateError as error:
+                made = BuildFailure((f"{SOURCE_NAME}: {error}",))
+            if isinstance(made, BuildFailure):
+                failures[key] = made
+            else:
+                built[key] = made
 
     def refill(self) -> None:
         """There is nothing to start early."""
@@ -123,14 +132,23 @@ class ModelNewToolchain:
         """Nothing is left running."""
 
 
-def _library(library: InlineLibrary, target: Target) -> BuiltLibrary | BuildFailure:
-    try:
-        return build_library(library.source, target)
-    except CandidateError as error:
-        return BuildFailure((f"{SOURCE_NAME}: {error}",))
+def _programs(
+    answers: Sequence[ModelNewAnswer],
+    signatures: Sequence[Signature],
+    assembled: Mapping[str, Assembled],
+    built: Mapping[str, BuiltLibrary],
+    begin: float,
+) -> GpuBuild | BuildFailure:
+    made = []
+    for place, signature in enumerate(signatures):
+        program = _program([(answer, answer.calls[place]) for answer in answers], signature, assembled, built)
+        if isinstance(program, BuildFailure):
+            return program
+        made.append(program)
+    return GpuBuild(tuple(made), time.perf_counter() - begin)
 
 
-def _used(answer: ModelNewAnswer) -> list:
+def _used(answer: ModelNewAnswer) -> list[PtxKernel]:
     numbers = {
         step.module
         for call in answer.calls
@@ -184,6 +202,8 @@ def _is_own(function: str) -> bool:
 
 def _nothing_own(record: Record) -> str:
     names = list(dict.fromkeys(step.operator for step in record.steps if isinstance(step, RecordedLibrary)))
+    if not record.steps:
+        return "forward launches no kernel"
     shown = ", ".join([*names[:6], *(["…"] if len(names) > 6 else [])]) or "arithmetic"
     return f"torch alone computes the result ({shown}): a candidate needs a kernel of its own"
 

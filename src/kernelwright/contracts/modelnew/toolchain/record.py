@@ -15,10 +15,11 @@ from pydantic import Field, TypeAdapter
 from kernelwright.contracts.cuda.toolkit import include_directories
 from kernelwright.contracts.extension.toolchain.nvcc import BuiltLibrary
 from kernelwright.contracts.extension.toolchain.record import RECORDER
+from kernelwright.contracts.layout import extent_bytes
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.modelnew.libraries import MOST_LIBRARIES, InlineLibrary
 from kernelwright.contracts.modelnew.source import SOURCE_NAME, ModuleCall
-from kernelwright.contracts.recorded.record import BASES, Bases, Record, RecordRefusal, RecordValue
+from kernelwright.contracts.recorded.record import BASES, Bases
 from kernelwright.contracts.recorded.recorder import RecorderProgram, read_answer, run_recorder
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.configurations import choices
@@ -31,7 +32,7 @@ from kernelwright.contracts.triton.toolchain.record import (
     START_SECONDS,
     VARIABLES,
     PtxKernel,
-    RegistersNeeded,
+    RecorderAnswer,
     boot,
     device_text,
     visible,
@@ -39,7 +40,6 @@ from kernelwright.contracts.triton.toolchain.record import (
 from kernelwright.devices.compiler import compiled
 from kernelwright.isolation.roles import Role
 from kernelwright.tasks.model import ScalarSpec, Signature
-from kernelwright.contracts.layout import extent_bytes
 
 CONFINED = Path(__file__).resolve().parent.parent / "confined"
 FOLDERS = (*OURS, ("kw_modelnew", str(CONFINED)))
@@ -47,11 +47,12 @@ ADDRESS_SPACE = 3 << 40  # reserved for stand-ins, and never backed by memory
 FIRST_LIBRARY = 512  # modules from here on are libraries, those below are Triton's kernels
 
 
-class ModelNewAnswer(RecordValue):
+class ModelNewAnswer(RecorderAnswer):
+    """`libraries` are those that were called, in the order of their modules; `wanted` is still to be built."""
+
     kernels: tuple[PtxKernel, ...] = Field(max_length=FIRST_LIBRARY)
     libraries: tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")], ...] = Field(max_length=MOST_LIBRARIES)
     wanted: tuple[InlineLibrary, ...] = Field(max_length=MOST_LIBRARIES)
-    calls: tuple[Record | RecordRefusal | RegistersNeeded, ...]
 
 
 _ANSWER: TypeAdapter[ModelNewAnswer] = TypeAdapter(ModelNewAnswer)
@@ -75,12 +76,13 @@ def embedded_recorder() -> Path:
     return compiled(RECORDER, "recorder.so", ("-O1", "-shared", "-fPIC", "-DKW_EMBEDDED", *headers, "-ldl"))
 
 
-def record_once(request: ModelNewRequest) -> ModelNewAnswer | BuildFailure:
+def record_once(request: ModelNewRequest) -> tuple[ModelNewAnswer, ...] | BuildFailure:
     """To find out what it builds."""
-    return _record(request, BASES[0], backwards=False)
+    found = _record(request, BASES[0], backwards=False)
+    return found if isinstance(found, BuildFailure) else (found,)
 
 
-def record_twice(request: ModelNewRequest) -> tuple[ModelNewAnswer, ModelNewAnswer] | BuildFailure:
+def record_twice(request: ModelNewRequest) -> tuple[ModelNewAnswer, ...] | BuildFailure:
     """Answers for both bases, their calls in the order of the request."""
     with ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(_record, request, bases, backwards=bool(n)) for n, bases in enumerate(BASES)]

@@ -98,7 +98,7 @@ def registers_of(assembled: Assembled) -> tuple[int, int]:
     return (most.registers, most.spill_stores // 4) if most else (255, 0)
 
 
-def asked_for(answers: tuple[RecorderAnswer, RecorderAnswer]) -> list[PtxKernel]:
+def asked_for(answers: Sequence[RecorderAnswer]) -> list[PtxKernel]:
     return [
         answer.kernels[number]
         for answer in answers
