@@ -73,7 +73,7 @@ def adversarial(checkout: Path) -> Iterator[Solution]:
 
 
 def cuda_l1(file: Path, into: Path) -> Iterator[Solution]:
-    for entry in json.loads(file.read_text()):
+    for entry in map(json.loads, file.read_text().splitlines()):
         if entry.get("custom_code") and "class ModelNew" in entry["custom_code"]:
             name = f"level{entry['level_id']}_{entry['task_id']}"
             problem, path = into / f"problem_{name}.py", into / f"solution_{name}.py"

@@ -1,6 +1,5 @@
 """The product by torch, and everything behind it in one kernel."""
 
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 

@@ -19,10 +19,9 @@ GRAPHS = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "
 
 def put_right(refusals: Refusals, load_inline: Callable[..., Any]) -> None:
     _extensions(refusals, load_inline)
-    torch.compile = _wrapped
-    torch.jit.script = _wrapped
-    torch.jit.freeze = torch.jit.optimize_for_inference = _wrapped
-    torch.jit.trace = _wrapped
+    torch.compile = _wrapped  # type: ignore[assignment]
+    for name in ("script", "trace", "freeze", "optimize_for_inference"):
+        setattr(torch.jit, name, _wrapped)
     names = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
     for name in names:
         setattr(torch.nn.functional, name, lambda given, *_, **__: given)
@@ -52,4 +51,4 @@ def _extensions(refusals: Refusals, load_inline: Callable[..., Any]) -> None:
     made.CUDA_HOME = "/usr/local/cuda"  # type: ignore[attr-defined]
     made.include_paths = made.library_paths = lambda *_, **__: []  # type: ignore[attr-defined]
     sys.modules[made.__name__] = made
-    torch.utils.cpp_extension = made
+    torch.utils.cpp_extension = made  # type: ignore[attr-defined]

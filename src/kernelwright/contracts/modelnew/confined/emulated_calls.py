@@ -28,7 +28,7 @@ class EmulatedCalls:
             if not tensor.numel():
                 return 0
             copy = copies[tensor.untyped_storage().data_ptr()]
-            return int(copy.data_ptr()) + tensor.storage_offset() * tensor.element_size()
+            return int(copy.data_ptr()) + int(tensor.storage_offset()) * tensor.element_size()
 
         values = Values(given, address, self._refusals)
         results, listed = called(entry, function, values)
@@ -41,14 +41,15 @@ class EmulatedCalls:
         return handed_back(returned, listed)
 
     def _guarded(self, whole: torch.Tensor) -> torch.Tensor:
-        return self.allocations.like(whole).copy_(whole)
+        made: torch.Tensor = self.allocations.like(whole)
+        return made.copy_(whole)
 
     def _taken(self, raw: RawTensor) -> torch.Tensor:
         """A copy, because the library frees its memory."""
         dtype = BY_NUMBER[raw.dtype]
         sizes, strides = list(raw.sizes[: raw.rank]), list(raw.strides[: raw.rank])
         shape = torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
-        made = self.allocations.like(shape)
+        made: torch.Tensor = self.allocations.like(shape)
         if raw.data is not None and made.numel():
             extent = shape.untyped_storage().nbytes()
             made.copy_(tensor_at(raw.data, extent, dtype, sizes, strides))

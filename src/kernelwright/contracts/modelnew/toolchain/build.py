@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.contracts.candidate import Candidate, CandidateError
+from kernelwright.contracts.extension.source import check as check_extension
 from kernelwright.contracts.extension.toolchain.nvcc import BuiltLibrary, build_library
 from kernelwright.contracts.extension.toolchain.nvcc import version as nvcc_version
 from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt, LaunchedKernel
@@ -117,6 +118,7 @@ class ModelNewToolchain:
             if key in built or key in failures:
                 continue
             try:
+                check_extension(library.source)
                 made = build_library(library.source, self._target)
             except CandidateError as error:
                 made = BuildFailure((f"{SOURCE_NAME}: {error}",))
