@@ -92,7 +92,7 @@ def test_prompts_are_made_of_its_own_words(toy_contract: ToyContract, task: str)
 def test_the_help_of_commands_lists_it(installed: dict[str, str], name: str) -> None:
     wide = {**installed, "COLUMNS": "200"}
     found = subprocess.run(command(name, "--help"), env=wide, capture_output=True, text=True, timeout=120, check=True)
-    assert ": cpp, cuda, extension, triton, toy, broken." in " ".join(
+    assert ": cpp, cuda, extension, triton, modelnew, toy, broken." in " ".join(
         found.stdout.split()
     )  # and loads none: the last one cannot be loaded
 

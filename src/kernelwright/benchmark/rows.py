@@ -46,6 +46,7 @@ CLASSES: dict[Reason, RejectionClass] = {
     Reason.dirty_workspace: RejectionClass.protocol,
     Reason.ran_while_stopped: RejectionClass.protocol,
     Reason.imprecise: RejectionClass.precision,
+    Reason.library_alone: RejectionClass.build,
     Reason.unwritten: RejectionClass.wrong,
     Reason.nan_or_inf: RejectionClass.wrong,
     Reason.wrong: RejectionClass.wrong,

@@ -86,6 +86,8 @@ def _show(out: Console, result: CheckResult) -> None:
     remarks = [f"emulated {result.target}", f"sandbox {result.sandbox}"]
     if _was_called(result):
         remarks.append(f"sanitizers {result.sanitizers}")
+    if result.library:
+        remarks.append(f"library: torch ({', '.join(result.library)})")
     if result.too_large:
         remarks.append(f"too large to emulate: {', '.join(result.too_large)}")
     out.print(f"  [dim]{escape('; '.join(remarks))}[/]\n")

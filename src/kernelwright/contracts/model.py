@@ -67,6 +67,8 @@ class InterpretedPlan:
     visible: tuple[str | Path, ...]
     variables: Mapping[str, str]
     start_seconds: float
+    library: tuple[str, ...] = ()  # operators that torch carries out for the candidate
+    without_kernels: tuple[str, ...] = ()  # the command that leaves out the candidate's own kernels
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,32 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class TensorView:
+    """A tensor in a block; strides in elements."""
+
+    block: int
+    offset: int
+    dtype: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class LibraryStep:
+    """One of torch's own operators, which trusted torch carries out between the launches: `library: torch`.
+
+    `call` is JSON of `tasks.imported.traced.OperatorCall`, whose nodes number `tensors`; those in `written` are
+    changed. The launcher has no torch, and refuses it.
+    """
+
+    operator: str
+    call: str
+    tensors: tuple[TensorView, ...]
+    written: tuple[int, ...]
+    results: tuple[TensorView, ...]
+
+
+@dataclass(frozen=True)
 class ProgramStep:
     """One kernel launch. `module` numbers the modules of the program."""
 
@@ -124,13 +150,18 @@ class Program:
     base: int
     span: int
     blocks: tuple[Block, ...]
-    steps: tuple[ProgramStep | Memset | Copy, ...]
+    steps: tuple[ProgramStep | Memset | Copy | LibraryStep, ...]
     tensor_maps: tuple[TensorMap, ...] = ()
     modules: int = 0
 
     @property
     def launches(self) -> tuple[ProgramStep, ...]:
         return tuple(step for step in self.steps if isinstance(step, ProgramStep))
+
+    @property
+    def library(self) -> tuple[str, ...]:
+        """The operators of torch that it leaves to torch, each once, in order."""
+        return tuple(dict.fromkeys(step.operator for step in self.steps if isinstance(step, LibraryStep)))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -147,7 +178,10 @@ class Program:
         )
 
 
-def _step(raw: dict[str, Any]) -> ProgramStep | Memset | Copy:
+def _step(raw: dict[str, Any]) -> ProgramStep | Memset | Copy | LibraryStep:
+    if "operator" in raw:
+        views = {name: tuple(map(_view, raw[name])) for name in ("tensors", "results")}
+        return LibraryStep(**{**raw, **views, "written": tuple(raw["written"])})
     if "target" in raw:
         return Copy(**raw)
     if "function" not in raw:
@@ -156,6 +190,10 @@ def _step(raw: dict[str, Any]) -> ProgramStep | Memset | Copy:
     cluster = None if raw["cluster"] is None else tuple(raw["cluster"])
     arguments = tuple(_argument(argument) for argument in raw["arguments"])
     return ProgramStep(**{**raw, **sizes, "cluster": cluster, "arguments": arguments})
+
+
+def _view(raw: dict[str, Any]) -> TensorView:
+    return TensorView(**{**raw, "sizes": tuple(raw["sizes"]), "strides": tuple(raw["strides"])})
 
 
 def _argument(raw: dict[str, Any]) -> Argument:

@@ -25,6 +25,7 @@ _BUILT_IN = {  # the first one of a device is its usual contract
     "cuda": "kernelwright.contracts.cuda:CUDA",
     "extension": "kernelwright.contracts.extension:EXTENSION",
     "triton": "kernelwright.contracts.triton:TRITON",
+    "modelnew": "kernelwright.contracts.modelnew:MODELNEW",
 }
 _registered: dict[str, Contract] = {}
 

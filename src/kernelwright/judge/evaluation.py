@@ -46,7 +46,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import InspectionPlan, Job, SanitizerTimeoutError, Workshop
+from kernelwright.judge.workshop import CannotTimeError, InspectionPlan, Job, SanitizerTimeoutError, Workshop
 
 CHECKED = "checked "  # how the steps of a domain check begin, where they are named
 
@@ -113,7 +113,11 @@ class Evaluation:
         for public in (True, False):
             part = self.task.public if public else self._unseen()
             with self._timed("build"):
-                rejection = job.build(part, inspected=bool(self.inspection_plan.specs))
+                try:
+                    rejection = job.build(part, inspected=bool(self.inspection_plan.specs))
+                except CannotTimeError as error:
+                    message = JudgeEvidence(message=str(error))
+                    return self._verdict(Outcome.undecided, Rejection(Stage.build, Reason.judge_failed, message))
             self.build_seconds, self.artefact = job.build_seconds, job.artefact
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=not public)

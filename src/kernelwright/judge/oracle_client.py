@@ -20,7 +20,7 @@ from kernelwright.judge.verdict import ErrorReport
 from kernelwright.tasks.cost import Cost
 from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.loading import Sources
-from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec, Workload
+from kernelwright.tasks.model import ModuleForm, ScalarSpec, Signature, TensorSpec, Workload
 
 ANSWER_SECONDS = 600.0  # for one request, the oracle's start not counted
 
@@ -320,7 +320,10 @@ def _coverage(raw: Message) -> Coverage:
 def _posed(entry: Message) -> WorkloadSpec:
     raw = entry["workload"]
     workload = Workload(tuple((name, size) for name, size in raw["sizes"]), raw["dtype"], raw["hidden"])
-    return WorkloadSpec(workload, Signature(tuple(_argument(argument) for argument in entry["signature"])))
+    module = entry["module"]
+    held = () if module is None else tuple((argument, name) for argument, name in module["held"])
+    form = None if module is None else ModuleForm(module["initial"], held)
+    return WorkloadSpec(workload, Signature(tuple(map(_argument, entry["signature"])), form))
 
 
 def _argument(raw: Message) -> TensorSpec | ScalarSpec:

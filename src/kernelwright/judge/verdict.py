@@ -61,6 +61,7 @@ class Reason(StrEnum):
     imprecise = "imprecise"
     wrong = "wrong"
     unsafe = "unsafe"
+    library_alone = "library_alone"
     judge_failed = "judge_failed"
 
 
@@ -482,6 +483,7 @@ GENERAL = {
     Reason.out_of_memory: (Stage.run, Reason.crashed),
     Reason.dirty_workspace: (Stage.run, Reason.crashed),
     Reason.unsafe: (Stage.run, Reason.crashed),
+    Reason.library_alone: (Stage.compare, Reason.wrong),
 }
 
 

@@ -47,6 +47,7 @@ SENTENCES = {
     Reason.imprecise: "its errors are larger than the task's precision allows",
     Reason.wrong: "its result is wrong",
     Reason.unsafe: "the sanitizers found a fault",
+    Reason.library_alone: "a library computes the result without it",
     Reason.judge_failed: "the judge could not do its work",
 }
 

@@ -26,6 +26,10 @@ class SanitizerTimeoutError(Exception):
         self.tools, self.deadline = tools, deadline
 
 
+class CannotTimeError(Exception):
+    """The candidate may be right, and this judge cannot carry it out on its device. It says why in one line."""
+
+
 @dataclass(frozen=True)
 class SanitizerDeadline:
     """Seconds that one call may take under the sanitizers: `least` before it is known what it takes without them, then

@@ -13,7 +13,16 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kernelwright.contracts.program import Argument, Copy, FunctionUse, Memset, Program, ProgramStep, TensorMap
+from kernelwright.contracts.program import (
+    Argument,
+    Copy,
+    FunctionUse,
+    LibraryStep,
+    Memset,
+    Program,
+    ProgramStep,
+    TensorMap,
+)
 from kernelwright.devices.driver import attribute, check, driver, use_device
 
 PORTABLE_CLUSTER = 8
@@ -60,6 +69,8 @@ class LoadedProgram:
     """
 
     def __init__(self, program: Program, modules: Sequence[bytes], device: int = 0) -> None:
+        if program.library:
+            raise BadArguments(f"the program leaves {', '.join(program.library)} to torch, which is not here")
         self._device, self._program, self._cubins = use_device(device), program, tuple(modules)
         self._bound: tuple[tuple[int, ...], int] | None = None
         self._addresses: tuple[int, ...] = ()
@@ -149,6 +160,7 @@ class LoadedProgram:
                 name = f"cuMemsetD{8 * step.width}Async"
                 check(getattr(cu, name)(at, step.value, step.bytes // step.width, self._stream), name)
                 continue
+            assert not isinstance(step, LibraryStep), "refused when the program came"
             if isinstance(step, Copy):
                 at = self._addresses[step.target] + step.target_offset
                 source = self._addresses[step.source] + step.source_offset

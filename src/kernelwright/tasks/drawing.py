@@ -227,7 +227,7 @@ def _saved(name: str, declared: Saved, drawn: dict[str, Argument]) -> torch.Tens
 def signature(task: Task, workload: Workload) -> Signature:
     """What a kernel receives. Every tensor is row-major, whatever strides the reference happens to return."""
     arguments, results = _traced(task, workload)
-    return Signature((*_given(task, arguments), *_returned(task, results)))
+    return Signature((*_given(task, arguments), *_returned(task, results)), task.module)
 
 
 def _traced(task: Task, workload: Workload) -> tuple[dict[str, Argument], dict[str, torch.Tensor]]:

@@ -34,6 +34,7 @@ __all__ = [
     "FLOATS",
     "Dim",
     "Input",
+    "ModuleForm",
     "Precision",
     "Pullback",
     "Saved",
@@ -120,10 +121,23 @@ class ScalarSpec:
 
 
 @dataclass(frozen=True)
+class ModuleForm:
+    """How a problem's module is made and what it holds, for contracts whose candidates are modules as well.
+
+    `initial` is what its constructor takes, as JSON (`tasks.imported.traced.InitialValue`); `held` are the arguments
+    that are parameters or buffers of the module, each with its name there, in the order in which it makes them.
+    """
+
+    initial: str
+    held: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Signature:
     """Arguments in the order in which a kernel receives them: inputs as declared, then outputs."""
 
     arguments: tuple[TensorSpec | ScalarSpec, ...]
+    module: ModuleForm | None = None
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
@@ -177,6 +191,7 @@ class Task:
     notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
     baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # `--baseline own:NAME`, as the reference
     call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
+    module: ModuleForm | None = None  # of a task that was a module
 
     def __post_init__(self) -> None:
         check_structure(self)

@@ -14,7 +14,7 @@ from pathlib import Path
 from kernelwright.contracts.candidate import Candidate, CandidateError, read_candidate
 from kernelwright.contracts.craft import Craft, read_craft
 from kernelwright.contracts.cuda.source import has_plan
-from kernelwright.contracts.extension.source import check, inline_source, is_extension
+from kernelwright.contracts.extension.source import check, inline_source, is_extension, is_inline
 from kernelwright.contracts.model import (
     BuildFailure,
     Emulation,
@@ -121,7 +121,7 @@ class ExtensionContract(GpuContract):
             return False
         try:
             source = read_candidate(path, self.name).source
-            return inline_source(source) is not None if path.suffix == ".py" else _is_ours(source)
+            return is_inline(source) if path.suffix == ".py" else _is_ours(source)
         except CandidateError:
             return False
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from kernelwright.contracts.candidate import CandidateError
 from kernelwright.contracts.cuda.emulate.refuse import without_comments
@@ -142,6 +143,11 @@ def call_plan(source: str, signature: Signature) -> CallPlan:
 # --- load_inline -----------------------------------------------------------------------------------------------------
 
 
+def is_inline(text: str) -> bool:
+    """Whether a Python file is only there for its strings: it calls load_inline, and has no module that uses it."""
+    return not re.search(r"^\s*class\s+ModelNew\b", text, re.MULTILINE) and inline_source(text) is not None
+
+
 def inline_source(text: str) -> str | None:
     """The .cu file of a Python file's one call of load_inline, or None where it has none. Raises CandidateError."""
     try:
@@ -153,10 +159,29 @@ def inline_source(text: str) -> str | None:
         return None
     if len(calls) > 1:
         raise CandidateError(f"calls load_inline {len(calls)} times: put all kernels into one call")
+    return extension_source(*_told(calls[0], _strings(tree)))
+
+
+def written_calls(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """CUDA, C++ and functions of the calls of load_inline whose arguments are plain strings."""
+    tree, found = ast.parse(text), []
     strings = _strings(tree)
-    given = {keyword.arg: keyword.value for keyword in calls[0].keywords if keyword.arg}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called(node.func) == "load_inline":
+            with suppress(CandidateError):
+                found.append(_told(node, strings))
+    return found
+
+
+def _told(call: ast.Call, strings: Mapping[str, str]) -> tuple[str, str, tuple[str, ...]]:
+    in_order = dict(zip(("name", "cpp_sources", "cuda_sources", "functions"), call.args, strict=False))
+    given = {**in_order, **{keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}}
     cuda, host = (_joined(given.get(name), strings) for name in ("cuda_sources", "cpp_sources"))
-    functions = _functions(given.get("functions"), strings)
+    return cuda, host, _functions(given.get("functions"), strings)
+
+
+def extension_source(cuda: str, host: str, functions: Sequence[str]) -> str:
+    """The .cu file that load_inline would have built of its strings. Raises CandidateError."""
     head = "#include <torch/extension.h>\n#include <cuda_runtime.h>\n"
     if is_extension(cuda + host):
         return f"{head}{host}\n{cuda}\n"

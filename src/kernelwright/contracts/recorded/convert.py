@@ -20,9 +20,10 @@ from kernelwright.contracts.recorded.record import (
     Record,
     RecordedCopy,
     RecordedLaunch,
+    RecordedLibrary,
     RecordedMap,
     RecordedMemset,
-    RecordedOutput,
+    RecordedTensor,
     RecordedWait,
 )
 from kernelwright.tasks.model import Signature, TensorSpec
@@ -62,7 +63,7 @@ class _Converter:
         self._numbers = {place.name: at for at, place in enumerate((*layout.tensors, *layout.private))}
 
     def program(self) -> made.Program:
-        steps: list[made.ProgramStep | made.Memset | made.Copy] = []
+        steps: list[made.ProgramStep | made.Memset | made.Copy | made.LibraryStep] = []
         _check_streams(self._record)
         for number, step in enumerate(self._record.steps):
             other = self._pair.second.steps[number]
@@ -78,6 +79,9 @@ class _Converter:
                 source = self._pair.locate(step.source, other.source, "the source of a copy")
                 self._inside(source, step.bytes, "the source of a copy")
                 steps.append(made.Copy(*self._block(target), *self._block(source), step.bytes))
+            elif isinstance(step, RecordedLibrary):
+                assert isinstance(other, RecordedLibrary)
+                steps.append(self._library(step, other))
         if not any(isinstance(step, made.ProgramStep) for step in steps):
             raise CannotReplay("the host code launches no kernel")
         steps += [
@@ -127,7 +131,7 @@ class _Converter:
                 copied.append((tensor, place))
         return homes, copied
 
-    def _returned(self) -> list[tuple[RecordedOutput, Location]]:
+    def _returned(self) -> list[tuple[RecordedTensor, Location]]:
         """What was returned, without the arguments changed in place, which a call may return first."""
         found = []
         for output, other in zip(self._record.outputs, self._pair.second.outputs, strict=True):
@@ -166,6 +170,29 @@ class _Converter:
             step.cooperative,
             step.dependent,
         )
+
+    def _library(self, step: RecordedLibrary, other: RecordedLibrary) -> made.LibraryStep:
+        what = f"torch's {step.operator}"
+        tensors = tuple(
+            self._view(one, again, what, writable=place in step.written)
+            for place, (one, again) in enumerate(zip(step.tensors, other.tensors, strict=True))
+        )
+        results = tuple(
+            self._view(one, again, what, writable=True) for one, again in zip(step.results, other.results, strict=True)
+        )
+        return made.LibraryStep(step.operator, step.call, tensors, step.written, results)
+
+    def _view(self, one: RecordedTensor, other: RecordedTensor, what: str, *, writable: bool) -> made.TensorView:
+        last = sum((size - 1) * stride for size, stride in zip(one.sizes, one.strides, strict=True))
+        size = (last + 1) * ITEM_BYTES[one.dtype] if all(one.sizes) else 0
+        if not size:
+            return made.TensorView(0, 0, one.dtype, one.sizes, one.strides)
+        if writable:
+            place = self._writable(one.address, other.address, size, what)
+        else:
+            place = self._pair.locate(one.address, other.address, what)
+            self._inside(place, size, what)
+        return made.TensorView(*self._block(place), one.dtype, one.sizes, one.strides)
 
     def _argument(self, number: int, at: int, step: RecordedLaunch) -> made.Argument:
         entry = step.arguments[at].tensor_map
@@ -233,7 +260,7 @@ def _check_arguments(record: Record, signature: Signature) -> None:
         raise CannotReplay("the recorded tensors are not the arguments of the task")
 
 
-def _check_output(output: RecordedOutput, tensor: TensorSpec) -> None:
+def _check_output(output: RecordedTensor, tensor: TensorSpec) -> None:
     wanted, got = (tensor.dtype, tensor.shape), (output.dtype, output.sizes)
     if wanted != got:
         raise CannotReplay(

@@ -18,9 +18,10 @@ from kernelwright.contracts.recorded.record import (
     RecordedBuffer,
     RecordedCopy,
     RecordedLaunch,
+    RecordedLibrary,
     RecordedMap,
     RecordedMemset,
-    RecordedOutput,
+    RecordedTensor,
     place_buffers,
 )
 
@@ -130,10 +131,13 @@ def _shape(value: object) -> object:
     if isinstance(value, RecordedLaunch):
         arguments = tuple(_argument_shape(argument) for argument in value.arguments)
         return (value.model_copy(update={"arguments": ()}), arguments)
-    if isinstance(value, RecordedMemset | RecordedOutput):
+    if isinstance(value, RecordedMemset | RecordedTensor):
         return value.model_copy(update={"address": 0})
     if isinstance(value, RecordedCopy):
         return value.model_copy(update={"target": 0, "source": 0})
+    if isinstance(value, RecordedLibrary):
+        tensors, results = tuple(map(_shape, value.tensors)), tuple(map(_shape, value.results))
+        return (value.model_copy(update={"tensors": (), "results": ()}), tensors, results)
     return value
 
 
@@ -144,4 +148,6 @@ def _argument_shape(argument: RecordedArgument) -> int | RecordedMap:
 
 
 def _named(step: object) -> str:
+    if isinstance(step, RecordedLibrary):
+        return f"torch's {step.operator}"
     return step.function if isinstance(step, RecordedLaunch) else str(getattr(step, "op", ""))

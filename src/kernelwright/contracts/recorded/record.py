@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kernelwright.contracts.layout import GRANULE
+from kernelwright.tasks.imported.traced import OperatorCall, references
 from kernelwright.tasks.model import Signature
 
 MOST_BUFFERS = 1024
@@ -23,6 +24,7 @@ MOST_BYTES = 16 << 30  # of all allocations together
 MOST_SHARED = 256 << 10
 MOST_STREAMS = 16
 LONGEST_REASON = 400
+MOST_CALL, MOST_TENSORS = 1 << 14, 256  # of one call of a library: characters, and tensors
 
 Address = Annotated[int, Field(ge=0, lt=1 << 47)]
 Size = Annotated[int, Field(ge=0, lt=1 << 40)]
@@ -171,11 +173,9 @@ class RecordedWait(RecordValue):
     on: Stream
 
 
-RecordedStep = Annotated[RecordedLaunch | RecordedMemset | RecordedCopy | RecordedWait, Field(discriminator="op")]
-
-
-class RecordedOutput(RecordValue):
-    """A tensor that the host code returned. Strides are in elements."""
+class RecordedTensor(RecordValue):
+    """A tensor somewhere in the buffers of a call: one that the host code returned, for instance. Strides are in
+    elements."""
 
     address: Address
     dtype: Dtype
@@ -183,10 +183,41 @@ class RecordedOutput(RecordValue):
     strides: tuple[Size, ...] = Field(max_length=16)
 
     @model_validator(mode="after")
-    def _ranks_agree(self) -> RecordedOutput:
+    def _ranks_agree(self) -> RecordedTensor:
         if len(self.sizes) != len(self.strides):
             raise ValueError("an output has as many strides as sizes")
         return self
+
+
+class RecordedLibrary(RecordValue):
+    """A call of one of torch's own operators, as JSON of `tasks.imported.traced.OperatorCall`: its nodes number
+    `tensors`, of which those in `written` are changed. It writes `results`, but for those that are such a tensor."""
+
+    op: Literal["library"]
+    call: Annotated[str, Field(max_length=MOST_CALL)]
+    tensors: tuple[RecordedTensor, ...] = Field(max_length=MOST_TENSORS)
+    written: tuple[Annotated[int, Field(ge=0, lt=MOST_TENSORS)], ...] = Field(max_length=MOST_TENSORS)
+    results: tuple[RecordedTensor, ...] = Field(max_length=MOST_TENSORS)
+    stream: Stream = 0
+
+    @model_validator(mode="after")
+    def _known(self) -> RecordedLibrary:
+        call = OperatorCall.model_validate_json(self.call)
+        if any(node >= len(self.tensors) for node in references((*call.args, *call.kwargs.values()))):
+            raise ValueError(f"{call.op} takes a tensor that is not there")
+        if any(place >= len(self.tensors) for place in self.written):
+            raise ValueError(f"{call.op} writes a tensor that is not there")
+        return self
+
+    @property
+    def operator(self) -> str:
+        """As an author knows it: `convolution`."""
+        return OperatorCall.model_validate_json(self.call).op.split(".")[1]
+
+
+RecordedStep = Annotated[
+    RecordedLaunch | RecordedMemset | RecordedCopy | RecordedWait | RecordedLibrary, Field(discriminator="op")
+]
 
 
 class Record(RecordValue):
@@ -194,7 +225,7 @@ class Record(RecordValue):
 
     buffers: tuple[RecordedBuffer, ...] = Field(max_length=MOST_BUFFERS)
     steps: tuple[RecordedStep, ...] = Field(max_length=MOST_STEPS)
-    outputs: tuple[RecordedOutput, ...] = Field(max_length=64)
+    outputs: tuple[RecordedTensor, ...] = Field(max_length=64)
 
     @model_validator(mode="after")
     def _sums(self) -> Record:

@@ -40,13 +40,14 @@ def parsed(source: str) -> ast.Module:
 
 
 def is_triton(source: str) -> bool:
-    """Whether a kernel of Triton is defined here, and none of another contract."""
+    """Whether a kernel of Triton is defined here, and none of another contract, nor a module that has one."""
     try:
         tree = parsed(source)
     except CandidateError:
         return False
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return bool(kernels(tree)) and not any(_name(function) == "load_inline" for function in calls)
+    modules = any(isinstance(node, ast.ClassDef) and node.name == "ModelNew" for node in ast.walk(tree))
+    return bool(kernels(tree)) and not modules and not any(_name(function) == "load_inline" for function in calls)
 
 
 def kernels(tree: ast.Module) -> list[ast.FunctionDef]:

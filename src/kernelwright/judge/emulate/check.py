@@ -7,7 +7,7 @@ not: what an emulated kernel takes says nothing about a GPU.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import TracebackType
 from typing import Literal
@@ -75,6 +75,7 @@ class CheckResult(VerdictPart):
     workloads: tuple[CheckedWorkload, ...] = ()
     too_large: tuple[str, ...] = ()  # public workloads that were left out
     target: str
+    library: tuple[str, ...] = ()  # operators that torch carried out for the candidate
     sandbox: str
     sanitizers: str
 
@@ -141,6 +142,7 @@ class _CheckRun:
     done: list[CheckedWorkload] = field(default_factory=list)
     too_large: tuple[str, ...] = ()
     sanitizers: str = ""  # where it is not what the machine has
+    library: tuple[str, ...] = ()
 
     def run(self, progress: ProgressCallback) -> CheckResult:
         try:
@@ -171,11 +173,23 @@ class _CheckRun:
                     Stage.build, reason, BuildEvidence(lines=(*emulation.advice(built.lines), *built.lines))
                 )
             progress(f"checking {one.workload.label}")
-            rejection = self._calls(built, one)
+            rejection = self._calls(built, one) or self._without_kernels(built, one)
             if rejection is not None:
                 return rejection
             self.done.append(self._checked(one))
         return None
+
+    def _without_kernels(self, built: Built | InterpretedPlan, spec: WorkloadSpec) -> Rejection | None:
+        """Where torch computes part of it: whether the result is right, once, without the candidate's own kernels."""
+        if not isinstance(built, InterpretedPlan):
+            return None
+        self.library = tuple(dict.fromkeys((*self.library, *built.library)))
+        if not built.without_kernels or self.done:
+            return None
+        if self._calls(replace(built, command=built.without_kernels), spec) is not None:
+            return None
+        line = f"with its kernels left out the result is the same: torch computes it ({', '.join(self.library)})"
+        return Rejection(Stage.compare, Reason.library_alone, BuildEvidence(lines=(line,)))
 
     def _workloads(self) -> tuple[WorkloadSpec, ...]:
         """Small awkward ones first, then the public ones that an emulator can do."""
@@ -239,6 +253,7 @@ class _CheckRun:
             workloads=tuple(self.done),
             too_large=self.too_large,
             target=f"{self.target.architecture}, {self.target.multiprocessors} multiprocessors",
+            library=self.library,
             sandbox=levels.capabilities().level,
             sanitizers=self.sanitizers or ("asan+ubsan" if sanitizers_available() else "none"),
         )

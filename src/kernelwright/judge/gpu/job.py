@@ -33,7 +33,7 @@ from kernelwright.judge.verdict import (
     Stage,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import SanitizerTimeoutError
+from kernelwright.judge.workshop import CannotTimeError, SanitizerTimeoutError
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -69,6 +69,12 @@ class GpuJob:
             self._launcher.ready()
         if isinstance(made, BuildFailure):
             return build_rejection(made.lines, timed_out=made.timed_out)
+        left_to_torch = dict.fromkeys(name for built in made.built for name in built.program.library)
+        if left_to_torch:
+            raise CannotTimeError(
+                f"cannot be timed yet: torch carries out {', '.join(left_to_torch)} between its launches, and the "
+                "launcher has no torch; `kernelwright check` says whether it is correct"
+            )
         self._built.update(zip(specs, made.built, strict=True))
         if self.artefact is None:  # of the public workloads; an author sees it
             self.build_seconds, self.artefact = made.seconds, code_hash(made.built[0].modules)

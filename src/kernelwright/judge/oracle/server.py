@@ -187,10 +187,7 @@ class Oracle:
         found = self._tasks[task]
         points, coverage = self._points.choose(task, found, bytes.fromhex(key))
         return {
-            "points": [
-                {"workload": asdict(one.workload), "signature": signature_to_json(one.signature), "work": one.work}
-                for one in points
-            ],
+            "points": [{**_described(one.workload, one.signature), "work": one.work} for one in points],
             "coverage": asdict(coverage),
             "specials": [[one.name, str(one.kind), one.dtypes] for one in special_values(found)],
             "opted_out": list(found.unchecked),
@@ -227,7 +224,7 @@ class Oracle:
         key = (task, workload)
         if key not in self._signatures:
             self._signatures[key] = signature(self._tasks[task], workload)
-        return {"workload": asdict(workload), "signature": signature_to_json(self._signatures[key])}
+        return _described(workload, self._signatures[key])
 
     def arena(self, task: str, workload: Message) -> tuple[Message, list[int]]:
         """The memory of a workload: opened on first use, those that were used longest ago closed to make room."""
@@ -373,6 +370,11 @@ class Oracle:
     def _current(self) -> WorkloadArena:
         assert self._arena is not None, "begin comes first"
         return self._arena
+
+
+def _described(workload: Workload, form: Signature) -> Message:
+    module = None if form.module is None else asdict(form.module)
+    return {"workload": asdict(workload), "signature": signature_to_json(form), "module": module}
 
 
 def signature_to_json(value: Signature) -> list[Message]:

@@ -38,7 +38,7 @@ from kernelwright.tasks.imported.traced import (
     TracedProblem,
     TracedSize,
 )
-from kernelwright.tasks.model import Task, Workload
+from kernelwright.tasks.model import ModuleForm, Task, Workload
 from kernelwright.tasks.reference import call_reference, run_reference, torch_dtype
 
 SPREADS = (4.0, 3.0, 2.0, 1.5, 1.25, 1.0)  # how far above its own sizes a problem has to hold, where memory allows it
@@ -88,6 +88,7 @@ def task_of(problem: TracedProblem, bundle: Bundle) -> Task:
         files=tuple(str(path.absolute()) for path in bundle.files),
         traced=True,
         notes=notes,
+        module=_module(problem),
     )
     _require_unchanged(task)
     task = _with_settings(replace(task, hidden=_ranges(task, problem.sizes)), problem, own)
@@ -108,6 +109,13 @@ def _require_unchanged(task: Task) -> None:
     for name, value in arguments.items():
         if isinstance(value, torch.Tensor) and value._version:
             raise TaskError(f"its graph changes the argument {name!r} in place")
+
+
+def _module(problem: TracedProblem) -> ModuleForm | None:
+    if problem.initial is None:
+        return None
+    held = tuple((one.name, one.path) for one in problem.arguments if one.part != "input")
+    return ModuleForm(problem.initial.model_dump_json(), held)
 
 
 def _notes(problem: TracedProblem) -> tuple[str, ...]:

@@ -129,7 +129,10 @@ class AnyFamily(_Closed):
 
 
 class TracedArgument(_Closed):
+    """`path` is the name of a parameter or buffer in its module."""
+
     name: Name
+    path: Annotated[str, Field(pattern=r"^[\w.]{0,200}$")] = ""
     dims: Annotated[list[Extent | Expression], Field(max_length=16)]
     dtype: DtypeName
     draw: Annotated[AnyFamily | Distribution | Recipe, Field(discriminator="kind")]
@@ -170,6 +173,15 @@ class Tolerance(_Closed):
     max_error_cap: Annotated[float, Field(ge=0)] | None = None
 
 
+class InitialList(_Closed):
+    kind: Literal["list", "tuple"]
+    items: Annotated[list[InitialValue], Field(max_length=4096)]
+
+
+InitialValue = InitialList | OddFloat | TextValue | bool | Whole | Finite | None
+"""What the constructor of a problem's module takes."""
+
+
 Note = Literal[
     "dropout",
     "batch_statistics",
@@ -204,6 +216,7 @@ class TracedProblem(_Closed):
     settings: Annotated[list[TracedSetting], Field(max_length=MOST_SETTINGS)] = []
     apart: Annotated[list[Annotated[int, Field(ge=1, le=MOST_SETTINGS)]], Field(max_length=MOST_SETTINGS)] = []
     tolerance: Tolerance | None = None
+    initial: InitialList | None = None  # None where it is not a module, or not made of numbers and texts
     spent: TracingCost | None = None
 
     @property

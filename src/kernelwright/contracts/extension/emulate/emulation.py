@@ -46,7 +46,7 @@ class ExtensionEmulation:
     def __init__(self, source: str) -> None:
         check(source)
         self._source = source
-        self._text = host_source(without_launches(_GONE.sub("", with_own_headers(without_comments(source)))))
+        self._text = _host_text(source)
 
     def builds(
         self, signatures: tuple[Signature, ...], target: Target, *, sanitized: bool
@@ -63,6 +63,27 @@ class ExtensionEmulation:
         return advice_on_torch(lines)
 
 
+def function_library(source: str, target: Target) -> BuildPlan:
+    """A library whose functions another process calls one by one (contracts/modelnew/confined/emulated_calls.py)."""
+    check(source)
+    glue = (
+        f"{_head(target)}"
+        f'namespace {{\n#include "{SOURCE_NAME}"\n}}\n'
+        '#define KW_OPEN extern "C" __attribute__((visibility("default")))\n'
+        "KW_OPEN int kw_call(const char* function, const kw_value* values, int count, kw_tensor* results, int room, "
+        'char* message, size_t bytes) {\n  kw::OneCall call;\n  kw::machine.geometry.kernel = "host code";\n'
+        "  return kw::call_one(kw_define_module, function, values, count, results, room, message, bytes);\n}\n"
+        "KW_OPEN int kw_returned_list() { return kw::returned_list; }\n"
+        "KW_OPEN void kw_release() { kw::free_allocations(); }\n"
+        "KW_OPEN void kw_without_kernels(int without) { kw::leave_out_kernels = without; }\n"
+    )
+    return _build_plan(_host_text(source), glue, sanitized=False)
+
+
+def _host_text(source: str) -> str:
+    return host_source(without_launches(_GONE.sub("", with_own_headers(without_comments(source)))))
+
+
 def _build_plan(source: str, glue: str, *, sanitized: bool) -> BuildPlan:
     emulator = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
     host = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(_OWN.glob("*.h")))
@@ -76,7 +97,7 @@ def _build_plan(source: str, glue: str, *, sanitized: bool) -> BuildPlan:
     return BuildPlan(files, arguments)
 
 
-def _glue(plan: CallPlan, signature: Signature, target: Target) -> str:
+def _head(target: Target) -> str:
     definitions = {
         "KW_ARCHITECTURE": 10 * int("".join(filter(str.isdigit, target.architecture))),
         "KW_MULTIPROCESSORS": target.multiprocessors,
@@ -85,6 +106,12 @@ def _glue(plan: CallPlan, signature: Signature, target: Target) -> str:
     }
     head = "".join(f"#define {name} {value}\n" for name, value in definitions.items())
     standard = "".join(f"#include <{name}>\n" for name in _STANDARD)
+    return (
+        f'{head}{standard}#include "abi.h"\n#include "kw_host.h"\n#include "{LIGHT_HEADERS[0]}"\n#include "kw_glue.h"\n'
+    )
+
+
+def _glue(plan: CallPlan, signature: Signature, target: Target) -> str:
     values = "".join(f"  {_value(value, f'values[{n}]', signature)}\n" for n, value in enumerate(plan.values))
     lists = "".join(
         f"  kw_value list{n}[{max(1, len(value))}] = {{}};\n"
@@ -99,8 +126,8 @@ def _glue(plan: CallPlan, signature: Signature, target: Target) -> str:
         f"  kw_take(results[skip + {k}], a[{n}], {_spec(n, signature)});\n" for k, n in enumerate(returned)
     )
     return (
-        f'{head}{standard}#include "abi.h"\n#include "kw_host.h"\n#include "{LIGHT_HEADERS[0]}"\n#include "kw_glue.h"\n'
-        f'namespace {{\n#include "{SOURCE_NAME}"\n\nvoid kw_call_bound(const kw_argument* a) {{\n  (void)a;\n'
+        f'{_head(target)}namespace {{\n#include "{SOURCE_NAME}"\n\n'
+        "void kw_call_bound(const kw_argument* a) {\n  (void)a;\n"
         f"  kw_value values[{max(1, len(plan.values))}] = {{}};\n{lists}{values}"
         f'  kw_tensor results[64];\n  int got = kw_call_named(kw_define_module, "{plan.function}", values, '
         f"{len(plan.values)}, results);\n"

@@ -58,6 +58,8 @@ struct From<std::tuple<T...>> {
   }
 };
 
+inline bool returned_list = false;  // of the last call: one tensor in a list is not that tensor
+
 struct Results {
   kw_tensor* tensors;
   int room, count = 0;
@@ -69,6 +71,7 @@ struct Results {
   std::enable_if_t<std::is_arithmetic_v<T>> put(T) {}
   template <class T>
   void put(const std::vector<T>& values) {
+    returned_list = true;
     for (const T& value : values) put(value);
   }
   template <class T, size_t N>
@@ -215,6 +218,7 @@ inline int call_one(void (*define)(pybind11::module_&), const char* name, const 
       TORCH_CHECK(values.size() == size_t(function.parameters), name, " takes ", function.parameters, " arguments and ",
                   count, " are given");
       Results got{results, room};
+      returned_list = false;
       function.call(values.data(), got);
       return got.count;
     }
@@ -236,6 +240,7 @@ inline int call_one(void (*define)(pybind11::module_&), const char* name, const 
                                                                 char* message, size_t bytes) {                         \
     return ::kw::call_one(kw_define_module, function, arguments, count, results, room, message, bytes);                \
   }                                                                                                                    \
+  extern "C" __attribute__((visibility("default"))) int kw_returned_list() { return ::kw::returned_list; }             \
   static void kw_define_module([[maybe_unused]] ::pybind11::module_& variable)
 #endif
 #ifndef TORCH_EXTENSION_NAME

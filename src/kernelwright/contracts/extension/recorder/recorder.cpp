@@ -2,6 +2,9 @@
 //
 //   recorder LIBRARY CALL OUTPUT START GAP
 //
+// With KW_EMBEDDED it is a library instead, for a process that calls functions of extensions one after another
+// (contracts/modelnew/confined/recorded_calls.py).
+//
 // CALL is a file of words (toolchain/record.py writes it). Tensors are addresses in memory that is reserved and not
 // accessible, from START on with GAP bytes between them, so that a read or write stops the process. The library is
 // hostile and shares this process: the reader checks what is written here.
@@ -19,6 +22,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -67,14 +71,21 @@ std::string escaped(const char* text) {
   return made;
 }
 
+std::string refused_text;
+
 [[noreturn]] void refuse(const char* format, ...) {
   char text[400];
   va_list values;
   va_start(values, format);
   vsnprintf(text, sizeof text, format, values);
   va_end(values);
+#ifdef KW_EMBEDDED
+  if (refused_text.empty()) refused_text = escaped(text);
+  throw std::runtime_error(text);  // the first one counts, whatever host code does with it
+#else
   write_out("{\"refused\": \"" + escaped(text) + "\"}");
   _exit(0);
+#endif
 }
 
 std::string number(u64 value) { return std::to_string(value); }
@@ -191,6 +202,11 @@ void wait_for(int stream, int on) {
 }
 
 void on_fault(int signal, siginfo_t* info, void*) {
+#ifdef KW_EMBEDDED
+  if (is_ours(info->si_addr)) fprintf(stderr, "host code reads or writes a tensor's values\n");
+  else fprintf(stderr, "host code ended with signal %d\n", signal);
+  _exit(98);
+#endif
   if (is_ours(info->si_addr)) refuse("host code reads or writes a tensor's values");
   refuse("host code ended with signal %d", signal);
 }
@@ -401,14 +417,13 @@ KW_ANSWERS cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t even
 }
 KW_ANSWERS cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) { refuse("host code reads a timer (cudaEventElapsedTime)"); }
 
-int main(int argc, char** argv) {
-  if (argc != 6) return 2;
-  output_path = argv[3];
-  start = next_address = strtoull(argv[4], nullptr, 10), gap = strtoull(argv[5], nullptr, 10);
+namespace {
+
+bool reserve() {
   void* wanted = reinterpret_cast<void*>(start);
   if (mmap(wanted, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != wanted) {
     fprintf(stderr, "the recorder cannot reserve addresses\n");
-    return 3;
+    return false;
   }
   static char stack[1 << 16];
   stack_t alternative{stack, 0, sizeof stack};
@@ -417,6 +432,44 @@ int main(int argc, char** argv) {
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   for (int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
+  return true;
+}
+
+std::string steps_and_buffers() {
+  std::string text = "\"buffers\": [";
+  for (size_t i = 0; i < buffers.size(); ++i)
+    text += (i ? "," : "") + ("{\"address\": " + number(buffers[i].address) + ", \"bytes\": " + number(buffers[i].bytes) + ", \"kind\": \"" + buffers[i].kind + "\", \"name\": \"" + buffers[i].name + "\"}");
+  text += "], \"steps\": [";
+  for (size_t i = 0; i < steps.size(); ++i) text += (i ? ",\n" : "") + steps[i];
+  return text + "]";
+}
+
+}  // namespace
+
+#ifdef KW_EMBEDDED
+KW_ANSWERS void kw_recorder_prepare(u64 begin, u64 between, int processors, int shared, int l2, int compute) {
+  start = begin, gap = between, multiprocessors = processors, shared_per_block = shared, l2_bytes = l2, capability = compute;
+  if (!reserve()) _exit(3);
+}
+// Before every call: where the next buffer goes, and how many streams there are.
+KW_ANSWERS void kw_recorder_begin(u64 next, int streams) {
+  next_address = next, stream_count = streams;
+  buffers.clear(), steps.clear(), refused_text.clear(), blocking_streams.clear(), configurations.clear();
+  last_error = cudaSuccess;
+}
+KW_ANSWERS const char* kw_recorder_refused() { return refused_text.c_str(); }
+KW_ANSWERS const char* kw_recorder_taken() {
+  static std::string text;
+  for (int stream : blocking_streams) wait_for(0, stream);
+  text = "{" + steps_and_buffers() + ", \"next\": " + number(next_address) + ", \"streams\": " + number(stream_count) + "}";
+  return text.c_str();
+}
+#else
+int main(int argc, char** argv) {
+  if (argc != 6) return 2;
+  output_path = argv[3];
+  start = next_address = strtoull(argv[4], nullptr, 10), gap = strtoull(argv[5], nullptr, 10);
+  if (!reserve()) return 3;
 
   FILE* call = fopen(argv[2], "r");
   char function[100], name[80], kind[20];
@@ -449,12 +502,8 @@ int main(int argc, char** argv) {
 
   static const std::map<int, const char*> dtypes = {{0, "uint8"}, {1, "int8"}, {2, "int16"}, {3, "int32"}, {4, "int64"}, {5, "float16"},
                                                     {6, "float32"}, {7, "float64"}, {11, "bool"}, {15, "bfloat16"}};
-  std::string text = "{\"buffers\": [";
-  for (size_t i = 0; i < buffers.size(); ++i)
-    text += (i ? "," : "") + ("{\"address\": " + number(buffers[i].address) + ", \"bytes\": " + number(buffers[i].bytes) + ", \"kind\": \"" + buffers[i].kind + "\", \"name\": \"" + buffers[i].name + "\"}");
-  text += "], \"steps\": [";
-  for (size_t i = 0; i < steps.size(); ++i) text += (i ? ",\n" : "") + steps[i];
-  text += "], \"outputs\": [";
+  std::string text = "{" + steps_and_buffers();
+  text += ", \"outputs\": [";
   for (int i = 0; i < got; ++i) {
     auto dtype = dtypes.find(results[i].dtype);
     std::string sizes, strides;
@@ -466,3 +515,4 @@ int main(int argc, char** argv) {
   write_out(text + "]}");
   _exit(0);
 }
+#endif

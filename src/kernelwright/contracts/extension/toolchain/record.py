@@ -26,14 +26,14 @@ from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 SECONDS = 20.0
 ADDRESS_SPACE = 3 << 40  # reserved, and never backed by memory
-_RECORDER = Path(__file__).parent.parent / "recorder" / "recorder.cpp"
+RECORDER = Path(__file__).parent.parent / "recorder" / "recorder.cpp"
 _ANSWER: TypeAdapter[Record | RecordRefusal] = TypeAdapter(Record | RecordRefusal)
 
 
 @cache
 def recorder_program() -> Path:
     headers = tuple(f"-I{path}" for path in include_directories()[:1])
-    return compiled(_RECORDER, "recorder", ("-O1", "-rdynamic", *headers, "-ldl"))
+    return compiled(RECORDER, "recorder", ("-O1", "-rdynamic", *headers, "-ldl"))
 
 
 def record_program(source: str, built: BuiltLibrary, signature: Signature, target: Target) -> Program | BuildFailure:

@@ -55,18 +55,18 @@ class TritonToolchain:
             answers = record_twice(request)
             if isinstance(answers, BuildFailure):
                 return answers
-            asked = _asked_for(answers)
-            assembled = self._assembled([*asked, *_used(answers[0])])
+            asked = asked_for(answers)
+            assembled = self.assembled([*asked, *_used(answers[0])])
             if isinstance(assembled, BuildFailure):
                 return assembled
             if not asked:
                 return _programs(answers, signatures, assembled, begin)
-            registers |= {_key(kernel): _registers(assembled[_key(kernel)]) for kernel in asked}
+            registers |= {kernel_key(kernel): registers_of(assembled[kernel_key(kernel)]) for kernel in asked}
         return BuildFailure((f"{SOURCE_NAME}: host code asks for the registers of more and more kernels",))
 
-    def _assembled(self, kernels: Sequence[PtxKernel]) -> dict[str, Assembled] | BuildFailure:
+    def assembled(self, kernels: Sequence[PtxKernel]) -> dict[str, Assembled] | BuildFailure:
         """By the hash of the PTX; each once."""
-        distinct = {_key(kernel): kernel for kernel in kernels}
+        distinct = {kernel_key(kernel): kernel for kernel in kernels}
         found: dict[str, Assembled] = {}
         with ThreadPoolExecutor(min(MOST_WORKERS, os.cpu_count() or 1)) as pool:
             jobs = {
@@ -88,17 +88,17 @@ class TritonToolchain:
         """Nothing is left running."""
 
 
-def _key(kernel: PtxKernel) -> str:
+def kernel_key(kernel: PtxKernel) -> str:
     """As the recorder's driver names a kernel whose registers it knows."""
     return hashlib.sha256((b"1" if kernel.fused else b"0") + kernel.ptx.encode()).hexdigest()
 
 
-def _registers(assembled: Assembled) -> tuple[int, int]:
+def registers_of(assembled: Assembled) -> tuple[int, int]:
     most = max(assembled.resources, key=lambda one: one.registers, default=None)
     return (most.registers, most.spill_stores // 4) if most else (255, 0)
 
 
-def _asked_for(answers: tuple[RecorderAnswer, RecorderAnswer]) -> list[PtxKernel]:
+def asked_for(answers: Sequence[RecorderAnswer]) -> list[PtxKernel]:
     return [
         answer.kernels[number]
         for answer in answers
@@ -174,7 +174,7 @@ def _numbered(answer: RecorderAnswer, call: Record) -> tuple[Record, list[str]] 
         if isinstance(step, RecordedLaunch):
             if step.module >= len(answer.kernels):
                 return BuildFailure((f"{SOURCE_NAME}: {step.function} is of a module that does not exist",))
-            key = _key(answer.kernels[step.module])
+            key = kernel_key(answer.kernels[step.module])
             if key not in keys:
                 keys.append(key)
             step = step.model_copy(update={"module": keys.index(key)})

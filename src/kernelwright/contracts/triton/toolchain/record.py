@@ -37,10 +37,10 @@ os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.envi
 gc.disable()  # a sixth of the time that importing torch takes
 resource.setrlimit(resource.RLIMIT_DATA, ({memory}, {memory}))
 sys.path[:0] = {paths!r}
-spec = importlib.util.spec_from_file_location("kw_confined", {folder!r} + "/__init__.py",
-                                              submodule_search_locations=[{folder!r}])
-sys.modules["kw_confined"] = importlib.util.module_from_spec(spec)
-from kw_confined import {entry}
+for name, folder in {folders!r}:
+    spec = importlib.util.spec_from_file_location(name, folder + "/__init__.py", submodule_search_locations=[folder])
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+from {package} import {entry}
 gc.enable()
 {entry}.main(*sys.argv[1:])
 """
@@ -87,9 +87,15 @@ def record_twice(request: RecordingRequest) -> tuple[RecorderAnswer, RecorderAns
     return second if isinstance(second, BuildFailure) else (first, second)
 
 
-def boot(entry: str) -> list[str]:
-    """The command line of one of our scripts in the sandbox, without its arguments."""
-    text = BOOT.format(memory=MEMORY, paths=list(package_folders()), folder=str(CONFINED), entry=entry)
+OURS = (("kw_confined", str(CONFINED)),)
+
+
+def boot(entry: str, folders: tuple[tuple[str, str], ...] = OURS) -> list[str]:
+    """The command line of one of our scripts in the sandbox, without its arguments. It is in the last of the packages,
+    which are given by name and folder."""
+    text = BOOT.format(
+        memory=MEMORY, paths=list(package_folders()), folders=folders, package=folders[-1][0], entry=entry
+    )
     return [str(Path(sys.executable).resolve()), "-I", "-S", "-B", "-c", text]
 
 

@@ -59,6 +59,7 @@ class ReferenceCase:
     outputs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     tolerance: Mapping[str, Any] | None = None
+    initial: Any = None  # what the constructor of its module takes
 
     @property
     def tensors(self) -> list[Leaf]:

@@ -54,6 +54,26 @@ def value(given: Any, node: Callable[[Any], int | None]) -> Data:
     raise Untraceable(f"it uses a value of type {type(given).__name__}, which cannot be written down")
 
 
+def initial(given: Any) -> Data:
+    """What a constructor takes; None where something of it is not a number, a text or a list of those."""
+    try:
+        return _initial(given) if isinstance(given, list | tuple) else None
+    except TypeError:
+        return None
+
+
+def _initial(given: Any) -> Data:
+    if given is None or isinstance(given, bool | int):
+        return given
+    if isinstance(given, float):
+        return given if math.isfinite(given) else {"number": str(given)}
+    if isinstance(given, str):
+        return {"text": given}
+    if isinstance(given, list | tuple):
+        return {"kind": "tuple" if isinstance(given, tuple) else "list", "items": [_initial(one) for one in given]}
+    raise TypeError
+
+
 def call(target: Any, args: Any, kwargs: Any, node: Callable[[Any], int | None]) -> Data:
     options = {name: value(given, node) for name, given in kwargs.items() if not _of_no_matter(name)}
     return {"kind": "call", "op": op_name(target), "args": [value(given, node) for given in args], "kwargs": options}

@@ -66,13 +66,15 @@ def kernelbench(files: BundleFiles) -> list[Setting]:
 
 
 def problem_case(module: ModuleType, source: bytes = b"") -> ReferenceCase:
-    model = getattr(module, MODEL)(*getattr(module, INITIAL)())
+    initial = getattr(module, INITIAL)()
+    model = getattr(module, MODEL)(*initial)
     given = getattr(module, INPUTS)()
     if not isinstance(model, torch.nn.Module):
         raise Untraceable(f"{MODEL} is not a torch.nn.Module")
     _require_tensors(given, INPUTS)
     leaves = leaves_of(given, parameter_names(model.forward))
-    return ReferenceCase(model, tuple(given), leaves, SizeHints(source, vars(module)), same_function=False)
+    hints = SizeHints(source, vars(module))
+    return ReferenceCase(model, tuple(given), leaves, hints, same_function=False, initial=initial)
 
 
 def _require_tensors(given: Any, name: str) -> None:

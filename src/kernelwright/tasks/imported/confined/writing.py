@@ -75,6 +75,7 @@ class _Held:
     part: str
     leaf: Leaf | None = None
     drawn: Draws | None = None  # of random numbers that the code itself draws
+    path: str = ""  # in the module
 
 
 class ProblemWriter:
@@ -122,6 +123,7 @@ class ProblemWriter:
             "numbers": self._numbers([one.leaf for one in arguments]),
             "outputs": [self._names.free(name) for name in named] or None,
             "tolerance": self._case.tolerance,
+            "initial": encode.initial(self._case.initial),
         }
 
     def _numbers(self, arguments: list[Leaf | None]) -> list[Data]:
@@ -149,7 +151,10 @@ class ProblemWriter:
             if node is None or not node.users:
                 continue
             if held.leaf is None:
-                held.name = self._names.free(re.sub(r"^inner\.(kept_module\.)?", "", str(spec.target)))
+                held.path = re.sub(r"^inner\.(kept_module\.)?", "", str(spec.target))
+                held.name = self._names.free(held.path)
+            elif held.part != "input":
+                held.path = held.leaf.name
             (others if held.leaf is None else inputs).append(held)
         others += [self._drawn(node) for node in nodes.values() if DRAWN in node.meta]
         for one in (*inputs, *others):
@@ -252,7 +257,7 @@ class ProblemWriter:
         else:
             draw = learn.parameter_draw(tape, one.tensor)
         named = {"name": one.name, "dims": list(dims), "dtype": encode.dtype_name(one.tensor.dtype)}
-        return {**named, "draw": draw, "part": one.part}
+        return {**named, "draw": draw, "part": one.part, "path": one.path}
 
     def _sizes(self, sizes: SizeNames) -> list[Data]:
         allowed = {str(symbol): found for symbol, found in self._exported.range_constraints.items()}

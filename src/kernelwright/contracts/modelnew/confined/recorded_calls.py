@@ -1,0 +1,105 @@
+"""Functions of an extension on stand-ins: the recorder of extensions, as a library in this process, notes what they
+ask of the CUDA runtime; memory is that of the one record."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from kw_confined.driver import RecordingState
+from kw_confined.refusal import LONGEST
+
+from .inline import BY_NUMBER, Library, RawTensor, Values, called, handed_back, loaded
+
+FIRST_LIBRARY = 512  # as toolchain/record.py numbers modules
+
+
+class StandInCalls:
+    """`order` has the keys of the libraries as the recorder numbers their modules."""
+
+    def __init__(self, recorder: str, state: RecordingState, start: int, gap: int) -> None:
+        self._state, self._start, self._gap = state, start, gap
+        self._path, self._recorder = recorder, None
+        self.order: list[str] = []
+
+    def _entry(self) -> Any:
+        if self._recorder is None:
+            device = self._state.device
+            found: Any = ctypes.CDLL(self._path, mode=ctypes.RTLD_GLOBAL)
+            found.kw_recorder_taken.restype = ctypes.c_char_p
+            found.kw_recorder_refused.restype = ctypes.c_char_p
+            found.kw_recorder_begin.argtypes = (ctypes.c_ulonglong, ctypes.c_int)
+            found.kw_recorder_prepare(
+                *(ctypes.c_ulonglong(self._start), ctypes.c_ulonglong(self._gap), device["multiprocessors"]),
+                *(device["shared"], device["l2"], device["capability"]),
+            )
+            self._recorder = found
+        return self._recorder
+
+    def __call__(self, library: Library, function: str, given: Sequence[Any]) -> Any:
+        memory, recorder = self._state.in_call, self._entry()
+        if memory.stream:
+            raise memory.refusals.refuse("a function of an extension is called on a side stream")
+        if library.key not in self.order:
+            loaded(library)
+            self.order.append(library.key)
+        values = Values(given, memory.address, memory.refusals)
+        recorder.kw_recorder_begin(memory._next, memory.streams)
+        failure: RuntimeError | None = None
+        try:
+            results, listed = called(loaded(library), function, values)
+        except RuntimeError as error:
+            failure = error
+        refused = recorder.kw_recorder_refused()
+        if refused:
+            raise memory.refusals.refuse(f"{function}: {refused.decode(errors='replace')}"[:LONGEST])
+        if failure is not None:
+            raise memory.refusals.refuse(f"{function} raised an exception: {failure}"[:LONGEST])
+        taken = json.loads(recorder.kw_recorder_taken())
+        made = [self._allocation(one) for one in taken["buffers"]]
+        memory._next, memory.streams = taken["next"], taken["streams"]
+        memory.steps += [_of_library(step) for step in taken["steps"]]
+        known = [*_tensors(given), *made]
+        return handed_back([self._tensor(one, known) for one in results], listed)
+
+    def _allocation(self, buffer: dict[str, Any]) -> torch.Tensor:
+        memory = self._state.in_call
+        made = torch.empty(buffer["bytes"], dtype=torch.uint8, device="cuda")
+        memory.buffers.append(buffer)
+        storage = made.untyped_storage()
+        memory._places[storage._cdata] = buffer["address"]
+        memory._kept.append(storage)
+        return made
+
+    def _tensor(self, raw: RawTensor, known: list[torch.Tensor]) -> torch.Tensor:
+        """A view of the buffer that the address lies in."""
+        memory = self._state.in_call
+        dtype = BY_NUMBER.get(raw.dtype)
+        sizes, strides = list(raw.sizes[: raw.rank]), list(raw.strides[: raw.rank])
+        if dtype is None:
+            raise memory.refusals.refuse("a function of an extension returns a tensor of no known type")
+        if raw.data is None:
+            return torch.empty_strided(sizes, strides, dtype=dtype, device="cuda")
+        for one in known:
+            storage = one.untyped_storage()
+            begin = memory._places[storage._cdata]
+            if begin <= raw.data < begin + max(1, storage.nbytes()):
+                found = torch.empty(0, dtype=dtype, device="cuda")
+                offset, rest = divmod(raw.data - begin, found.element_size())
+                if rest:
+                    break
+                return found.set_(storage, offset, sizes, strides)
+        raise memory.refusals.refuse("a function of an extension returns a tensor of no memory that is known")
+
+
+def _of_library(step: dict[str, Any]) -> dict[str, Any]:
+    return {**step, "module": FIRST_LIBRARY + step["module"]} if step["op"] == "launch" else step
+
+
+def _tensors(given: Any) -> list[torch.Tensor]:
+    if isinstance(given, torch.Tensor):
+        return [given]
+    return [one for part in given for one in _tensors(part)] if isinstance(given, list | tuple) else []
