@@ -33,6 +33,7 @@ from kernelwright.tasks.domain import Coverage
 ORDINARY = ""  # in place of special values: values of an input family
 LIGHT = 4.0  # median public workloads; special values are planted at points of no more work
 LEAST_DEADLINE = 5.0
+ROOM = 16  # of every size, where special values are planted first
 LITTLE = 0.25  # median public workloads; at points of no more work, calls come first that are not checked
 MOST_UNCHECKED = 24
 UNKNOWN_SECONDS = 0.1  # of a public workload, where none was timed
@@ -56,8 +57,8 @@ class PlannedPoint:
 
 def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
     """A call on ordinary values at every point; all special values at some light point of a dtype that they hold for,
-    every kind in every such dtype, and one of them at each other light point. The key decides which, and in what order
-    a point gets them."""
+    with room for them, every kind in every such dtype, and one of them at each other light point. The key decides
+    which, and in what order a point gets them."""
     order = random.Random(derive(key, "calls"))
     specials = list(checks.specials)
     order.shuffle(specials)
@@ -65,13 +66,14 @@ def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
     light = [number for number, point in enumerate(checks.points) if point.work <= max(LIGHT, lightest)]
     order.shuffle(light)
     light.sort(key=lambda number: checks.points[number].work > LITTLE)  # first where calls come before that say nothing
+    roomy = _roomy(checks.points)
     planted: list[list[str]] = [[] for _ in checks.points]
     dtypes = [point.spec.workload.dtype for point in checks.points]
     met: set[tuple[str, str]] = set()
 
     def plant(values: NamedValues, where: Sequence[int]) -> None:
         if where:
-            number = min(where, key=lambda one: len(planted[one]))
+            number = min(where, key=lambda one: (one not in roomy, len(planted[one])))
             planted[number].append(values.name)
             met.add((values.kind, dtypes[number]))
 
@@ -91,6 +93,16 @@ def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
         unchecked = order.randint(0, MOST_UNCHECKED) if point.work <= LITTLE else 0
         planned.append(PlannedPoint(point, tuple(calls), unchecked))
     return tuple(planned)
+
+
+def _roomy(points: Sequence[CheckPoint]) -> frozenset[int]:
+    """The points of which no size is next to nothing, though it is more elsewhere: in one row, or rows of one element,
+    most of what special values show cannot show."""
+    sizes = [point.spec.workload.size_map for point in points]
+    most = {name: max(each[name] for each in sizes) for name in (sizes[0] if sizes else ())}
+    return frozenset(
+        number for number, each in enumerate(sizes) if all(each[name] >= min(ROOM, most[name]) for name in most)
+    )
 
 
 def call_deadline(results: Sequence[WorkloadResult], work: float) -> float:

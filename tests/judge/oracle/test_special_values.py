@@ -59,9 +59,10 @@ def exponent(task: Task, name: str) -> int:
 
 
 # What is demanded of kernels for built-in tasks. A change of any line changes what is right.
+TOGETHER = "nan and infinities together"
 FOUND = {
     "rmsnorm": {
-        ValueKind.nan: {"nan in x", "nan in weight"},
+        ValueKind.nan: {f"{what} in {name}" for what in ("nan", TOGETHER) for name in ("x", "weight")},
         ValueKind.signs: {f"{what} everywhere" for what in ("x 1", "x -1", "weight 1", "weight -1")}
         | {"weight of random signs"},
         ValueKind.subnormals: {"x subnormal", "weight subnormal"},
@@ -72,28 +73,32 @@ FOUND = {
         ValueKind.infinities: {"inf in x", "-inf in x", "-inf in whole rows of x"},
         ValueKind.zeros: {"x 0 everywhere", "x -0 everywhere", "zeros of either sign in x"},
         ValueKind.ties: {"ties in x", "equal rows in x"},
-        ValueKind.constant_rows: {"constant rows in x"},
+        ValueKind.constant_rows: {"constant rows in x", "rows of other forms in x"},
         ValueKind.magnitudes: {"x times a large power of two", "x times a small power of two"},
     },
     "cross_entropy": {
         ValueKind.integers: {
             "target -100 everywhere",
+            "target -100 but in one place",
             "target -100 in some places",
             "target at its least everywhere",
             "target at its most everywhere",
             "target repeated",
+            "target in order or equal but in one place",
         }
     },
     "linear_relu": {  # operands of a product are not infinite
         ValueKind.infinities: {"inf in bias", "-inf in bias", "-inf in whole rows of bias"},
-        ValueKind.nan: {"nan in x", "nan in weight", "nan in bias"},
+        ValueKind.nan: {"nan in x", "nan in weight", "nan in bias", f"{TOGETHER} in bias"},
     },
     "unet_conv2d": {ValueKind.infinities: {"inf in bias", "-inf in bias", "-inf in whole rows of bias"}},
     "argmax": {ValueKind.nan: set(), ValueKind.ties: {"ties in x", "equal rows in x"}},
-    "maxpool2d": {ValueKind.nan: {"nan in x"}},
-    "maxpool2d:backward": {ValueKind.nan: {"nan in grad_out"}},  # a NaN in x only chooses a place
+    "maxpool2d": {ValueKind.nan: {"nan in x", f"{TOGETHER} in x"}},
+    "maxpool2d:backward": {
+        ValueKind.nan: {"nan in grad_out", f"{TOGETHER} in grad_out"}
+    },  # a NaN in x only chooses a place
     "adamw": {  # squares are drawn positive: neither a NaN nor -1, which gives one, is demanded of them
-        ValueKind.nan: {"nan in param", "nan in grad", "nan in exp_avg"},
+        ValueKind.nan: {f"{what} in {name}" for what in ("nan", TOGETHER) for name in ("param", "grad", "exp_avg")},
         ValueKind.subnormals: {"param subnormal", "grad subnormal", "exp_avg subnormal"},
     },
 }
@@ -129,7 +134,8 @@ def test_every_built_in_task_has_values_of_most_kinds_with_names_of_their_own(na
 
 def test_masks_are_found() -> None:
     assert names(MASKED, ValueKind.masks) == {
-        f"mask {word} {where}" for word in ("true", "false") for where in ("everywhere", "in whole rows")
+        *(f"mask {word} {where}" for word in ("true", "false") for where in ("everywhere", "in whole rows")),
+        "mask of one kind but for one place, or up to one place",
     }
 
 
@@ -138,6 +144,7 @@ def test_indices_stay_in_their_range() -> None:
         "index at its least everywhere",
         "index at its most everywhere",
         "index repeated",
+        "index in order or equal but in one place",
     }
 
 
@@ -199,15 +206,19 @@ def test_flushed_subnormals_must_not_matter() -> None:
 
 def test_ties_are_not_demanded_where_their_order_is_not_said() -> None:
     task = make(lambda x: torch.sort(x, -1).indices, X)
-    kinds = {special.kind for special in special_values(task)}
-    assert ValueKind.ties not in kinds and ValueKind.constant_rows not in kinds
+    assert names(task, ValueKind.ties) == {"equal rows in x"} and not names(task, ValueKind.constant_rows)
+    values = make(lambda x: torch.sort(x, -1).values, X)
+    assert {"ties in x", "equal rows in x"} <= names(values, ValueKind.ties)
+    quantile = make(lambda x: torch.quantile(x, 0.3, dim=-1), X)  # computes whole numbers of its own
+    assert {"nan in x", "ties in x", "x times a large power of two"} <= names(quantile)
     chosen = make(lambda x: torch.argmax(x, -1), X, comparators={"out": Chosen("x")})
     assert ValueKind.ties in {special.kind for special in special_values(chosen)}
 
 
 def test_what_has_no_whole_number_is_not_planted_where_values_become_whole_numbers() -> None:
-    kinds = {special.kind for special in special_values(make(lambda x: x.round().to(torch.int32), X))}
-    assert not kinds & {ValueKind.nan, ValueKind.infinities, ValueKind.magnitudes}
+    task = make(lambda x: x.round().to(torch.int32), X)
+    assert not names(task, ValueKind.nan) and not names(task, ValueKind.infinities)
+    assert exponent(task, "x times a large power of two") < 24
 
 
 def test_opting_out_of_a_kind() -> None:
@@ -260,7 +271,8 @@ def test_nan_is_not_planted_where_it_decides_a_comparison() -> None:
     """What follows from `nan > 0` depends on how a kernel writes it."""
     assert names(resolve("linear_relu:backward"), ValueKind.nan) == {"nan in grad_out"}
     assert names(make(lambda x, y: torch.where(x > 0, y, -y), {**X, "y": tensor("rows", "cols")}), ValueKind.nan) == {
-        "nan in y"
+        "nan in y",
+        f"{TOGETHER} in y",
     }
 
 
@@ -297,7 +309,8 @@ def test_a_placement_plants_in_a_tensor_of_any_rank(placement: Placement) -> Non
 
 def test_inputs_are_zero_together_too() -> None:
     """A gradient of zero beside a moment of zero divides zero by zero in a kernel that is right for each alone."""
-    together = next(special for special in special_values(resolve("adamw")) if special.also)
+    several = [special for special in special_values(resolve("adamw")) if special.also]
+    together = next(special for special in several if special.placement is Placement.everywhere)
     assert {together.tensor, *together.also} == {"param", "grad", "exp_avg", "exp_avg_sq"}
     drawn = draw_special(
         resolve("adamw"), Workload((("elements", 5),)), together, Family.NORMAL, torch.Generator().manual_seed(1)
@@ -313,7 +326,8 @@ def test_a_mask_that_is_drawn_by_a_function_is_all_true_too() -> None:
 
     inputs = {**X, "keep": tensor("rows", "cols", draw=custom(some), dtype="bool")}
     task = make(lambda x, keep: torch.softmax(x.masked_fill(~keep, -torch.inf), -1), inputs)
-    assert names(task, ValueKind.masks) == {"keep true everywhere", "keep true in whole rows"}
+    found = names(task, ValueKind.masks)
+    assert {"keep true everywhere", "keep true in whole rows"} <= found and "keep false in whole rows" not in found
 
 
 def test_infinities_in_products_with_zero_are_not_demanded() -> None:
@@ -340,3 +354,37 @@ def test_few_values_stand_at_the_ends_of_rows_too() -> None:
         ends += bool(drawn[:, -1].isnan().any())
         last += bool(drawn[-1].isnan().any())
     assert min(ends, last) >= 5
+
+
+def test_values_meet_each_other_in_several_inputs() -> None:
+    task = make(lambda x, y: x / y, {**X, "y": tensor("rows", "cols")})
+    found = {special.name: special for special in special_values(task)}
+    crossed, same = found["zeros and infinities here and there in x, y"], found["x, y equal to each other"]
+    workload = Workload((("rows", 30), ("cols", 40)))
+    inputs = draw_special(task, workload, crossed, Family.NORMAL, torch.Generator().manual_seed(1))
+    x, y = inputs["x"], inputs["y"]
+    assert isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)
+    assert bool(((x == 0) & (y == 0)).any()) and bool((x.isinf() & y.isinf()).any())
+    expected = special_expectations(task, inputs, workload, crossed)["out"]
+    assert check(expected, x / y, 0) is None
+    assert check(expected, torch.where((x == 0) & (y == 0), 0.0, x / y), 0) is not None
+    assert check(expected, torch.where(x.isinf() & y.isinf(), 1.0, x / y), 0) is not None
+    drawn = draw_special(task, workload, same, Family.NORMAL, torch.Generator().manual_seed(1))
+    assert torch.equal(drawn["x"], drawn["y"]) and drawn["x"] is not drawn["y"]  # type: ignore[arg-type]
+
+
+def test_rows_have_forms_that_are_hardly_ever_drawn() -> None:
+    task, workload = make(lambda x: x * 2, X), Workload((("rows", 60), ("cols", 9)))
+    special = named(task, "rows of other forms in x")
+    x = draw_special(task, workload, special, Family.NORMAL, torch.Generator().manual_seed(1))["x"]
+    assert isinstance(x, torch.Tensor)
+    ordered = (x == x.sort(dim=1).values).all(1)
+    single = (x == x[:, 4:5]).sum(1) == 8
+    for seen in ((x < 0).all(1), (x > 0).all(1), ordered, single, (x == 0).sum(1) == 8):
+        assert bool(seen.any()) and not bool(seen.all())
+
+
+def test_a_number_that_values_are_compared_with_is_planted() -> None:
+    task = make(lambda x: (x > 0.75).sum(-1), X)
+    assert "x 0.75 in some places" in names(task, ValueKind.ties)
+    assert not any("0.75" in name for name in names(make(lambda x: x * 0.75, X)))

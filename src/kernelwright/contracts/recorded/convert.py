@@ -24,8 +24,8 @@ from kernelwright.contracts.recorded.record import (
     RecordedMap,
     RecordedMemset,
     RecordedTensor,
-    RecordedWait,
 )
+from kernelwright.contracts.recorded.streams import check_order
 from kernelwright.tasks.model import Signature, TensorSpec
 
 
@@ -64,7 +64,7 @@ class _Converter:
 
     def program(self) -> made.Program:
         steps: list[made.ProgramStep | made.Memset | made.Copy | made.LibraryStep] = []
-        _check_streams(self._record)
+        check_order(self._record.steps, self._touched)
         for number, step in enumerate(self._record.steps):
             other = self._pair.second.steps[number]
             if isinstance(step, RecordedLaunch):
@@ -226,6 +226,36 @@ class _Converter:
             entry.fill,
         )
 
+    def _touched(self, number: int) -> frozenset[str]:
+        """The blocks that a step has the address of and can write."""
+        step, other = self._record.steps[number], self._pair.second.steps[number]
+        found: list[int] = []
+        if isinstance(step, RecordedLaunch):
+            for at in range(len(step.arguments)):
+                found += self._pointed(number, at)
+        elif isinstance(step, RecordedMemset):
+            assert isinstance(other, RecordedMemset)
+            found.append(self._pair.locate(step.address, other.address, "a memset").buffer)
+        elif isinstance(step, RecordedCopy):
+            assert isinstance(other, RecordedCopy)
+            found.append(self._pair.locate(step.target, other.target, "a copy").buffer)
+            found.append(self._pair.locate(step.source, other.source, "the source of a copy").buffer)
+        elif isinstance(step, RecordedLibrary):
+            assert isinstance(other, RecordedLibrary)
+            views = zip((*step.tensors, *step.results), (*other.tensors, *other.results), strict=True)
+            found += [self._pair.locate(one.address, two.address, "a tensor of torch's").buffer for one, two in views]
+        buffers = self._record.buffers
+        return frozenset(self._names[one] for one in found if one >= 0 and buffers[one].kind != "input")
+
+    def _pointed(self, number: int, at: int) -> list[int]:
+        """The buffers whose addresses are in an argument."""
+        step, other = self._record.steps[number], self._pair.second.steps[number]
+        assert isinstance(step, RecordedLaunch) and isinstance(other, RecordedLaunch)
+        ours, theirs = step.arguments[at].tensor_map, other.arguments[at].tensor_map
+        if ours is None or theirs is None:
+            return [pointer.block for pointer in self._pair.argument(number, at)[1]]
+        return [self._pair.locate(ours.address, theirs.address, "the tensor of a tensor map").buffer]
+
     # --- places ------------------------------------------------------------------------------------------------------
 
     def _block(self, place: Location) -> tuple[int, int]:
@@ -274,24 +304,3 @@ def _check_output(output: RecordedTensor, tensor: TensorSpec) -> None:
             f"the task has {list(tensor.strides)}: allocate the output so"
         )
     assert tensor.dtype in ITEM_BYTES
-
-
-def _check_streams(record: Record) -> None:
-    """Refuses work on a side stream that did not wait for the caller's, or for which the caller's does not wait."""
-    forked: set[int] = set()
-    pending: set[int] = set()
-    for step in record.steps:
-        if isinstance(step, RecordedWait):
-            if step.on == 0 or step.on in forked:
-                forked.add(step.stream)
-            if step.stream == 0:
-                pending.discard(step.on)
-            elif step.on in pending:
-                pending.discard(step.on)
-                pending.add(step.stream)
-        elif step.stream:
-            if step.stream not in forked:
-                raise CannotReplay("a side stream begins without waiting for the caller's stream, and may run early")
-            pending.add(step.stream)
-    if pending:
-        raise CannotReplay("work on a side stream is left that the caller's stream does not wait for")

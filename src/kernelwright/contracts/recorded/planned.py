@@ -92,6 +92,7 @@ def planned(built: GpuBuilt) -> PlannedProgram:
             target, source = program.blocks[step.target].name, program.blocks[step.source].name
             steps.append(PortableCopy(target, step.target_offset, source, step.source_offset, step.bytes))
         else:
+            assert isinstance(step, made.ProgramStep), "a step of torch's is not portable"
             digest = digests[step.module]
             kernel = f"{step.function[:400]}@{digest[:16]}"
             names.setdefault(digest, {})[kernel] = step.function

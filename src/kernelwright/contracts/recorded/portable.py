@@ -95,6 +95,8 @@ class _Recorder:
             if isinstance(made, BuildFailure):
                 return made
             for one, built in zip(batch, made.built, strict=True):
+                if built.program.library:
+                    return BuildFailure((f"torch carries out {built.program.library[0]}: only kernels are portable",))
                 self.binaries |= {digest_of(module): module for module in built.modules}
                 found.append(Recording(dict(one), planned(built)))
         return found

@@ -166,11 +166,13 @@ class RecordedCopy(RecordValue):
 
 
 class RecordedWait(RecordValue):
-    """What follows on `stream` comes after all that `on` has been given so far: an event, or a synchronisation."""
+    """What follows on `stream` comes after what `on` had been given before step `until`: then an event was recorded,
+    or it is the wait itself, of a synchronisation."""
 
     op: Literal["wait"]
     stream: Stream
     on: Stream
+    until: Annotated[int, Field(ge=0, le=MOST_STEPS)]
 
 
 class RecordedTensor(RecordValue):

@@ -1,4 +1,5 @@
 // Records one call of an extension: loads its library, answers for the CUDA runtime, and writes what it was asked to do.
+// The function is called again, because a user calls it again: what it does must be the same.
 //
 //   recorder LIBRARY CALL OUTPUT START GAP
 //
@@ -35,6 +36,7 @@ namespace {
 using u64 = unsigned long long;
 constexpr u64 kGranule = 2ull << 20, kReserved = 1ull << 41;
 constexpr size_t kMostSteps = 1024, kMostBuffers = 1024;
+constexpr int kLaterCalls = 2;  // that must do what the first did
 
 struct Parameter { unsigned offset, size; };
 struct Kernel {
@@ -48,11 +50,12 @@ const char* output_path;
 u64 start, gap, next_address;
 std::vector<Buffer> buffers;
 std::vector<std::string> steps;
+size_t earlier_steps = 0;  // of the host code, before this call of the library
 std::vector<std::vector<unsigned char>> modules;
 std::map<const void*, Kernel> kernels;
-std::map<u64, int> event_streams;  // which stream an event was recorded on
+struct Event { int stream; size_t until; };  // it has in it what its stream was given before step `until`
+std::map<u64, Event> events;
 int stream_count = 0, event_count = 0;
-std::vector<int> blocking_streams;  // which wait for the default stream, as it does for them
 cudaError_t last_error = cudaSuccess;
 int multiprocessors = 132, shared_per_block = 232448, l2_bytes = 62914560, capability = 90;
 
@@ -101,7 +104,7 @@ std::string hexadecimal(const void* data, size_t bytes) {
 }
 
 void* place(u64 bytes, const char* kind, const char* name) {
-  if (buffers.size() >= kMostBuffers) refuse("host code allocates more than %zu times", kMostBuffers);
+  if (buffers.size() >= kMostBuffers * (1 + kLaterCalls)) refuse("host code allocates more than %zu times", kMostBuffers);
   u64 address = next_address, granules = bytes ? (bytes + kGranule - 1) / kGranule : 1;
   if (bytes >= 1ull << 40 || address + granules * kGranule + gap > start + kReserved) refuse("host code allocates %llu bytes", bytes);
   next_address += granules * kGranule + gap;
@@ -119,6 +122,22 @@ int stream_number(cudaStream_t stream) {
 void step(const std::string& text) {
   if (steps.size() >= kMostSteps) refuse("host code enqueues more than %zu steps", kMostSteps);
   steps.push_back(text);
+}
+
+size_t given_steps() { return earlier_steps + steps.size(); }
+
+std::vector<int> blocking_streams;  // which wait for the default stream, as it does for them
+
+void wait_for(int stream, int on, size_t until) {
+  if (stream != on)
+    step("{\"op\": \"wait\", \"stream\": " + number(u64(stream)) + ", \"on\": " + number(u64(on)) + ", \"until\": " + number(until) + "}");
+}
+
+void work(int stream, const std::string& text) {
+  for (int blocking : blocking_streams)
+    if (stream == 0) wait_for(0, blocking, given_steps());
+    else if (stream == blocking) wait_for(stream, 0, given_steps());
+  step(text);
 }
 
 bool is_ours(const void* pointer) {
@@ -183,7 +202,7 @@ cudaError_t launch(const void* host, dim3 grid, dim3 block, void** values, size_
   std::string arguments;
   for (size_t i = 0; i < kernel->parameters.size(); ++i)
     arguments += (i ? "," : "") + ("{\"data\": \"" + hexadecimal(values[i], kernel->parameters[i].size) + "\"}");
-  step("{\"op\": \"launch\", \"module\": " + number(kernel->module) + ", \"function\": \"" + escaped(kernel->name.c_str()) + "\", \"grid\": " +
+  work(stream_number(stream), "{\"op\": \"launch\", \"module\": " + number(kernel->module) + ", \"function\": \"" + escaped(kernel->name.c_str()) + "\", \"grid\": " +
        triple(grid) + ", \"block\": " + triple(block) + ", \"arguments\": [" + arguments + "], \"shared\": " + number(shared) +
        (cluster ? ", \"cluster\": " + triple(*cluster) : "") + ", \"cooperative\": " + (cooperative ? "true" : "false") +
        ", \"dependent\": " + (dependent ? "true" : "false") + ", \"stream\": " + number(stream_number(stream)) + "}");
@@ -192,13 +211,9 @@ cudaError_t launch(const void* host, dim3 grid, dim3 block, void** values, size_
 
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   if (!is_ours(to) || !is_ours(from)) refuse("host code copies between host and device, which no record can have");
-  if (bytes) step("{\"op\": \"copy\", \"target\": " + number(u64(to)) + ", \"source\": " + number(u64(from)) + ", \"bytes\": " + number(bytes) +
+  if (bytes) work(stream_number(stream), "{\"op\": \"copy\", \"target\": " + number(u64(to)) + ", \"source\": " + number(u64(from)) + ", \"bytes\": " + number(bytes) +
                   ", \"stream\": " + number(stream_number(stream)) + "}");
   return cudaSuccess;
-}
-
-void wait_for(int stream, int on) {
-  if (stream != on) step("{\"op\": \"wait\", \"stream\": " + number(stream) + ", \"on\": " + number(on) + "}");
 }
 
 void on_fault(int signal, siginfo_t* info, void*) {
@@ -252,6 +267,62 @@ kw_value read_value(FILE* file) {
     good = !strcmp(word, "none");
   }
   if (!good) refuse("the call cannot be read");
+  return made;
+}
+
+// --- calls ------------------------------------------------------------------------------------------------------------
+
+struct Call {
+  int got;
+  kw_tensor results[64];
+};
+
+Call made_call(decltype(&kw_call) bound, const char* function, const std::vector<kw_value>& values) {
+  Call call{};
+  char message[300] = "";
+  steps.clear(), events.clear(), stream_count = 0;
+  call.got = bound(function, values.data(), int(values.size()), call.results, 64, message, sizeof message);
+  if (call.got < 0) refuse("host code raised an exception: %s", message);
+  for (int stream : blocking_streams) wait_for(0, stream, given_steps());
+  return call;
+}
+
+// The buffer of an address, numbered in the order in which they are met, and the offset in it.
+std::string renamed(u64 address, std::map<size_t, size_t>& met) {
+  size_t number_of = buffers.size();
+  while (number_of > 0 && buffers[number_of - 1].address > address) --number_of;
+  if (!number_of) return number(address);
+  size_t named = met.emplace(number_of, met.size()).first->second;
+  return "b" + number(named) + "+" + number(address - buffers[number_of - 1].address);
+}
+
+// What a call does, whatever memory it got: what is allocated anew in each call lies elsewhere in each.
+std::string without_addresses(const std::vector<std::string>& texts, const Call& call) {
+  std::map<size_t, size_t> met;
+  std::string made;
+  for (const std::string& text : texts)
+    for (size_t at = 0; at < text.size();) {
+      if (text.compare(at, 9, "\"data\": \"") == 0) {
+        for (at += 9; at < text.size() && text[at] != '"';) {
+          u64 word = 0;
+          size_t digits = std::min<size_t>(16, text.find('"', at) - at);
+          for (size_t i = 0; i + 1 < digits; i += 2) word |= u64(std::stoul(text.substr(at + i, 2), nullptr, 16)) << (4 * i);
+          made += " " + (is_ours(reinterpret_cast<void*>(word)) ? renamed(word, met) : text.substr(at, digits));
+          at += digits;
+        }
+      } else if (text[at] >= '0' && text[at] <= '9') {
+        size_t end = text.find_first_not_of("0123456789", at);
+        u64 value = strtoull(text.c_str() + at, nullptr, 10);
+        made += is_ours(reinterpret_cast<void*>(value)) ? renamed(value, met) : text.substr(at, end - at);
+        at = end;
+      } else {
+        made += text[at++];
+      }
+    }
+  for (int i = 0; i < call.got; ++i) {
+    made += "\n" + renamed(u64(call.results[i].data), met) + " " + number(u64(call.results[i].dtype));
+    for (int d = 0; d < call.results[i].rank && d < KW_TENSOR_RANK; ++d) made += " " + number(u64(call.results[i].sizes[d])) + ":" + number(u64(call.results[i].strides[d]));
+  }
   return made;
 }
 
@@ -325,7 +396,7 @@ KW_ANSWERS cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const vo
 }
 KW_ANSWERS cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   if (!is_ours(to)) return last_error = cudaErrorInvalidValue;
-  if (bytes) step("{\"op\": \"memset\", \"address\": " + number(u64(to)) + ", \"bytes\": " + number(bytes) + ", \"value\": " +
+  if (bytes) work(stream_number(stream), "{\"op\": \"memset\", \"address\": " + number(u64(to)) + ", \"bytes\": " + number(bytes) + ", \"value\": " +
                   number(unsigned(value) & 255u) + ", \"stream\": " + number(stream_number(stream)) + "}");
   return cudaSuccess;
 }
@@ -390,15 +461,14 @@ KW_ANSWERS cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned)
 }
 KW_ANSWERS cudaError_t cudaStreamCreate(cudaStream_t* stream) {
   cudaError_t made = cudaStreamCreateWithFlags(stream, 0);
-  blocking_streams.push_back(stream_number(*stream));
-  wait_for(stream_number(*stream), 0);
+  if (std::count(blocking_streams.begin(), blocking_streams.end(), stream_number(*stream)) == 0) blocking_streams.push_back(stream_number(*stream));
   return made;
 }
 KW_ANSWERS cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) { return cudaStreamCreateWithFlags(stream, flags); }
 KW_ANSWERS cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-KW_ANSWERS cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return wait_for(0, stream_number(stream)), cudaSuccess; }
+KW_ANSWERS cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return wait_for(0, stream_number(stream), given_steps()), cudaSuccess; }
 KW_ANSWERS cudaError_t cudaDeviceSynchronize() {
-  for (int stream = 1; stream <= stream_count; ++stream) wait_for(0, stream);
+  for (int stream = 1; stream <= stream_count; ++stream) wait_for(0, stream, given_steps());
   return cudaSuccess;
 }
 KW_ANSWERS cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -406,13 +476,13 @@ KW_ANSWERS cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 }
 KW_ANSWERS cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 KW_ANSWERS cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-KW_ANSWERS cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return event_streams[u64(event)] = stream_number(stream), cudaSuccess; }
+KW_ANSWERS cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return events[u64(event)] = {stream_number(stream), given_steps()}, cudaSuccess; }
 KW_ANSWERS cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (event_streams.count(u64(event))) wait_for(0, event_streams[u64(event)]);
+  if (auto found = events.find(u64(event)); found != events.end()) wait_for(0, found->second.stream, found->second.until);
   return cudaSuccess;
 }
 KW_ANSWERS cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (event_streams.count(u64(event))) wait_for(stream_number(stream), event_streams[u64(event)]);
+  if (auto found = events.find(u64(event)); found != events.end()) wait_for(stream_number(stream), found->second.stream, found->second.until);
   return cudaSuccess;
 }
 KW_ANSWERS cudaError_t cudaEventElapsedTime(float*, cudaEvent_t, cudaEvent_t) { refuse("host code reads a timer (cudaEventElapsedTime)"); }
@@ -435,12 +505,12 @@ bool reserve() {
   return true;
 }
 
-std::string steps_and_buffers() {
+std::string steps_and_buffers(size_t placed, const std::vector<std::string>& enqueued) {
   std::string text = "\"buffers\": [";
-  for (size_t i = 0; i < buffers.size(); ++i)
+  for (size_t i = 0; i < placed; ++i)
     text += (i ? "," : "") + ("{\"address\": " + number(buffers[i].address) + ", \"bytes\": " + number(buffers[i].bytes) + ", \"kind\": \"" + buffers[i].kind + "\", \"name\": \"" + buffers[i].name + "\"}");
   text += "], \"steps\": [";
-  for (size_t i = 0; i < steps.size(); ++i) text += (i ? ",\n" : "") + steps[i];
+  for (size_t i = 0; i < enqueued.size(); ++i) text += (i ? ",\n" : "") + enqueued[i];
   return text + "]";
 }
 
@@ -451,17 +521,17 @@ KW_ANSWERS void kw_recorder_prepare(u64 begin, u64 between, int processors, int 
   start = begin, gap = between, multiprocessors = processors, shared_per_block = shared, l2_bytes = l2, capability = compute;
   if (!reserve()) _exit(3);
 }
-// Before every call: where the next buffer goes, and how many streams there are.
-KW_ANSWERS void kw_recorder_begin(u64 next, int streams) {
-  next_address = next, stream_count = streams;
+// Before every call: where the next buffer goes, how many streams there are, and how many steps came before.
+KW_ANSWERS void kw_recorder_begin(u64 next, int streams, u64 earlier) {
+  next_address = next, stream_count = streams, earlier_steps = earlier;
   buffers.clear(), steps.clear(), refused_text.clear(), blocking_streams.clear(), configurations.clear();
   last_error = cudaSuccess;
 }
 KW_ANSWERS const char* kw_recorder_refused() { return refused_text.c_str(); }
 KW_ANSWERS const char* kw_recorder_taken() {
   static std::string text;
-  for (int stream : blocking_streams) wait_for(0, stream);
-  text = "{" + steps_and_buffers() + ", \"next\": " + number(next_address) + ", \"streams\": " + number(stream_count) + "}";
+  for (int stream : blocking_streams) wait_for(0, stream, given_steps());
+  text = "{" + steps_and_buffers(buffers.size(), steps) + ", \"next\": " + number(next_address) + ", \"streams\": " + number(stream_count) + "}";
   return text.c_str();
 }
 #else
@@ -494,15 +564,20 @@ int main(int argc, char** argv) {
   }
   auto bound = reinterpret_cast<decltype(&kw_call)>(dlsym(library, "kw_call"));
   if (!bound) refuse("the library has no PYBIND11_MODULE");
-  kw_tensor results[64];
-  char message[300] = "";
-  int got = bound(function, values.data(), count, results, 64, message, sizeof message);
-  if (got < 0) refuse("host code raised an exception: %s", message);
-  for (int stream : blocking_streams) wait_for(0, stream);
+  Call first = made_call(bound, function, values);
+  const size_t placed = buffers.size();
+  const std::vector<std::string> enqueued = steps;
+  const std::string told = without_addresses(steps, first);
+  for (int later = 0; later < kLaterCalls; ++later) {
+    Call again = made_call(bound, function, values);
+    if (without_addresses(steps, again) != told) refuse("host code does other work in a later call than in its first: set in each call what it needs");
+  }
+  const int got = first.got;
+  const kw_tensor* results = first.results;
 
   static const std::map<int, const char*> dtypes = {{0, "uint8"}, {1, "int8"}, {2, "int16"}, {3, "int32"}, {4, "int64"}, {5, "float16"},
                                                     {6, "float32"}, {7, "float64"}, {11, "bool"}, {15, "bfloat16"}};
-  std::string text = "{" + steps_and_buffers();
+  std::string text = "{" + steps_and_buffers(placed, enqueued);
   text += ", \"outputs\": [";
   for (int i = 0; i < got; ++i) {
     auto dtype = dtypes.find(results[i].dtype);

@@ -31,7 +31,7 @@ class StandInCalls:
             found: Any = ctypes.CDLL(self._path, mode=ctypes.RTLD_GLOBAL)
             found.kw_recorder_taken.restype = ctypes.c_char_p
             found.kw_recorder_refused.restype = ctypes.c_char_p
-            found.kw_recorder_begin.argtypes = (ctypes.c_ulonglong, ctypes.c_int)
+            found.kw_recorder_begin.argtypes = (ctypes.c_ulonglong, ctypes.c_int, ctypes.c_ulonglong)
             found.kw_recorder_prepare(
                 *(ctypes.c_ulonglong(self._start), ctypes.c_ulonglong(self._gap), device["multiprocessors"]),
                 *(device["shared"], device["l2"], device["capability"]),
@@ -47,7 +47,7 @@ class StandInCalls:
             loaded(library)
             self.order.append(library.key)
         values = Values(given, memory.address, memory.refusals)
-        recorder.kw_recorder_begin(memory._next, memory.streams)
+        recorder.kw_recorder_begin(memory._next, memory.streams, len(memory.steps))
         failure: RuntimeError | None = None
         try:
             results, listed = called(loaded(library), function, values)

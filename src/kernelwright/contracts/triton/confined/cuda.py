@@ -14,8 +14,10 @@ from .tensors import StandInMemory
 
 
 class StandInEvent:
+    """`recorded`: the stream, and how many steps there were; None before, when nothing waits for it."""
+
     def __init__(self, *_: Any, **__: Any) -> None:
-        self.stream = 0
+        self.recorded: tuple[int, int] | None = None
 
 
 class StandInStream:
@@ -28,21 +30,19 @@ class StandInStream:
     def cuda_stream(self) -> int:
         return self.number
 
-    def _wait(self, on: int) -> None:
-        found = self._memory()
-        if found is not None and on != self.number:
-            found.steps.append({"op": "wait", "stream": self.number, "on": on})
-
     def wait_stream(self, other: StandInStream) -> None:
-        self._wait(other.number)
+        self.wait_event(other.record_event())
 
     def record_event(self, event: StandInEvent | None = None) -> StandInEvent:
-        event = event or StandInEvent()
-        event.stream = self.number
+        event, found = event or StandInEvent(), self._memory()
+        event.recorded = None if found is None else (self.number, len(found.steps))
         return event
 
     def wait_event(self, event: StandInEvent) -> None:
-        self._wait(event.stream)
+        found = self._memory()
+        if found is not None and event.recorded is not None and event.recorded[0] != self.number:
+            on, until = event.recorded
+            found.steps.append({"op": "wait", "stream": self.number, "on": on, "until": until})
 
     def synchronize(self) -> None: ...
 
@@ -101,7 +101,7 @@ def stand_in(device: dict[str, Any], refusals: Refusals, memory: Callable[[], St
         elapsed_time = timer
 
         def record(self, stream: StandInStream | None = None) -> None:
-            self.stream = (stream or current()).number
+            (stream or current()).record_event(self)
 
         def wait(self, stream: StandInStream | None = None) -> None:
             (stream or current()).wait_event(self)

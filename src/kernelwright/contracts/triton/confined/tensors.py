@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .refusal import Refusals
 
 GRANULE = 2 << 20
+WORD = 8
+ADDRESSES = frozenset(("address", "target", "source"))  # of a step or an output
 VIEWS = frozenset(
     (
         *("view", "_unsafe_view", "reshape", "_reshape_alias", "as_strided", "transpose", "t", "permute", "expand"),
@@ -83,6 +86,29 @@ class StandInMemory:
             self._places[storage._cdata] = self._place(storage.nbytes(), "allocation", "")
             self._kept.append(storage)
         return self._places[storage._cdata] + int(tensor.storage_offset()) * tensor.element_size()
+
+    def without_addresses(self, made: dict[str, list[Any]]) -> Any:
+        """What a call did, whatever memory it got: buffers are numbered in the order in which they are met."""
+        starts, met = [buffer["address"] for buffer in self.buffers], dict[int, int]()
+
+        def renamed(value: int) -> Any:
+            number = bisect_right(starts, value) - 1
+            if number < 0 or value - starts[number] > self.buffers[number]["bytes"]:
+                return value
+            return met.setdefault(number, len(met)), value - starts[number]
+
+        def told(key: str, value: Any) -> Any:
+            if isinstance(value, dict):
+                return {name: told(name, inner) for name, inner in value.items()}
+            if isinstance(value, list):
+                return [told(key, inner) for inner in value]
+            if key == "data":
+                data = bytes.fromhex(value)
+                words = [data[at : at + WORD] for at in range(0, len(data), WORD)]
+                return [renamed(int.from_bytes(word, "little")) if len(word) == WORD else word for word in words]
+            return renamed(value) if key in ADDRESSES else value
+
+        return told("", made)
 
     def memset(self, tensor: torch.Tensor, value: float) -> bool:
         """Whether it can be done by a memset."""

@@ -28,6 +28,8 @@ from kernelwright.tasks.model import Signature
 
 ROUNDS = 4  # of recording again, with the registers that host code asked for
 MOST_WORKERS = 4
+MOST_KERNELS = 256  # different ones, of all calls
+ASSEMBLY_SECONDS = 300.0  # for all of them together
 
 
 class TritonToolchain:
@@ -67,15 +69,19 @@ class TritonToolchain:
     def assembled(self, kernels: Sequence[PtxKernel]) -> dict[str, Assembled] | BuildFailure:
         """By the hash of the PTX; each once."""
         distinct = {kernel_key(kernel): kernel for kernel in kernels}
+        if len(distinct) > MOST_KERNELS:
+            return BuildFailure((f"{SOURCE_NAME}: {len(distinct)} kernels; at most {MOST_KERNELS} are built",))
         found: dict[str, Assembled] = {}
+        until = time.monotonic() + ASSEMBLY_SECONDS
         with ThreadPoolExecutor(min(MOST_WORKERS, os.cpu_count() or 1)) as pool:
             jobs = {
-                key: pool.submit(assemble, kernel.ptx, self._target, fused=kernel.fused)
+                key: pool.submit(assemble, kernel.ptx, self._target, fused=kernel.fused, until=until)
                 for key, kernel in distinct.items()
             }
             for key, job in jobs.items():
                 made = job.result()
                 if isinstance(made, BuildFailure):
+                    pool.shutdown(wait=False, cancel_futures=True)
                     lines = tuple(f"{distinct[key].name}: {line}" for line in made.lines)
                     return BuildFailure(lines, made.timed_out)
                 found[key] = made

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import math
 import os
 import re
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -89,8 +91,9 @@ def parts() -> tuple[Part, ...]:
     return (Part("triton", missing or version(), missing=bool(missing), fix=INSTALL if missing else ""),)
 
 
-def assemble(ptx: str, target: Target, *, fused: bool) -> Assembled | BuildFailure:
-    """The cubin of one kernel. `fused`: multiplications and additions may become one instruction."""
+def assemble(ptx: str, target: Target, *, fused: bool, until: float = math.inf) -> Assembled | BuildFailure:
+    """The cubin of one kernel. `fused`: multiplications and additions may become one instruction; `until`: the end of
+    the time for all kernels of a candidate, on the monotonic clock."""
     blackwell = capability(target) >= 100
     flags = ("-lineinfo", "-v", f"--gpu-name={target.architecture}", *(() if fused else ("--fmad=false",)))
     told = "\0".join((ptxas_version(blackwell), *flags, ptx))
@@ -100,7 +103,7 @@ def assemble(ptx: str, target: Target, *, fused: bool) -> Assembled | BuildFailu
         return Assembled(path.read_bytes(), resources(report.read_text(encoding="utf-8")), cached=True)
     except (OSError, UnicodeDecodeError):
         pass  # not there yet
-    made = _run(ptx, flags, ptxas(blackwell))
+    made = _run(ptx, flags, ptxas(blackwell), min(SECONDS, until - time.monotonic()))
     if isinstance(made, BuildFailure):
         return made
     cubin, text = made
@@ -112,7 +115,9 @@ def assemble(ptx: str, target: Target, *, fused: bool) -> Assembled | BuildFailu
     return Assembled(cubin, resources(text), cached=False)
 
 
-def _run(ptx: str, flags: tuple[str, ...], program: Path) -> tuple[bytes, str] | BuildFailure:
+def _run(ptx: str, flags: tuple[str, ...], program: Path, seconds: float) -> tuple[bytes, str] | BuildFailure:
+    if seconds <= 0:
+        return BuildFailure(("ptxas has no time left for this kernel",), timed_out=True)
     log, product = Log(1 << 18), os.memfd_create("cubin", os.MFD_CLOEXEC)
     try:
         with tempfile.TemporaryDirectory(prefix="kernelwright-ptxas-") as name, lock.working():
@@ -121,9 +126,9 @@ def _run(ptx: str, flags: tuple[str, ...], program: Path) -> tuple[bytes, str] |
             source, output = start.source_directory(folder), f"{start.scratch_directory(folder)}/kernel.cubin"
             grant = start.Grant(folder=folder, scratch_bytes=SCRATCH, visible=(program,))
             command = [str(program), *flags, f"{source}/kernel.ptx", "-o", output]
-            reply = start.run(Role.builder, command, grant, SECONDS, log, (product, output))
+            reply = start.run(Role.builder, command, grant, seconds, log, (product, output))
         if reply.ending is warden.Ending.timeout:
-            return BuildFailure((f"ptxas did not finish within {SECONDS:.0f} s",), timed_out=True)
+            return BuildFailure((f"ptxas did not finish within {seconds:.0f} s",), timed_out=True)
         if (reply.ending, reply.value) != (warden.Ending.exited, 0):
             lines = [line for line in shown_lines(log.text(), ("kernel.ptx",)) if "error" in line or "fatal" in line]
             return BuildFailure(tuple(lines[:LINES]) or (f"ptxas {reply.describe()} without a message",))

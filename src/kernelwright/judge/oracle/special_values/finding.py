@@ -21,16 +21,13 @@ from kernelwright.judge.oracle.right.fused import TakenApart
 from kernelwright.judge.oracle.right.tolerance import UNIT, Expectation
 from kernelwright.judge.oracle.special_values.patterns import expected_pattern, not_demanded, pattern
 from kernelwright.judge.oracle.special_values.planting import Placement, Scale, SpecialValues, planted
+from kernelwright.judge.oracle.special_values.proposals import draw_of, proposals, together
 from kernelwright.judge.oracle.special_values.reference_calls import UNKNOWN, Calls, calls_of
 from kernelwright.tasks.declarations import (
-    CustomDraw,
     FamilyDraw,
     Input,
     IntegerDraw,
     NormalDraw,
-    TensorInput,
-    UniformDraw,
-    Upstream,
     ValueKind,
 )
 from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
@@ -46,7 +43,11 @@ SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale 
 NEAR = 1e-3  # of the largest result: how well eager must agree with float64 at a scale
 UNDERFLOW = 2.0**24  # times the smallest normal number: results below are not demanded
 OCTAVES = (25.0, 20.0, 15.0)  # scales of factors: what a format of 16 bits cannot hold, also where it is scaled
-TIED = (Placement.everywhere, Placement.zeros, Placement.constant_rows, Placement.equal_rows, Placement.ties)
+TIED = (
+    *(Placement.everywhere, Placement.zeros, Placement.constant_rows, Placement.equal_rows, Placement.ties),
+    *(Placement.forms, Placement.share, Placement.mixed, Placement.same),
+)
+ORDERS, APART = 3, 1e-9  # ways in which equal values are told apart, and by how much of themselves
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,6 @@ class Found:
 
     specials: tuple[SpecialValues, ...]
     calls: Calls
-
-
-@dataclass(frozen=True)
-class ValueProposal:
-    """Values to try. Outside of what the task declares, they are kept only if the reference stays finite."""
-
-    special: SpecialValues
-    declared: bool = True
 
 
 _FOUND: dict[int, tuple[weakref.ref[Task], Found]] = {}
@@ -152,15 +145,19 @@ class Tryout:
         for name, declared in self.task.inputs.items():
             value = self.inputs[name]
             if name not in self.task.constant and isinstance(value, torch.Tensor):
-                for proposal in _proposals(name, declared, value, self._numbers(declared), self.workload):
+                for proposal in proposals(name, declared, value, self._numbers(declared), self.workload, self.calls):
                     special = replace(proposal.special, dtypes=(self.workload.dtype,))
                     if self._bears(special, proposal.declared):
                         yield special
                         if special.kind is ValueKind.zeros and special.placement is Placement.everywhere:
                             zero.setdefault(name)
-                if value.is_floating_point() and isinstance(_draw(declared), FamilyDraw | NormalDraw):
+                if value.is_floating_point() and isinstance(draw_of(declared), FamilyDraw | NormalDraw):
                     yield from self._scales(name, value)
         yield from self._zero_together(tuple(zero))
+        for proposal in together(self.task, self.inputs):
+            special = replace(proposal.special, dtypes=(self.workload.dtype,))
+            if self._bears(special, proposal.declared):
+                yield special
 
     def _zero_together(self, names: tuple[str, ...]) -> Iterator[SpecialValues]:
         """Zeros in all inputs that may be zero: where a division is guarded by another input, each alone says
@@ -188,7 +185,7 @@ class Tryout:
 
     def _numbers(self, declared: Input) -> list[int]:
         """Whole numbers of the reference's own that are not a size, and inside or outside the range at every size."""
-        draw = _draw(declared)
+        draw = draw_of(declared)
         if not isinstance(draw, IntegerDraw):
             return []
         least = {name: low for name, (low, _) in self.task.hidden.items()}
@@ -199,12 +196,11 @@ class Tryout:
 
     def _bears(self, special: SpecialValues, declared: bool) -> bool:
         """Whether the reference takes the values, and says something that can be demanded of a kernel."""
-        if self.calls.sorts and special.placement in TIED:
-            return False
-        if self.calls.counts and special.kind in (ValueKind.nan, ValueKind.infinities):
-            return False
-        local = special.placement in (Placement.few, Placement.rows, Placement.share)
+        local = special.placement in (Placement.few, Placement.rows, Placement.share, Placement.mixed)
         try:
+            tied = special.placement in TIED and special.kind is not ValueKind.integers
+            if self.calls.sorts and tied and not self._in_any_order(special):
+                return False
             effects = [self._effect(special, seed) for seed in range(TRIES if local else 1)]
             if special.kind is ValueKind.subnormals and not self._may_be_flushed(special):
                 return False
@@ -218,8 +214,10 @@ class Tryout:
     def _effect(self, special: SpecialValues, seed: int) -> Effect:
         inputs = self._with(special, seed)
         wide, eager = run_reference(self.task, inputs, torch.float64), run_reference(self.task, inputs)
-        if special.kind is ValueKind.infinities and calls_of(self.task, inputs).infinite_operand:
-            return Effect(True, 1.0)
+        if special.kind in (ValueKind.nan, ValueKind.infinities):
+            calls = calls_of(self.task, inputs)
+            if calls.counts or calls.infinite_operand:
+                return Effect(True, 1.0)
         free = {name: pattern(wide[name], eager[name], self.task, special, self.calls).free for name in eager}
         for name, undecided in not_demanded(self.task, inputs, special, wide).items():
             if bool((undecided & torch.isfinite(wide[name])).any()):  # NaN decides a comparison, and all that follows
@@ -234,6 +232,25 @@ class Tryout:
     def _with(self, special: SpecialValues, seed: int) -> dict[str, Argument]:
         generator = torch.Generator().manual_seed(seed)
         return with_saved(self.task, planted(self.task, self.workload, special, self.inputs, generator))
+
+    def _in_any_order(self, special: SpecialValues) -> bool:
+        """Whether a reference that sorts says the same in whatever order equal values come: they are told apart by what
+        float64 alone sees, in several ways."""
+        inputs = self._with(special, 0)
+        exact = run_reference(self.task, inputs, torch.float64)
+        for seed in range(ORDERS):
+            generator = torch.Generator().manual_seed(seed)
+            other = dict(inputs)
+            for name in (special.tensor, *special.also):
+                value = inputs[name]
+                assert isinstance(value, torch.Tensor)
+                noise = APART * (torch.rand(value.shape, generator=generator, dtype=torch.float64) - 0.5)
+                wide = value.double()
+                other[name] = torch.where(torch.isfinite(wide), wide + noise * wide.abs().clamp(min=APART), wide)
+            moved = run_reference(self.task, with_saved(self.task, other), torch.float64)
+            if not all(_alike(exact[name], moved[name], NEAR * NEAR, NEAR * NEAR) for name in exact):
+                return False
+        return True
 
     def _may_be_flushed(self, special: SpecialValues) -> bool:
         """Whether zeros in place of subnormal numbers, as fast arithmetic has them, give the same."""
@@ -251,8 +268,6 @@ class Tryout:
         return all(_alike(exact[name], flushed[name], UNIT[form], reach) for name in exact)
 
     def _scales(self, name: str, value: torch.Tensor) -> Iterator[SpecialValues]:
-        if self.calls.counts:
-            return
         exponents = round(math.log2(torch.finfo(value.dtype).max))
         step = exponents // SIXTEENTH
         largest = step * _last(SIXTEENTH, lambda steps: self._near(self._scaled(name, steps * step)))
@@ -280,6 +295,8 @@ class Tryout:
             wide, eager = run_reference(self.task, inputs, torch.float64), run_reference(self.task, inputs)
             with TakenApart():
                 steps = run_reference(self.task, inputs)
+            if calls_of(self.task, inputs).counts:
+                return False
         except TaskError:
             return False
         return self._agree(wide, eager) and self._agree(wide, steps)
@@ -322,91 +339,3 @@ def _last(end: int, right: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if right(middle) else (low, middle)
     return low
-
-
-def _draw(declared: Input) -> object:
-    return declared.draw if isinstance(declared, TensorInput | Upstream) else None
-
-
-def _proposals(
-    name: str, declared: Input, value: torch.Tensor, numbers: list[int], workload: Workload
-) -> Iterator[ValueProposal]:
-    draw = _draw(declared)
-    if not value.is_floating_point():
-        if value.dtype == torch.bool:
-            yield from _masks(name, declared=isinstance(draw, IntegerDraw))
-        elif isinstance(draw, IntegerDraw):
-            yield from _whole_numbers(name, numbers)
-        return
-    match draw:
-        case FamilyDraw() | NormalDraw():
-            yield from _any_float(name, isinstance(draw, FamilyDraw), several=value.dim() > 1)
-        case UniformDraw(low, high):
-            yield from _bounded(name, low, high)
-            yield from _rearranged(name, several=value.dim() > 1)
-        case IntegerDraw(low, high):
-            yield from _bounded(name, evaluate(low, workload.size_map), evaluate(high, workload.size_map) - 1)
-        case CustomDraw() if bool(torch.isfinite(value).all()):
-            yield from _bounded(name, float(value.min()), float(value.max()), exact=False)
-
-
-def _any_float(name: str, signed: bool, several: bool) -> Iterator[ValueProposal]:
-    def at(what: str, kind: ValueKind, placement: Placement, value: float = 0.0) -> ValueProposal:
-        return ValueProposal(SpecialValues(what, kind, name, placement, value))
-
-    yield at(f"nan in {name}", ValueKind.nan, Placement.few, math.nan)
-    yield at(f"inf in {name}", ValueKind.infinities, Placement.few, math.inf)
-    yield at(f"-inf in {name}", ValueKind.infinities, Placement.few, -math.inf)
-    yield at(f"-inf in whole rows of {name}", ValueKind.infinities, Placement.rows, -math.inf)
-    yield at(f"{name} 0 everywhere", ValueKind.zeros, Placement.everywhere, 0.0)
-    yield at(f"{name} -0 everywhere", ValueKind.zeros, Placement.everywhere, -0.0)
-    yield at(f"zeros of either sign in {name}", ValueKind.zeros, Placement.zeros)
-    if not signed:
-        yield at(f"{name} of random signs", ValueKind.signs, Placement.signs)
-    yield at(f"{name} -1 everywhere", ValueKind.signs, Placement.everywhere, -1.0)
-    yield at(f"{name} 1 everywhere", ValueKind.signs, Placement.everywhere, 1.0)
-    yield at(f"{name} subnormal", ValueKind.subnormals, Placement.subnormal)
-    yield from _rearranged(name, several)
-
-
-def _rearranged(name: str, several: bool) -> Iterator[ValueProposal]:
-    """Values that were drawn, at other places."""
-    for words, kind, placement in (
-        ("constant rows in", ValueKind.constant_rows, Placement.constant_rows),
-        ("ties in", ValueKind.ties, Placement.ties),
-        ("equal rows in", ValueKind.ties, Placement.equal_rows),
-    ):
-        if placement is Placement.equal_rows and not several:
-            continue
-        yield ValueProposal(SpecialValues(f"{words} {name}", kind, name, placement))
-
-
-def _bounded(name: str, low: float, high: float, exact: bool = True) -> Iterator[ValueProposal]:
-    """The ends of a declared range, and zero: outside of the range, or where a custom draw says nothing about it, only
-    if the reference stays finite."""
-    for end in (low, high):
-        special = SpecialValues(f"{name} {end:.4g} everywhere", ValueKind.magnitudes, name, Placement.everywhere, end)
-        yield ValueProposal(special, declared=exact)
-    zero = SpecialValues(f"{name} 0 everywhere", ValueKind.zeros, name, Placement.everywhere, 0.0)
-    if low < 0 < high or not exact:
-        yield ValueProposal(zero, declared=exact)
-
-
-def _masks(name: str, declared: bool) -> Iterator[ValueProposal]:
-    """A custom draw may never give a mask of one value: then the reference must stay finite."""
-    for value, word in ((1.0, "true"), (0.0, "false")):
-        for placement, where in ((Placement.everywhere, "everywhere"), (Placement.rows, "in whole rows")):
-            special = SpecialValues(f"{name} {word} {where}", ValueKind.masks, name, placement, value)
-            yield ValueProposal(special, declared)
-
-
-def _whole_numbers(name: str, numbers: list[int]) -> Iterator[ValueProposal]:
-    def at(what: str, placement: Placement, value: float = 0.0) -> ValueProposal:
-        return ValueProposal(SpecialValues(what, ValueKind.integers, name, placement, value))
-
-    for number in numbers:
-        yield at(f"{name} {number} in some places", Placement.share, number)
-        yield at(f"{name} {number} everywhere", Placement.everywhere, number)
-    yield at(f"{name} at its least everywhere", Placement.least)
-    yield at(f"{name} at its most everywhere", Placement.most)
-    yield at(f"{name} repeated", Placement.repeated)

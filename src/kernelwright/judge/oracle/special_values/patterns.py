@@ -46,6 +46,7 @@ BY_ROUNDING = (
 
 # Large, so that they decide every comparison, and of different size, so that their squares differ too.
 SUBSTITUTES = (2.0**20, -1.7 * 2.0**11, 0.5)
+UNLIKE = 7  # neighbours get different ones: a row of equal numbers may change nothing whatever the number is
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: Speci
             spoilt = spoilt.any(dim=axis, keepdim=True)
         free |= spoilt & ~odd
     # A kernel may multiply the upstream gradient by the zero of a mask where the reference selects.
-    selected = kind in (ValueKind.nan, ValueKind.infinities) and isinstance(task.inputs[special.tensor], Upstream)
+    upstream = any(isinstance(task.inputs[name], Upstream) for name in (special.tensor, *special.also))
+    selected = kind in (ValueKind.nan, ValueKind.infinities) and upstream
     return Pattern(odd, free, (exact == 0) & ~free if selected else none)
 
 
@@ -91,25 +93,48 @@ def not_demanded(
     on how the comparison is written (`z > 0`, `!(z <= 0)`). A result that is NaN and does not change has met NaN in
     products with zero only, which a kernel may skip. Comparisons with infinities are decided, products with zero not.
     """
-    value = inputs[special.tensor]
-    assert isinstance(value, torch.Tensor)
     if special.kind not in (ValueKind.nan, ValueKind.infinities):
         return {}
     if special.kind is ValueKind.infinities and special.placement in (Placement.rows, Placement.everywhere):
         return {}  # a row of equal numbers may change nothing whatever the number is, as in a softmax
-    planted, most = ~torch.isfinite(value), torch.finfo(value.dtype).max
-    others = []
-    with suppress(TaskError):
-        for number in SUBSTITUTES:
-            other = {**inputs, special.tensor: value.masked_fill(planted, min(number, most))}
-            others.append(run_reference(task, with_saved(task, other), torch.float64))
-    if len(others) < len(SUBSTITUTES):
+    changed = [_changed(task, inputs, special, of_nan) for of_nan in (True, False)]
+    if changed[0] is None or changed[1] is None:
         return {}
     free = {}
     for name, result in results.items():
-        finite, changes = torch.isfinite(result), _changes([other[name].double() for other in others])
-        free[name] = finite == changes if special.kind is ValueKind.nan else ~finite & ~changes
+        finite, by_nan, by_any = torch.isfinite(result), changed[0][name], changed[1][name]
+        free[name] = (finite & by_nan) | (~finite & ~by_any)
     return free
+
+
+def _changed(
+    task: Task, inputs: Mapping[str, Argument], special: SpecialValues, of_nan: bool
+) -> dict[str, torch.Tensor] | None:
+    """Where results change with what stands in place of NaN, or of all that is not finite; None if it is refused."""
+    others = []
+    with suppress(TaskError):
+        for turn in range(len(SUBSTITUTES)):
+            other = {**inputs, **_substituted(inputs, special, turn, of_nan)}
+            others.append(run_reference(task, with_saved(task, other), torch.float64))
+    if len(others) < len(SUBSTITUTES):
+        return None
+    return {name: _changes([other[name].double() for other in others]) for name in others[0]}
+
+
+def _substituted(
+    inputs: Mapping[str, Argument], special: SpecialValues, turn: int, of_nan: bool
+) -> dict[str, Argument]:
+    """The tensors in which values were planted, with numbers in place of those that are not finite, or NaN: others in
+    each turn, and not in proportion, so that a quotient of two changes, too."""
+    found: dict[str, Argument] = {}
+    for place, name in enumerate((special.tensor, *special.also)):
+        value = inputs[name]
+        assert isinstance(value, torch.Tensor)
+        planted = torch.isnan(value) if of_nan else ~torch.isfinite(value)
+        steps = torch.arange(value.numel(), device=value.device).view(value.shape) + turn * (2 * place + 1)
+        others = (steps % UNLIKE / UNLIKE + 1) * min(SUBSTITUTES[turn], torch.finfo(value.dtype).max / 2)
+        found[name] = torch.where(planted, others.to(value.dtype), value)
+    return found
 
 
 def _changes(values: list[torch.Tensor]) -> torch.Tensor:

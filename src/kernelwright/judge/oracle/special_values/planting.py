@@ -13,6 +13,7 @@ from enum import StrEnum
 
 import torch
 
+from kernelwright.judge.oracle.special_values.arrangements import ARRANGEMENTS, one_signed, twice
 from kernelwright.tasks.declarations import Family, IntegerDraw, TensorInput, ValueKind
 from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
@@ -47,6 +48,13 @@ class Placement(StrEnum):
     least = "least"  # of the declared whole numbers, everywhere
     most = "most"
     repeated = "repeated"
+    forms = "forms"  # rows of one sign, in order, with one element that differs
+    mixed = "mixed"  # several values that are not finite in a row, or nothing else
+    crossed = "crossed"  # zeros and infinities here and there, in several inputs
+    same = "same"  # several inputs are equal
+    mask_forms = "mask_forms"
+    number_forms = "number_forms"
+    but_one = "but_one"  # a value everywhere but in one place
     wide = "wide"  # in all inputs: products of one or two terms, each on a scale of its own
 
 
@@ -113,6 +121,10 @@ def planted(
     if special.placement is Placement.wide:
         return _wide(task, workload, special.value, inputs, generator)
     fresh = dict(inputs)
+    if special.placement is Placement.same:
+        same = inputs[special.tensor]
+        assert isinstance(same, torch.Tensor)
+        return fresh | {name: same.clone() for name in special.also}
     for name in (special.tensor, *special.also):
         value = inputs[name]
         if isinstance(value, torch.Tensor) and value.numel():
@@ -219,16 +231,18 @@ def _equal_rows(rows: torch.Tensor, _: float, generator: torch.Generator) -> tor
 
 
 def _ties(rows: torch.Tensor, _: float, generator: torch.Generator) -> torch.Tensor:
-    """Every element becomes one of a few of its row, so that also the largest ones are equal."""
+    """In some rows every element becomes one of a few of its row, so that also the largest ones are equal; in the
+    others two are equal at either end, anywhere in the row."""
     columns = torch.randint(rows.shape[1], (LEVELS,), generator=generator, device=rows.device)
     which = torch.randint(LEVELS, tuple(rows.shape), generator=generator, device=rows.device)
-    return rows[:, columns].gather(1, which)
+    crowded = _some_rows(rows, 0.5, generator)
+    return torch.where(crowded, rows[:, columns].gather(1, which), twice(rows, generator))
 
 
-def _scaled(rows: torch.Tensor, exponent: float, _: torch.Generator) -> torch.Tensor:
-    """In two steps, because a power of two may itself be too large for the format."""
+def _scaled(rows: torch.Tensor, exponent: float, generator: torch.Generator) -> torch.Tensor:
+    """In two steps, because a power of two may itself be too large for the format. Some rows have one sign."""
     half = int(exponent) // 2
-    return rows.mul_(2.0**half).mul_(2.0 ** (int(exponent) - half))
+    return one_signed(rows, generator).mul_(2.0**half).mul_(2.0 ** (int(exponent) - half))
 
 
 def _repeated(rows: torch.Tensor, _: float, generator: torch.Generator) -> torch.Tensor:
@@ -251,4 +265,5 @@ PLACEMENTS: dict[Placement, Planter] = {
     Placement.least: _everywhere,
     Placement.most: _everywhere,
     Placement.repeated: _repeated,
+    **{Placement(name): arrange for name, arrange in ARRANGEMENTS.items()},
 }

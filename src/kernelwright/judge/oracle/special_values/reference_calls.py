@@ -24,6 +24,7 @@ _OPERANDS = {
 }
 _ATTENTION = "_scaled_dot_product"  # queries, keys and values come first
 _SORTS = frozenset(("sort", "topk", "kthvalue", "median", "nanmedian", "mode", "argsort", "msort"))
+_COMPARES = frozenset(("gt", "ge", "lt", "le", "eq", "ne"))
 _PLACES = frozenset(("dim", "dims", "size", "start", "end", "step", "reduction", "index", "axis", "dtype", "layout"))
 
 
@@ -34,9 +35,10 @@ class Calls:
     moves: bool = True  # rounds nothing
     convolves: bool = False  # with a window of more than one element
     sorts: bool = False  # so that among equal values the order is not said
-    counts: bool = False  # turns floating-point values into whole numbers, which NaN and large ones do not have
+    counts: bool = False  # turns NaN, infinities or too large values into whole numbers, which they do not have
     infinite_operand: bool = False  # of a product
     numbers: set[int] = field(default_factory=set)
+    thresholds: set[float] = field(default_factory=set)  # which floating-point values are compared with
 
 
 UNKNOWN = Calls(moves=False, convolves=True, sorts=True, counts=True)
@@ -56,7 +58,7 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note(func, name, args, tensors)
         result = func(*args, **kwargs)
         if name == "_to_copy" and tensors[0].is_floating_point() and not result.dtype.is_floating_point:
-            self.calls.counts |= result.dtype != torch.bool
+            self.calls.counts |= result.dtype != torch.bool and not _countable(tensors[0], result.dtype)
         return result
 
     def _note(self, func: Any, name: str, args: Any, tensors: list[torch.Tensor]) -> None:
@@ -67,6 +69,8 @@ class CallRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         calls.convolves |= weight is not None and max(args[weight].shape[2:], default=1) > 1
         operands = args[slice(0, 3) if name.startswith(_ATTENTION) else _OPERANDS.get(name, slice(0))]
         calls.infinite_operand |= any(bool(torch.isinf(operand).any()) for operand in operands)
+        if name in _COMPARES and any(tensor.is_floating_point() for tensor in tensors):
+            calls.thresholds |= {float(value) for value in args if type(value) in (int, float)}
         if not func.is_view and any(_whole(tensor) for tensor in tensors):
             calls.numbers |= _numbers(func, args)
 
@@ -75,6 +79,11 @@ def _numbers(func: Any, args: Any) -> set[int]:
     declared = (argument.name for argument in func._schema.arguments)
     given = zip(declared, args, strict=False)
     return {value for name, value in given if type(value) is int and name not in _PLACES}
+
+
+def _countable(values: torch.Tensor, form: torch.dtype) -> bool:
+    """Whether every value has a whole number of the format: NaN is not below its most."""
+    return values.device.type == "meta" or bool((values.abs() < torch.iinfo(form).max).all())
 
 
 def _whole(tensor: torch.Tensor) -> bool:
