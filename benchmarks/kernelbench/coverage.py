@@ -4,6 +4,7 @@
 
 CHECKOUT is the folder with level1, level2, ... Each problem is shrunk, captured, covered by both contracts, and the
 candidates compiled and compared with float64: `cpp` as it is, `cuda` by the emulator, from its own source.
+With --save a run that was interrupted continues.
 """
 
 from __future__ import annotations
@@ -98,14 +99,21 @@ def main() -> None:
             paths = sorted((options.checkout / f"level{level}").glob("*.py"), key=number_of)
             if options.only:
                 paths = [path for path in paths if f"{level}/{number_of(path)}" in options.only]
+            rows: dict[str, Any] = of_commit(level, about) if options.save else {}
+            paths = [path for path in paths if path.stem not in rows]
             ask = [pool.submit(examined, path, folder, options.contracts, options.seconds) for path in paths]
-            rows: dict[str, Any] = {}
             for path, waiting in zip(paths, ask, strict=True):
                 rows[path.stem] = waiting.result()
                 print(f"{level}/{path.stem}: {shown(rows[path.stem], options.contracts)}", flush=True)
                 if options.save:
                     keep(level, path.stem, rows[path.stem], about)
             print(f"level {level}: {share(rows, options.contracts)}", flush=True)
+
+
+def of_commit(level: int, about: dict[str, Any]) -> dict[str, Any]:
+    """Rows that a run of this very commit has saved: they are not examined again."""
+    rows = load(TARGET).get("levels", {}).get(str(level), {}).get("rows", {})
+    return {} if about["dirty"] else {name: row for name, row in rows.items() if row["commit"] == about["commit"]}
 
 
 def keep(level: int, name: str, row: dict[str, Any], about: dict[str, Any]) -> None:

@@ -1,8 +1,9 @@
 """A KernelBench problem at sizes that a CPU and the emulator can do, by rewriting the whole numbers in its source.
 
 The same number always becomes the same one, so that what fits together still does. Several rewritings are tried, the
-smallest first: numbers everywhere, or those of the module alone, where classes hold numbers that belong together; then
-all channels divided by one number and images by another, which leaves windows and depths as they are.
+smallest first: numbers everywhere, or those of the module alone, where classes hold numbers that belong together; the
+same with batches of two; then all channels divided by one number and images by another, which leaves windows and
+depths as they are.
 """
 
 from __future__ import annotations
@@ -85,9 +86,20 @@ class _Divided(ast.NodeTransformer):
 
 
 class SmallerNumbers(ast.NodeTransformer):
-    def __init__(self, limit: int, *, everywhere: bool) -> None:
-        self.limit, self.everywhere = limit, everywhere
+    """With `batch`, that is the limit of what is named so: channels that must be divisible may stay as they are."""
+
+    def __init__(self, limit: int, *, everywhere: bool, batch: int | None = None) -> None:
+        self.limit, self.everywhere, self.batch = limit, everywhere, batch
         self.inside = 0
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        target = node.targets[0]
+        if self.batch is None or not (isinstance(target, ast.Name) and "batch" in target.id.lower()):
+            return self.generic_visit(node)
+        limit, self.limit = self.limit, self.batch
+        changed = self.generic_visit(node)
+        self.limit = limit
+        return changed
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         self.inside += 1
@@ -115,6 +127,7 @@ def problems(path: Path) -> Iterator[Problem]:
     ways: list[tuple[ast.NodeTransformer, int | str]] = [
         (SmallerNumbers(limit, everywhere=everywhere), limit) for limit in LIMITS for everywhere in (True, False)
     ]
+    ways += [(SmallerNumbers(limit, everywhere=True, batch=2), f"{limit}, batches of 2") for limit in LIMITS]
     ways += [(_Divided(*factors), "1/{} of channels, 1/{} of images".format(*factors)) for factors in FACTORS]
     for way, limit in ways:
         tree = way.visit(ast.parse(source))

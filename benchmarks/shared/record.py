@@ -39,13 +39,15 @@ def provenance(gpu: Gpu | None = None) -> dict[str, Any]:
 
 def command(words: list[str], root: Path = ROOT) -> str:
     """As it was typed, but that a path outside of the repository is given by its name alone."""
-    return shlex.join(["python", _script(Path(words[0]).name, root), *(_shown(word, root) for word in words[1:])])
+    return shlex.join(["python", _script(Path(words[0]), root), *(_shown(word, root) for word in words[1:])])
 
 
-def _script(name: str, root: Path) -> str:
-    """By its place in the repository, from wherever it was called."""
-    folder = root / "benchmarks"
-    return str(next(folder.glob(f"*/{name}"), folder / name).relative_to(root))
+def _script(given: Path, root: Path) -> str:
+    """By its place in the repository, from wherever it was called; several folders have a script of one name."""
+    whole, folder = given.resolve(), root / "benchmarks"
+    if whole.is_relative_to(folder) and whole.is_file():
+        return str(whole.relative_to(root))
+    return str(next(folder.glob(f"*/{given.name}"), folder / given.name).relative_to(root))
 
 
 def _shown(word: str, root: Path) -> str:

@@ -97,7 +97,10 @@ def test_cuda_source_without_a_plan(tmp_path: Path) -> None:
 def test_cpp_is_not_for_check() -> None:
     result = run("check", "rmsnorm", str(GOOD))
     assert result.returncode == 2
-    assert "is a cpp candidate, and check takes cuda, extension, triton or modelnew: use `kernelwright judge`" in one_line(result)
+    assert (
+        "is a cpp candidate, and check takes cuda, extension, triton or modelnew: use `kernelwright judge`"
+        in one_line(result)
+    )
 
 
 def test_an_unknown_contract_and_an_unknown_baseline() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.contracts.layout import ALIGNMENT, ITEM_BYTES, extent_bytes
+from kernelwright.contracts.layout import ALIGNMENT, extent_bytes
 from kernelwright.judge.arena import PAGE, ArenaLevel, Segment, layout_text, region_of
+from kernelwright.tasks.dtypes import ITEM_BYTES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
 
 

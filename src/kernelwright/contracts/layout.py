@@ -10,21 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernelwright.tasks.dtypes import ITEM_BYTES
 from kernelwright.tasks.model import Signature, TensorSpec
 
 ALIGNMENT = 256  # of the contents of every tensor, on every device
-ITEM_BYTES = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-}
 WRITABLE_ROLES = ("output", "inout")
 BASE = 0x3000_0000_0000
 SPAN = 1 << 40  # smaller reservations do not get the address they ask for, or get module globals as neighbours

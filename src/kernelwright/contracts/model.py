@@ -45,6 +45,11 @@ def host_abi() -> tuple[str, str]:
     return "abi.h", (Path(__file__).parent / "host_abi.h").read_text(encoding="utf-8")
 
 
+def float8_header() -> tuple[str, str]:
+    """The header `float8.h`, with the conversions of 8-bit floats."""
+    return "float8.h", (Path(__file__).parent / "float8.h").read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class BuildFailure:
     """Why a candidate cannot be built; the lines say where the fault is."""

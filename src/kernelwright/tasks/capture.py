@@ -324,9 +324,11 @@ def _reach(tensors: tuple[torch.Tensor, ...]) -> int:
 
 def _draw(value: torch.Tensor, dtype: str, *, given: bool) -> str:
     """Inputs are drawn from every family; parameters and whole numbers within the range that they have."""
-    value = value.detach()
+    from kernelwright.tasks.formats import arithmetic
+
     if dtype in FLOATS and given:
         return ""
+    value = arithmetic(value.detach())
     low, high = (float(value.min()), float(value.max())) if value.numel() else (0.0, 1.0)
     if dtype not in FLOATS:
         return f"integers({int(low)}, {int(high) + 1})"

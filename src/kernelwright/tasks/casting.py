@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import torch
 
+from kernelwright.tasks.formats import wider
+
 
 def working_dtype(written: torch.dtype, given: torch.Tensor, declared: torch.dtype) -> torch.dtype:
     """The type to use for one that a reference wrote down, by an input that the task declares as `declared`."""
-    return written if given.dtype == declared else torch.promote_types(written, given.dtype)
+    return written if given.dtype == declared else wider(written, given.dtype)
 
 
 def working_device(given: torch.Tensor) -> torch.device:

@@ -13,6 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.tasks.dims import Dim, Sizes, TaskError, described, evaluate
+from kernelwright.tasks.dtypes import DTYPES as DTYPES
+from kernelwright.tasks.dtypes import FLOATS as FLOATS
 
 if TYPE_CHECKING:
     from kernelwright.tasks.model import Task
@@ -138,9 +140,6 @@ def custom(function: Callable[..., Any]) -> CustomDraw:
 
 
 Scalar = bool | int | float
-
-DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
-FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True)

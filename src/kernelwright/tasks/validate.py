@@ -16,6 +16,7 @@ from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import FLOATS, Family
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.drawing import draw_inputs, signature
+from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, call_reference, dtype_name, fault, prepared, run_reference
@@ -110,7 +111,7 @@ def _is_finite(result: torch.Tensor) -> bool:
     """In one pass: the extremes are not finite if any value is not, and isfinite().all() makes four."""
     if not result.is_floating_point() or not result.numel():
         return True
-    return all(bool(extreme.isfinite()) for extreme in result.aminmax())
+    return all(bool(extreme.isfinite()) for extreme in arithmetic(result).aminmax())
 
 
 class _NoDowncast(TorchFunctionMode):
@@ -124,7 +125,9 @@ class _NoDowncast(TorchFunctionMode):
         if torch.float64 in given and isinstance(result, torch.Tensor) and _is_less(result.dtype):
             raise TaskError(
                 f"the reference casts float64 to {dtype_name(result.dtype)}, but answers are in float64: write "
-                f"x.to(torch.promote_types(x.dtype, torch.{dtype_name(result.dtype)})) in place of the cast"
+                f"x.to(torch.promote_types(x.dtype, torch.{dtype_name(result.dtype)})) in place of the cast, or with "
+                f"8-bit floats x.to(working_dtype(torch.{dtype_name(result.dtype)}, x, torch.DECLARED)) from "
+                f"kernelwright.tasks.casting"
             )
         return result
 

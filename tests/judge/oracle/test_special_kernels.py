@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from corpus.operations import OPERATIONS, Kind, Operation, variants  # noqa: E402
 from kernelwright.judge.oracle.right.compare import MismatchKind, check  # noqa: E402
-from kernelwright.judge.oracle.right.tolerance import NARROW, Expectation, Within  # noqa: E402
+from kernelwright.judge.oracle.right.tolerance import Expectation, Within  # noqa: E402
 from kernelwright.judge.oracle.special_values import (  # noqa: E402
     SpecialValues,
     ValueKind,
@@ -28,6 +28,7 @@ from kernelwright.judge.oracle.special_values import (  # noqa: E402
 from kernelwright.tasks import Exact, Task, integers, normal, tensor  # noqa: E402
 from kernelwright.tasks.backward import derive_backward  # noqa: E402
 from kernelwright.tasks.catalogue import catalogue  # noqa: E402
+from kernelwright.tasks.dtypes import NARROW  # noqa: E402
 from kernelwright.tasks.model import Workload  # noqa: E402
 from kernelwright.tasks.reference import Argument, run_reference  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402

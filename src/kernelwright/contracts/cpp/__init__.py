@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.craft import Craft, read_craft
-from kernelwright.contracts.model import BuildPlan, HostContract, host_abi, varying_dtypes
+from kernelwright.contracts.model import BuildPlan, HostContract, float8_header, host_abi, varying_dtypes
 from kernelwright.contracts.normalise import normalised_c_like
 from kernelwright.contracts.tunable_syntax import C_TUNABLES
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -19,6 +19,8 @@ TYPES = {
     "float32": "float",
     "float16": "kw::float16",
     "bfloat16": "kw::bfloat16",
+    "float8_e4m3fn": "kw::float8_e4m3fn",
+    "float8_e5m2": "kw::float8_e5m2",
     "int64": "std::int64_t",
     "int32": "std::int32_t",
     "int16": "std::int16_t",
@@ -176,6 +178,7 @@ class CppContract(HostContract):
             (SOURCE_NAME, candidate.source),
             ("glue.cpp", _glue(signature)),
             ("kernelwright.h", (HERE / "kernelwright.h").read_text(encoding="utf-8")),
+            float8_header(),
             host_abi(),
         )
         arguments = (

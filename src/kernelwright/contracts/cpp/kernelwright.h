@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "float8.h"
+
 namespace kw {
 
 // bfloat16 as the upper half of a float; converts both ways, rounding to nearest even.
@@ -26,6 +28,20 @@ struct bfloat16 {
     std::memcpy(&value, &word, 4);
     return value;
   }
+};
+
+// 8-bit floats, as torch rounds to them: e4m3fn has no infinities, and what is too large becomes its largest number.
+struct float8_e4m3fn {
+  std::uint8_t bits;
+  float8_e4m3fn() = default;
+  float8_e4m3fn(float value) : bits(E4M3::narrowed(value, true)) {}
+  operator float() const { return E4M3::widened(bits); }
+};
+struct float8_e5m2 {
+  std::uint8_t bits;
+  float8_e5m2() = default;
+  float8_e5m2(float value) : bits(E5M2::narrowed(value, false)) {}
+  operator float() const { return E5M2::widened(bits); }
 };
 
 #if defined(__FLT16_MAX__)

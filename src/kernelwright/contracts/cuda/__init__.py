@@ -46,6 +46,8 @@ TYPES = {
     "float32": "float",
     "float16": "__half",
     "bfloat16": "__nv_bfloat16",
+    "float8_e4m3fn": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
     "int64": "long long",
     "int32": "int",
     "int16": "short",
@@ -53,7 +55,12 @@ TYPES = {
     "uint8": "unsigned char",
     "bool": "bool",
 }
-HEADERS = {"float16": "cuda_fp16.h", "bfloat16": "cuda_bf16.h"}
+HEADERS = {
+    "float16": "cuda_fp16.h",
+    "bfloat16": "cuda_bf16.h",
+    "float8_e4m3fn": "cuda_fp8.h",
+    "float8_e5m2": "cuda_fp8.h",
+}
 KERNEL = "kernel"
 
 

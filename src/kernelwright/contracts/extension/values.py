@@ -22,6 +22,8 @@ DTYPE_NUMBERS = {  # as c10::ScalarType has them
     "float64": 7,
     "bool": 11,
     "bfloat16": 15,
+    "float8_e5m2": 23,
+    "float8_e4m3fn": 24,
 }
 _MISSING = re.compile(
     r"(?:namespace [\"'‘]?(?:torch|at)[\"'’]? has no member [\"'‘](\w+)"  # noqa: RUF001 - as compilers write it

@@ -16,7 +16,10 @@ from .reading import MalformedData, identifier, listed, one_of, parsed, record, 
 FORMAT = 2
 ALIGNMENT = 256  # bytes: what every tensor is aligned to in a judging
 ROLES = ("input", "constant", "inout", "output")
-DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
+DTYPES = (
+    *("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+    *("int64", "int32", "int16", "int8", "uint8", "bool"),
+)  # as `tasks.dtypes`, which a shipped kernel does not have; a test holds them together
 MOST_RANK = 8
 MOST_MODULES = 256  # of one case
 MOST = (1 << 63) - 1

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.contracts import program as made
 from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes
-from kernelwright.contracts.layout import BASE, ITEM_BYTES, SPAN, WRITABLE_ROLES, extent_bytes, lay_out
+from kernelwright.contracts.layout import BASE, SPAN, WRITABLE_ROLES, extent_bytes, lay_out
 from kernelwright.contracts.recorded.pointers import NULL, CannotReplay, Location, RecordPair
 from kernelwright.contracts.recorded.record import (
     Record,
@@ -26,6 +26,7 @@ from kernelwright.contracts.recorded.record import (
     RecordedTensor,
 )
 from kernelwright.contracts.recorded.streams import check_order
+from kernelwright.tasks.dtypes import ITEM_BYTES
 from kernelwright.tasks.model import Signature, TensorSpec
 
 

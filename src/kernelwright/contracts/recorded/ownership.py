@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kernelwright.contracts.layout import ITEM_BYTES
 from kernelwright.contracts.program import Block, Copy, LibraryStep, Memset, Program, ProgramStep, TensorView
+from kernelwright.tasks.dtypes import ITEM_BYTES
 
 
 def launches_that_count(program: Program, own: Callable[[ProgramStep], bool]) -> int:

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kernelwright.contracts.layout import GRANULE
+from kernelwright.tasks.dtypes import DTYPES
 from kernelwright.tasks.imported.traced import OperatorCall, references
 from kernelwright.tasks.model import Signature
 
@@ -31,9 +32,7 @@ Size = Annotated[int, Field(ge=0, lt=1 << 40)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Function = Annotated[str, Field(pattern=r"^[A-Za-z_$][A-Za-z0-9_$.]{0,4095}$")]
 Stream = Annotated[int, Field(ge=0, lt=MOST_STREAMS)]
-Dtype = Literal[
-    "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"
-]  # those of `layout.ITEM_BYTES`
+Dtype = Annotated[str, Field(pattern=f"^({'|'.join(DTYPES)})$")]
 Triple = tuple[int, int, int]
 
 

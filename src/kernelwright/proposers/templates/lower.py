@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kernelwright.proposers.templates import lower_windows
@@ -21,7 +21,6 @@ from kernelwright.proposers.templates.graph import (
     NodeRef,
     Number,
     Permute,
-    Pointwise,
     Position,
     Scatter,
     Shape,
@@ -29,7 +28,8 @@ from kernelwright.proposers.templates.graph import (
     reduced,
     total,
 )
-from kernelwright.proposers.templates.nests.lower_nests import NESTS
+from kernelwright.proposers.templates.lower_scaled import is_widened, without_scales
+from kernelwright.proposers.templates.nests.lower_nests import NESTS, stacked
 from kernelwright.proposers.templates.nests.lower_views import VIEWS
 
 _SAME = frozenset(
@@ -59,12 +59,17 @@ def lower(
     ways = [table[name] for table in (LOWERINGS, VIEWS, NESTS) if name in table]
     if not ways:
         raise call.refuse()
+    return first_of(ways, call)
+
+
+def first_of(ways: Sequence[Lowering], call: Call) -> Lowered:
+    """What the first of several ways makes that can."""
     for way in ways[:-1]:
-        count = len(builder.nodes)
+        count = len(call.builder.nodes)
         try:
             return way(call)
         except CannotExpressError:
-            builder.forget(count)
+            call.builder.forget(count)
     return ways[-1](call)
 
 
@@ -318,6 +323,12 @@ def _matrix_of_all(call: Call, place: NodeRef) -> NodeRef | None:
 
 def _matmul(call: Call) -> NodeRef:
     first, second = call.args[:2]
+    taken = without_scales(call.builder, first, second)
+    if taken is not None:
+        inner = Call(call.builder, call.name, taken.operands, {}, call.shape, call.dtype)
+        made = first_of((_matmul, stacked), inner)
+        assert isinstance(made, NodeRef)
+        return taken.applied(call, made)
     same = _matrix_of_all(call, second) if len(call.shape) == 3 and call.dtype == "float32" else None
     if same is not None:  # one product of all rows of the stack
         stack, rows, columns = call.shape
@@ -326,18 +337,9 @@ def _matmul(call: Call) -> NodeRef:
         return _reshaped(call, made, call.shape)
     if len(call.shape) != 2 or call.dtype != "float32":
         raise call.refuse("other than of two float32 matrices")
-    if _is_widened(call.builder, first) and _is_widened(call.builder, second):
-        raise call.refuse("of 16-bit matrices as float32")
+    if is_widened(call.builder, first) and is_widened(call.builder, second):
+        raise call.refuse("of narrow matrices as float32")
     return call.builder.add(Matmul(call.shape, call.dtype, (first.node, second.node)))
-
-
-def _is_widened(builder: GraphBuilder, place: NodeRef) -> bool:
-    """A 16-bit matrix as float32, perhaps turned: a contraction reads it as it lies."""
-    node = builder.nodes[place.node]
-    if isinstance(node, Permute):
-        return _is_widened(builder, NodeRef(node.inputs[0]))
-    narrow = ("bfloat16", "float16")
-    return isinstance(node, Pointwise) and node.operation == "convert" and builder.nodes[node.inputs[0]].dtype in narrow
 
 
 def _where(call: Call) -> NodeRef:

@@ -25,6 +25,7 @@ from kernelwright.tasks.declarations import (
 )
 from kernelwright.tasks.dims import Sizes, TaskError
 from kernelwright.tasks.drawing import draw_inputs, without_data
+from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.imported.bounded import Bounded, TooCostly
 from kernelwright.tasks.imported.forms import Bundle
 from kernelwright.tasks.imported.rebuild import recipe_of, reference_of
@@ -312,7 +313,7 @@ def _is_finite(task: Task, workload: Workload, family: Family, end: float) -> bo
             if isinstance(error.__cause__, TooCostly):
                 raise error.__cause__ from None
             raise
-    return all(bool(result.isfinite().all()) for result in results if result.is_floating_point())
+    return all(bool(arithmetic(result).isfinite().all()) for result in results if result.is_floating_point())
 
 
 INDICES = {"argmax": 0, "argmin": 0, "max": 1, "min": 1, "topk": 1}

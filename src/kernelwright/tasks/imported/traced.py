@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from kernelwright.tasks.dtypes import DTYPES
+
 FORMAT = 1
 MOST_BYTES = 16 << 20
 MOST_NODES = 50_000
@@ -20,9 +22,7 @@ MOST_LITERALS = 1 << 16  # numbers of one constant that the code writes out
 LARGEST = (1 << 63) - 1  # which torch writes for the open end of a slice
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,79}$")]
-DtypeName = Literal[
-    "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"
-]  # as `declarations.DTYPES`; a test holds them together
+DtypeName = Annotated[str, Field(pattern=f"^({'|'.join(DTYPES)})$")]
 Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 Extent = Annotated[int, Field(ge=0, le=1 << 40)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]

@@ -18,6 +18,16 @@ INSTRUCTIONS = {
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "multiply_tf32",
     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "multiply_narrow<__nv_bfloat16>",
     "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": "multiply_narrow<__half>",
+    **{
+        f"mma.sync.aligned.m16n8k32.row.col.f32.{left}.{right}.f32": f"multiply_bytes<kw::{left}, kw::{right}>"
+        for left in ("e4m3", "e5m2")
+        for right in ("e4m3", "e5m2")
+    },
+    **{
+        f"mma.sync.aligned.m16n8k32.row.col.s32.{left}.{right}.s32": f"multiply_bytes<kw::{left}, kw::{right}>"
+        for left in ("s8", "u8")
+        for right in ("s8", "u8")
+    },
 }
 # How launches, or a warpgroup's products and the threads that ask for them, overlap, which they do not here; and no
 # instruction, which compilers take for a use of its operands.

@@ -11,7 +11,15 @@ from kernelwright.contracts.model import NotEmulatedError
 
 KNOWN_HEADERS = frozenset(
     {
-        *("cuda.h", "cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "device_launch_parameters.h", "vector_types.h"),
+        *(
+            "cuda.h",
+            "cuda_runtime.h",
+            "cuda_fp16.h",
+            "cuda_bf16.h",
+            "cuda_fp8.h",
+            "device_launch_parameters.h",
+            "vector_types.h",
+        ),
         *("cooperative_groups.h", "cooperative_groups/reduce.h", "math_constants.h"),
         *("assert.h", "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib"),
         *("float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h"),

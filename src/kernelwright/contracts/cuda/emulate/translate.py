@@ -17,7 +17,7 @@ from kernelwright.contracts.cuda.emulate.refuse import (
 from kernelwright.contracts.cuda.plan import Plan
 from kernelwright.contracts.cuda.source import KERNEL_NAME
 from kernelwright.contracts.cuda.toolchain.resolve import resolve
-from kernelwright.contracts.model import BuildFailure, BuildPlan, host_abi
+from kernelwright.contracts.model import BuildFailure, BuildPlan, float8_header, host_abi
 from kernelwright.contracts.program import Argument, Block, Program, ProgramStep, Triple
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import Signature, TensorSpec
@@ -67,7 +67,7 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:
     headers = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
-    files = ((KERNEL_NAME, source), ("glue.cpp", glue), host_abi(), *headers, *constants())
+    files = ((KERNEL_NAME, source), ("glue.cpp", glue), host_abi(), float8_header(), *headers, *constants())
     arguments = (
         *(
             f"-std={plan.options.std}",

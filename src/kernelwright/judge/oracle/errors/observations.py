@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.tasks.formats import arithmetic
 
 STATISTICS = CONSTANTS.statistics
 
@@ -102,7 +103,7 @@ def figures_of(
 
 def observe(sample: ErrorSample, result: torch.Tensor) -> Observation:
     """The figures of a candidate's result: a gather of the sample and a few operations on it."""
-    got = torch.take(result, sample.index)
+    got = torch.take(arithmetic(result), sample.index)
     error = (got.double() - sample.exact).nan_to_num(0.0, 0.0, 0.0)
     shares = {
         form: share_sums(error, predicted, sample.exact, sample.roundoff)

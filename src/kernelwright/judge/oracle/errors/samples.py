@@ -22,6 +22,7 @@ from kernelwright.judge.oracle.right.tolerance import (
     compute_dtype,
 )
 from kernelwright.tasks.declarations import Close
+from kernelwright.tasks.formats import rounded
 from kernelwright.tasks.model import Task, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, run_reference
 
@@ -120,7 +121,7 @@ def _taken(
         ulp = torch.exp2(torch.frexp(size.nan_to_num(1.0, 1.0, 1.0))[1].double()).mul_(UNIT[dtype])
         parts = (reference, unit, ulp.clamp_min(tiny), ((high - low) / 2).nan_to_num(0.0, 0.0, 0.0), counts, weight)
         rows = {
-            kind: figures_of(torch.take(results[name].to(dtype), index), *parts)
+            kind: figures_of(torch.take(rounded(results[name], dtype), index), *parts)
             for kind, results in (("eager", eager), ("sequential", sequential))
         }
         factored = eager[name].dim() > 0 and eager[name].shape[-1] >= STATISTICS.least_row

@@ -18,6 +18,7 @@ import torch
 from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.judge.oracle.right.scales import row_scale
 from kernelwright.judge.oracle.right.tolerance import BitExact, ChosenIndex, Expectation, Within
+from kernelwright.tasks.formats import arithmetic
 
 CHUNK = 1 << 18
 SMALL = 2.0**-5
@@ -74,7 +75,7 @@ def _all_within(expectation: Within, got: torch.Tensor, sentinel: int) -> bool:
     """Clamping to the bounds changes nothing. A NaN stays NaN and is equal to nothing, itself included."""
     if expectation.nan is not None or expectation.odd is not None:
         return bool(_within(expectation, got, sentinel).all())
-    flat, low, high = got.reshape(-1), expectation.low.reshape(-1), expectation.high.reshape(-1)
+    flat, low, high = arithmetic(got).reshape(-1), expectation.low.reshape(-1), expectation.high.reshape(-1)
     chunk = max(flat.numel(), 1) if got.is_cuda else CHUNK  # a GPU has no cache to stay in, and every answer is a wait
     for start in range(0, flat.numel(), chunk):
         part = slice(start, start + chunk)
@@ -84,15 +85,18 @@ def _all_within(expectation: Within, got: torch.Tensor, sentinel: int) -> bool:
 
 
 def _within(expectation: Within, got: torch.Tensor, sentinel: int) -> torch.Tensor:
-    """The sentinel is a NaN too, so that an element which was not written is wrong even where a NaN is right."""
-    right = (got >= expectation.low) & (got <= expectation.high)
+    """The sentinel is a NaN too, so that an element which was not written is wrong even where a NaN is right. In
+    formats of one byte only every other one is, and that may be the format's only NaN; what was not written shows in
+    the others."""
+    value = arithmetic(got)
+    right = (value >= expectation.low) & (value <= expectation.high)
     if expectation.nan is None and expectation.odd is None:
         return right
-    written = ~_poisoned(got, sentinel)
+    written = ~_poisoned(got, sentinel) if got.element_size() > 1 else torch.ones_like(right)
     if expectation.nan is not None:
-        right |= expectation.nan & torch.isnan(got) & written
+        right |= expectation.nan & torch.isnan(value) & written
     if expectation.odd is not None:
-        right |= expectation.odd & ~torch.isfinite(got) & written
+        right |= expectation.odd & ~torch.isfinite(value) & written
     return right
 
 
@@ -112,7 +116,7 @@ def _explain_within(expectation: Within, got: torch.Tensor, sentinel: int) -> Mi
     middle, half = _middle(expectation)
     error = (got.double() - middle).abs()
     unwritten = wrong & _poisoned(got, sentinel)
-    odd = wrong & ~(torch.isfinite(got) & torch.isfinite(middle))
+    odd = wrong & ~(torch.isfinite(arithmetic(got)) & torch.isfinite(middle))
     if bool(unwritten.any()):
         kind, where = MismatchKind.unwritten, unwritten
     elif bool(odd.any()):
@@ -141,8 +145,9 @@ def _explain_same(value: torch.Tensor, got: torch.Tensor, sentinel: int) -> Mism
     wrong = _bits(got) != _bits(value)
     odd = torch.zeros_like(wrong)
     if got.is_floating_point():
-        wrong &= ~(torch.isnan(got) & torch.isnan(value)) | _poisoned(got, sentinel)
-        odd = wrong & ~(torch.isfinite(got) & torch.isfinite(value))
+        both = torch.isnan(got) & torch.isnan(value)
+        wrong &= ~both | _poisoned(got, sentinel) if got.element_size() > 1 else ~both
+        odd = wrong & ~(torch.isfinite(arithmetic(got)) & torch.isfinite(arithmetic(value)))
     if not bool(wrong.any()):
         return None
     unwritten = wrong & _poisoned(got, sentinel)

@@ -84,6 +84,3 @@ class Constants:
 
 
 CONSTANTS = Constants()
-
-UNIT_OF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-9}
-"""Unit roundoff: half of the distance from 1 to the next number. A fact of the format, not a choice."""

@@ -14,6 +14,7 @@ import torch
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.tasks.drawing import task_products
+from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.products import Operand, probe_rows_of
 from kernelwright.tasks.reference import Argument
@@ -45,7 +46,7 @@ def _elements_of(operand: Operand, call: Call, inputs: Mapping[str, Argument]) -
         others_gone = call({**inputs, operand.name: torch.where(rows, value, torch.nan)})
         rows_gone = call({**inputs, operand.name: torch.where(rows, torch.nan, value)})
         masks = {
-            name: torch.isfinite(result) & torch.isnan(rows_gone[name])
+            name: torch.isfinite(arithmetic(result)) & torch.isnan(rows_gone[name])
             for name, result in others_gone.items()
             if result.is_floating_point()
         }

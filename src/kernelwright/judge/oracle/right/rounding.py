@@ -150,26 +150,6 @@ class SiteRecorder(OperationMode):  # type: ignore[no-untyped-call]
         self.sites.settle(result, thresholds)
 
 
-class CastRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notices whether a reference itself rounds between its steps: casts down, and computes with what it cast."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._cast: dict[int, torch.Tensor] = {}  # kept, so that no other tensor takes its storage
-        self.rounds = False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        given = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
-        name = _name(func)
-        if name == "_to_copy" and given and result.is_floating_point():
-            if result.element_size() < given[0].element_size():
-                self._cast[int(result.untyped_storage()._cdata)] = result
-        elif not func.is_view and name not in EXACT:
-            self.rounds |= any(int(tensor.untyped_storage()._cdata) in self._cast for tensor in given)
-        return result
-
-
 class Losses:
     """What the sums of a reference lose, in the order in which it reaches them; found in the first probe."""
 

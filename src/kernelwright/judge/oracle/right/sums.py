@@ -17,7 +17,8 @@ import math
 
 import torch
 
-from kernelwright.judge.oracle.right.constants import CONSTANTS, UNIT_OF
+from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.tasks.dtypes import UNIT_OF
 
 OTHER_BITS = math.sqrt(0.5)
 SEGMENT = CONSTANTS.sum_segment

@@ -39,14 +39,17 @@ from typing import TypeGuard
 import torch
 
 from kernelwright.judge.oracle.flags import strict_flags
-from kernelwright.judge.oracle.right.constants import CONSTANTS, UNIT_OF
+from kernelwright.judge.oracle.right.constants import CONSTANTS
 from kernelwright.judge.oracle.right.discontinuities import Sites
 from kernelwright.judge.oracle.right.flow import Flow, Step
+from kernelwright.judge.oracle.right.formats import CastRecorder, WithoutNarrowing, WithoutWholeNumbers
 from kernelwright.judge.oracle.right.probe_rows import probed_elements
-from kernelwright.judge.oracle.right.rounding import CastRecorder, Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
+from kernelwright.judge.oracle.right.rounding import Losses, Noise, RoundingProbe, SideProbe, SiteRecorder
 from kernelwright.judge.oracle.right.scales import row_scale
 from kernelwright.tasks.declarations import Chosen, Close, Exact, Rounded
 from kernelwright.tasks.drawing import task_products
+from kernelwright.tasks.dtypes import UNIT_OF
+from kernelwright.tasks.formats import arithmetic, is_narrow, rounded
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_reference, torch_dtype
 
@@ -55,7 +58,8 @@ from kernelwright.tasks.reference import Argument, dtype_name, guarded, run_refe
 
 @dataclass(frozen=True)
 class Within:
-    """Right where `low <= got <= high`, all in the result's dtype. The reference lies halfway.
+    """Right where `low <= got <= high`, all in the result's dtype, or in float32 where torch only stores that. The
+    reference lies halfway.
 
     Where the reference is NaN, `nan` is set and the bounds admit nothing else. Infinities bound themselves. Where `odd`
     is set, NaN and both infinities are right beside what the bounds admit. Bounds at both infinities together with
@@ -127,7 +131,6 @@ __all__ = [
 ]
 
 UNIT = {torch_dtype(name): unit for name, unit in UNIT_OF.items()}
-NARROW = (torch.float16, torch.bfloat16)
 
 Arguments = Mapping[str, Argument]
 Results = dict[str, torch.Tensor]
@@ -155,11 +158,13 @@ def held_against(task: Task, inputs: Arguments, seen: ErrorStudy) -> dict[str, E
     for name, eager in seen.eager.items():
         match task.comparator(name, dtype_name(eager.dtype)):
             case Exact():
-                expected[name] = BitExact(eager.contiguous())
+                quantity = _before_rounding(task, inputs, name, seen) if name not in task.comparators else None
+                expected[name] = BitExact(eager.contiguous()) if quantity is None else quantity
             case Chosen(source, dim):
                 expected[name] = _choice(inputs[source], seen.exact[name], dim)
             case Rounded(exact):
-                expected[name] = _rounded(task, inputs, seen.compute, exact, seen.exact[name], eager.dtype)
+                call = _unrounded(task, exact)
+                expected[name] = _rounded(task, inputs, seen.compute, call, seen.exact[name], eager.dtype)
             case Close():
                 expected[name] = _close(seen, name, task.precision.slack)
     return expected
@@ -186,6 +191,7 @@ class ErrorStudy:
     unrounded: Results
     probed: Results = field(default_factory=dict)
     mixed: bool = False
+    to_whole: bool = False  # whether the reference makes whole numbers from others
 
     @property
     def step(self) -> float:
@@ -211,15 +217,26 @@ def study(call: Call, inputs: Arguments, compute: torch.dtype) -> ErrorStudy:
     with CastRecorder() as casts:
         eager = call(inputs)
     narrow = _converted(inputs, form)
+    if not casts.rounds:
+        call = _without_narrowing(call)
     if all(not _floating(value) or flows[name].step < Step.COMPUTED for name, value in eager.items()):
-        return ErrorStudy(compute, exact, eager, {}, {}, flows, eager)
+        return ErrorStudy(compute, exact, eager, {}, {}, flows, eager, to_whole=casts.to_whole)
     spread = _spread(call, narrow, exact, sites, compute)
     unrounded = eager
     if form == torch.float64:
         unrounded = _as_inexact(call, inputs, exact)
-    elif any(value.dtype in NARROW for value in eager.values()) and not casts.rounds:
+    elif any(is_narrow(value.dtype) for value in eager.values()) and not casts.rounds:
         unrounded = call(narrow)
-    return ErrorStudy(compute, exact, eager, spread, _jumps(call, narrow, sites), flows, unrounded)
+    jumps = _jumps(call, narrow, sites)
+    return ErrorStudy(compute, exact, eager, spread, jumps, flows, unrounded, to_whole=casts.to_whole)
+
+
+def _without_narrowing(call: Call) -> Call:
+    def wide(inputs: Arguments) -> Results:
+        with WithoutNarrowing():  # type: ignore[no-untyped-call]
+            return call(inputs)
+
+    return wide
 
 
 def _as_inexact(call: Call, inputs: Arguments, exact: Results) -> Results:
@@ -280,7 +297,8 @@ def _close(seen: ErrorStudy, name: str, slack: float) -> Expectation:
         case Step.MOVED:
             return BitExact(eager)
         case Step.SELECTED:
-            return _with_gaps(eager, torch.zeros_like(eager), eager.dtype)
+            value = arithmetic(eager)
+            return _with_gaps(value, torch.zeros_like(value), value.dtype)
         case Step.COMPUTED:
             return _within(seen, name, slack)
 
@@ -289,14 +307,14 @@ def _within(seen: ErrorStudy, name: str, slack: float) -> Within:
     exact, dtype = seen.exact[name], seen.eager[name].dtype
     allowed = tolerance(seen, name, slack)
     if bool(torch.isfinite(exact.sum())):
-        return Within((exact - allowed).to(dtype), allowed.add_(exact).to(dtype))
+        return Within(rounded(exact - allowed, dtype), rounded(allowed.add_(exact), dtype))
     return _with_gaps(exact, allowed, dtype)
 
 
 def _with_gaps(exact: torch.Tensor, allowed: torch.Tensor, dtype: torch.dtype) -> Within:
     """Bounds where the reference is not finite everywhere: infinities must be met, and NaN by NaN alone."""
     allowed = torch.where(torch.isfinite(exact), allowed, 0.0)
-    low, high, nan = (exact - allowed).to(dtype), (exact + allowed).to(dtype), torch.isnan(exact)
+    low, high, nan = rounded(exact - allowed, dtype), rounded(exact + allowed, dtype), torch.isnan(exact)
     if not bool(nan.any()):
         return Within(low, high)
     return Within(low.masked_fill_(nan, torch.inf), high.masked_fill_(nan, -torch.inf), nan)
@@ -350,15 +368,11 @@ def _rounded(
     task: Task,
     inputs: Arguments,
     compute: torch.dtype,
-    exact: Callable[..., torch.Tensor],
+    unrounded: Call,
     reference: torch.Tensor,
     dtype: torch.dtype,
 ) -> Within:
     """The reference, and the other side of a tie where the unrounded quantity is close enough to one."""
-
-    def unrounded(arguments: Arguments) -> Results:
-        return {"exact": guarded(task, "the unrounded quantity raised", exact, *arguments.values())}
-
     seen = study(unrounded, inputs, compute)
     quantity = seen.exact["exact"].double()
     allowed = tolerance(seen, "exact", task.precision.slack).double()
@@ -368,6 +382,36 @@ def _rounded(
     low = torch.where(at_tie & (below == wide - 1), below, wide)
     high = torch.where(at_tie & (below + 1 == wide + 1), below + 1, wide)
     return Within(low.to(dtype), high.to(dtype))
+
+
+def _unrounded(task: Task, exact: Callable[..., torch.Tensor]) -> Call:
+    """What the task declares as the quantity that it rounds."""
+
+    def call(arguments: Arguments) -> Results:
+        return {"exact": guarded(task, "the unrounded quantity raised", exact, *arguments.values())}
+
+    return call
+
+
+def _before_rounding(task: Task, inputs: Arguments, name: str, seen: ErrorStudy) -> Within | None:
+    """The same for an integer result of which the task declares nothing, found by leaving the reference's roundings
+    out; None where the result is not that quantity rounded to the nearest whole number."""
+    if not seen.to_whole:
+        return None
+
+    def call(arguments: Arguments) -> Results:
+        with WithoutWholeNumbers():  # type: ignore[no-untyped-call]
+            return {"exact": run_reference(task, arguments)[name]}
+
+    result = seen.eager[name]
+    try:
+        quantity = call(_converted(inputs, torch.float64))["exact"]
+    except TaskError:  # what it does with whole numbers it cannot do with others
+        return None
+    exact = seen.exact[name]
+    if not quantity.is_floating_point() or not torch.equal(quantity.round().to(result.dtype), exact.to(result.dtype)):
+        return None
+    return _rounded(task, inputs, seen.compute, call, exact, result.dtype)
 
 
 def _converted(inputs: Arguments, form: torch.dtype) -> dict[str, Argument]:

@@ -31,6 +31,7 @@ from kernelwright.tasks.declarations import (
     ValueKind,
 )
 from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
+from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.hidden import work
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
 from kernelwright.tasks.reference import Argument, run_reference
@@ -225,7 +226,7 @@ class Tryout:
             free[name] |= undecided
         total = sum(each.numel() for each in free.values())
         return Effect(
-            odd=any(not bool(torch.isfinite(value).all()) for value in (*wide.values(), *eager.values())),
+            odd=any(not bool(torch.isfinite(arithmetic(value)).all()) for value in (*wide.values(), *eager.values())),
             unchecked=sum(int(each.sum()) for each in free.values()) / max(1, total),
         )
 
@@ -309,7 +310,7 @@ class Tryout:
             form = eager[name].dtype
             size = value.abs().max()
             error = (eager[name].double() - value).abs().max()
-            near = NEAR if UNIT[form] < NEAR else CONSTANTS.coarsest
+            near = NEAR if UNIT[form] < NEAR else max(CONSTANTS.coarsest, UNIT[form])
             if not bool(torch.isfinite(size)) or not bool(error <= near * size):
                 return False
             if 0 < float(size) < UNDERFLOW * torch.finfo(torch.float32 if form != torch.float64 else form).tiny:

@@ -28,6 +28,7 @@ from kernelwright.judge.oracle.special_values.planting import Placement, Special
 from kernelwright.judge.oracle.special_values.reference_calls import Calls
 from kernelwright.tasks.declarations import Upstream, ValueKind
 from kernelwright.tasks.drawing import signature, with_saved
+from kernelwright.tasks.formats import arithmetic, arithmetic_dtype, rounded
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import Argument, run_reference, torch_dtype
 
@@ -65,7 +66,7 @@ def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: Speci
     none = torch.zeros_like(eager, dtype=torch.bool)
     if not eager.is_floating_point():
         return Pattern(none, exact != eager, none)
-    exact = exact.to(eager.dtype)
+    exact, eager = rounded(exact, eager.dtype), arithmetic(eager)
     odd = ~torch.isfinite(exact)
     free = odd != ~torch.isfinite(eager)
     if calls.moves:
@@ -102,7 +103,7 @@ def not_demanded(
         return {}
     free = {}
     for name, result in results.items():
-        finite, by_nan, by_any = torch.isfinite(result), changed[0][name], changed[1][name]
+        finite, by_nan, by_any = torch.isfinite(arithmetic(result)), changed[0][name], changed[1][name]
         free[name] = (finite & by_nan) | (~finite & ~by_any)
     return free
 
@@ -130,10 +131,11 @@ def _substituted(
     for place, name in enumerate((special.tensor, *special.also)):
         value = inputs[name]
         assert isinstance(value, torch.Tensor)
-        planted = torch.isnan(value) if of_nan else ~torch.isfinite(value)
+        wide = arithmetic(value)
+        planted = torch.isnan(wide) if of_nan else ~torch.isfinite(wide)
         steps = torch.arange(value.numel(), device=value.device).view(value.shape) + turn * (2 * place + 1)
         others = (steps % UNLIKE / UNLIKE + 1) * min(SUBSTITUTES[turn], torch.finfo(value.dtype).max / 2)
-        found[name] = torch.where(planted, others.to(value.dtype), value)
+        found[name] = torch.where(planted, others.to(wide.dtype), wide).to(value.dtype)
     return found
 
 
@@ -194,6 +196,7 @@ def _by_value(value: torch.Tensor, flushed: bool) -> Within:
     """By value and not by bits, since either zero is right; and a subnormal number may be flushed to zero."""
     if not value.is_floating_point():
         return Within(value, value)
+    value = arithmetic(value)
     zero = torch.zeros_like(value)
     low, high = (torch.minimum(value, zero), torch.maximum(value, zero)) if flushed else (value, value)
     nan = torch.isnan(value)
@@ -209,7 +212,7 @@ def _adjusted(
         largest = torch.finfo(eager.dtype).max
         strange = torch.isnan(low) | torch.isnan(high) | (torch.isinf(low) & torch.isinf(high) & (low < high))
         strange |= unsure if unsure is not None else torch.zeros_like(strange)
-        strange &= torch.isfinite(eager)
+        strange &= torch.isfinite(arithmetic(eager))
         low.masked_fill_(strange, -largest)
         high.masked_fill_(strange, largest)
     if not moves and bool(found.odd.any()):
@@ -237,7 +240,7 @@ def _nothing(task: Task, inputs: Mapping[str, Argument], workload: Workload) -> 
     expected: dict[str, Expectation] = {}
     for spec in signature(task, workload).tensors:
         if spec.name in task.result_names:
-            dtype = torch_dtype(spec.dtype)
+            dtype = arithmetic_dtype(torch_dtype(spec.dtype))
             least, most = _ends(dtype)
             low, high = (torch.full(spec.shape, end, dtype=dtype, device=device) for end in (least, most))
             expected[spec.name] = Within(low, high, torch.ones_like(low, dtype=torch.bool))

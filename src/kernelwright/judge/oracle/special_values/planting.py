@@ -16,6 +16,7 @@ import torch
 from kernelwright.judge.oracle.special_values.arrangements import ARRANGEMENTS, one_signed, twice
 from kernelwright.tasks.declarations import Family, IntegerDraw, TensorInput, ValueKind
 from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
+from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.model import Task, TaskError, Workload, evaluate
 from kernelwright.tasks.products import wide_products
 from kernelwright.tasks.reference import Argument
@@ -130,8 +131,9 @@ def planted(
         if isinstance(value, torch.Tensor) and value.numel():
             number = _number(task, workload, special, value)
             shape = (-1, value.shape[-1]) if value.dim() else (1, 1)
-            rows = PLACEMENTS[special.placement](value.clone().view(shape), number, generator)
-            fresh[name] = rows.view(value.shape)
+            wide = arithmetic(value.clone(memory_format=torch.contiguous_format))
+            rows = PLACEMENTS[special.placement](wide.view(shape), number, generator)
+            fresh[name] = rows.view(value.shape).to(value.dtype)
     return fresh
 
 

@@ -21,6 +21,7 @@ from kernelwright.tasks.declarations import (
     Upstream,
     ValueKind,
 )
+from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.model import Task, Workload, evaluate
 
 MOST_THRESHOLDS = 3  # numbers of the reference that are planted in an input
@@ -57,8 +58,8 @@ def proposals(
             yield from _rearranged(name, several=value.dim() > 1)
         case IntegerDraw(low, high):
             yield from _bounded(name, evaluate(low, workload.size_map), evaluate(high, workload.size_map) - 1)
-        case CustomDraw() if bool(torch.isfinite(value).all()):
-            yield from _bounded(name, float(value.min()), float(value.max()), exact=False)
+        case CustomDraw() if bool(torch.isfinite(arithmetic(value)).all()):
+            yield from _bounded(name, float(arithmetic(value).min()), float(arithmetic(value).max()), exact=False)
 
 
 def _any_float(name: str, signed: bool, several: bool) -> Iterator[ValueProposal]:

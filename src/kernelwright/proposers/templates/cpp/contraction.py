@@ -11,9 +11,10 @@ from kernelwright.proposers.templates.cpp import nests, product, rows, windows
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import ONE, Extent, total
 from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionOperand, ContractionStep
+from kernelwright.proposers.templates.patterns.rows import HALVES
 from kernelwright.proposers.templates.sizes import Sizes
 
-STORED = ("float32", "bfloat16", "float16")  # what packing converts to float
+STORED = ("float32", *HALVES)  # what packing converts to float
 
 
 def covered(step: ContractionStep) -> bool:

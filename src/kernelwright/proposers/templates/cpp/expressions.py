@@ -21,6 +21,8 @@ _CALLED = {
     "sin": "sine",
     "cos": "cosine",
     "floor": "floored",
+    "round": "rounded",
+    "trunc": "truncated",
     "logical_not": "no",
     "where": "pick",
 }

@@ -142,7 +142,17 @@ inline V root(V x) {
 """
 
 _HALVES = """
-// 16-bit floats in memory, floats in registers.
+// Narrow numbers in memory, floats in registers.
+template <class T>
+inline V load(const T* from, All) {
+  V v;
+  for (int i = 0; i < W; ++i) v[i] = static_cast<float>(from[i]);
+  return v;
+}
+template <class T>
+inline void store(T* to, V v, All) {
+  for (int i = 0; i < W; ++i) to[i] = static_cast<T>(v[i]);
+}
 inline V load(const kw::bfloat16* from, All) {
   typedef std::uint16_t S __attribute__((vector_size(W * 2)));
   S bits;
@@ -312,6 +322,10 @@ inline V cosine(V x) { return each(x, [](float a) { return std::cos(a); }); }
 inline float cosine(float x) { return std::cos(x); }
 inline V floored(V x) { return each(x, [](float a) { return std::floor(a); }); }
 inline float floored(float x) { return std::floor(x); }
+inline V rounded(V x) { return each(x, [](float a) { return std::nearbyint(a); }); }
+inline float rounded(float x) { return std::nearbyint(x); }
+inline V truncated(V x) { return each(x, [](float a) { return std::trunc(a); }); }
+inline float truncated(float x) { return std::trunc(x); }
 """
 
 _PLACE = """
@@ -380,6 +394,8 @@ _NEEDS = {
     "exp_minus_one": ("each",),
     "sine(": ("each",),
     "floored": ("each",),
+    "rounded": ("each",),
+    "truncated": ("each",),
 }
 _PARTS = {
     "product": CORE,

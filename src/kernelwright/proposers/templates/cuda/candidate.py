@@ -43,6 +43,7 @@ from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.plan import Step, StepPlan, with_last_steps
 from kernelwright.proposers.templates.sizes import Sizes
+from kernelwright.tasks.dtypes import ITEM_BYTES
 from kernelwright.tasks.model import Signature
 
 SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need each other in one launch
@@ -52,8 +53,6 @@ SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arg
 ATTENTION, MIXED = True, False
 INDENT = "    "
 MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
-BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1}
-BYTES |= {"uint8": 1, "bool": 1}
 
 AnyStep = PlannedStep | FoldedProduct | ColumnSum
 
@@ -180,7 +179,7 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     body = f"steps_, definitions_ = [], {{}}\n{written.plan}return kw.plan(*steps_, definitions=definitions_)\n"
     return Sources(
         f"// {plan.graph.task}: {describe(plan, genes)}.\n{prelude.KERNEL}\n"
-        f"{halves}{_once(written.needs)}{written.kernel}",
+        f"{_once((*halves, *written.needs))}{written.kernel}",
         f"{helpers}\n\n{_once(written.helpers)}def plan({names}):\n{indent(body, INDENT)}",
     ).joined()
 
@@ -226,7 +225,7 @@ def _scratch(plan: StepPlan, shared: Mapping[str, str], sizes: Sizes) -> str:
     known = {buffer.name: buffer for buffer in plan.buffers}
     text = ""
     for home, names in residents(shared).items():
-        needs = [f"{BYTES[known[n].dtype]} * ({python_size(known[n].count, sizes)})" for n in names]
+        needs = [f"{ITEM_BYTES[known[n].dtype]} * ({python_size(known[n].count, sizes)})" for n in names]
         needs = list(dict.fromkeys(needs))
         size = needs[0] if len(needs) == 1 else f"max({', '.join(needs)})"
         text += f'{home} = kw.scratch("{home}", {size})\n'

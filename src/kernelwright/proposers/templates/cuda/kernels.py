@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kernelwright.contracts.cuda import TYPES as CUDA_TYPES
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.graph import Extent, Formula, Graph, Number
 from kernelwright.proposers.templates.sizes import Sizes
@@ -226,14 +227,35 @@ _SPELLED = {
     "sin": "sinf({0})",
     "cos": "cosf({0})",
     "floor": "floorf({0})",
+    "round": "rintf({0})",
+    "trunc": "truncf({0})",
     "logical_not": "!{0}",
     "where": "{0} ? {1} : {2}",
     "repeat": "{0}",
 }
 COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "expm1", "sin", "cos"))
 TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
-STORED = TYPES | {"bfloat16": "__nv_bfloat16", "float16": "__half"}
-HEADERS = {"float16": "#include <cuda_fp16.h>", "bfloat16": "#include <cuda_bf16.h>"}
+STORED = CUDA_TYPES | {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}
+# As torch rounds: CUDA's own e5m2 saturates where torch has infinities.
+_FLOAT8 = """\
+#include <cuda_fp8.h>
+struct E4M3 : __nv_fp8_e4m3 {
+  E4M3() = default;
+  __device__ E4M3(float v) { __x = __nv_cvt_float_to_fp8(v, __NV_SATFINITE, __NV_E4M3); }
+  __device__ operator float() const { return static_cast<float>(static_cast<const __nv_fp8_e4m3&>(*this)); }
+};
+struct E5M2 : __nv_fp8_e5m2 {
+  E5M2() = default;
+  __device__ E5M2(float v) { __x = __nv_cvt_float_to_fp8(v, __NV_NOSAT, __NV_E5M2); }
+  __device__ operator float() const { return static_cast<float>(static_cast<const __nv_fp8_e5m2&>(*this)); }
+};
+"""
+HEADERS = {
+    "float16": "#include <cuda_fp16.h>",
+    "bfloat16": "#include <cuda_bf16.h>",
+    "float8_e4m3fn": _FLOAT8,
+    "float8_e5m2": _FLOAT8,
+}
 
 
 def expression(operation: str, operands: list[str], target: str) -> str:

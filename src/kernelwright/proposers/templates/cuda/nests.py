@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kernelwright.contracts.cuda import TYPES
-from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelWriter, python_number
+from kernelwright.proposers.templates.cuda.kernels import HEADERS, STORED, Kernel, KernelWriter, python_number
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Extent, Graph, Number, Reduce, total
 from kernelwright.proposers.templates.nests.nest_bodies import element_body, fold_of, functions
@@ -147,11 +146,11 @@ class NestWriter:
 
     def _load(self, place: int, at: str) -> str:
         dtype = self.step.graph.nodes[place].dtype
-        pointer = self.writer.pointer(self.step.reads[place], kind=TYPES[dtype])
+        pointer = self.writer.pointer(self.step.reads[place], kind=STORED[dtype])
         return f"static_cast<{computed(dtype)}>({pointer}[{at}])"
 
     def _store(self, at: str, value: str) -> str:
-        kind = TYPES[self.step.root.dtype]
+        kind = STORED[self.step.root.dtype]
         pointer = self.writer.pointer(self.step.output, written=True, read=False, kind=kind)
         return f"{pointer}[{at}] = static_cast<{kind}>({value});"
 

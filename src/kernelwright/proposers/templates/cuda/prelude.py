@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-# 16-bit floats in memory, floats in registers; as many as a vector holds are one load.
-HALVES = """\
-#include <@HEADER@>
+from kernelwright.proposers.templates.cuda.kernels import HEADERS, STORED
+from kernelwright.tasks.dtypes import ITEM_BYTES
 
+# Narrow numbers in memory, floats in registers; as many as a vector holds are one load.
+HALVES = """\
 template <int Width>
 struct @NAME@Bits;
 template <>
-struct @NAME@Bits<1> { using type = unsigned short; };
+struct @NAME@Bits<1> { using type = @1@; };
 template <>
-struct @NAME@Bits<2> { using type = unsigned; };
+struct @NAME@Bits<2> { using type = @2@; };
 template <>
-struct @NAME@Bits<4> { using type = uint2; };
+struct @NAME@Bits<4> { using type = @4@; };
 template <>
-struct @NAME@Bits<8> { using type = uint4; };
+struct @NAME@Bits<8> { using type = @8@; };
 template <int Width>
 __device__ inline void load(float (&to)[Width], const @TYPE@* from) {
   alignas(16) @TYPE@ few[Width];
@@ -37,7 +38,7 @@ __device__ inline void stream(@TYPE@* to, const float (&from)[Width]) {
   store(to, from);
 }
 """
-# Vectors of eight: two of four floats, one of eight 16-bit floats.
+# Vectors of eight: two of four floats, one of eight narrow numbers.
 EIGHT = """\
 struct __align__(16) float8 {
   float4 low, high;
@@ -49,18 +50,21 @@ __device__ inline void __stcs(float8* to, const float8& from) {
   __stcs(&to->high, from.high);
 }
 """
-_HALF_NAMES = {
-    "bfloat16": ("cuda_bf16.h", "Brain", "__nv_bfloat16"),
-    "float16": ("cuda_fp16.h", "Half", "__half"),
-}
+_WHOLE = ("unsigned char", "unsigned short", "unsigned", "uint2", "uint4")  # 1, 2, 4, 8, 16 bytes
 
 
-def halves(dtypes: set[str]) -> str:
-    """Loads and stores of these 16-bit floats."""
-    text = EIGHT if dtypes else ""
-    for dtype in sorted(dtypes):
-        header, name, kind = _HALF_NAMES[dtype]
-        text += HALVES.replace("@HEADER@", header).replace("@NAME@", name).replace("@TYPE@", kind)
+def halves(dtypes: set[str]) -> tuple[str, ...]:
+    """Loads and stores of these narrow numbers, with their headers."""
+    if not dtypes:
+        return ()
+    headers = [HEADERS[dtype] for dtype in sorted(dtypes) if dtype in HEADERS]
+    return (*headers, EIGHT, *(_narrow(dtype) for dtype in sorted(dtypes)))
+
+
+def _narrow(dtype: str) -> str:
+    text = HALVES.replace("@NAME@", dtype.title().replace("_", "")).replace("@TYPE@", STORED[dtype])
+    for power, width in enumerate((1, 2, 4, 8)):
+        text = text.replace(f"@{width}@", _WHOLE[power + ITEM_BYTES[dtype] - 1])
     return text
 
 

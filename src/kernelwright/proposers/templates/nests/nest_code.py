@@ -29,9 +29,10 @@ from kernelwright.proposers.templates.graph import (
     ViewNode,
 )
 from kernelwright.proposers.templates.nests.index_maps import Index, IndexMap, IndexValue, Join
+from kernelwright.tasks.dtypes import NARROW
 
 CHUNK = 128  # terms of a sum that share an accumulator before it is added to the whole
-COMPUTED = {"float32": "float", "float16": "float", "bfloat16": "float", "float64": "double", "bool": "bool"}
+COMPUTED = {"float32": "float", **dict.fromkeys(NARROW, "float"), "float64": "double", "bool": "bool"}
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "logical_and": "&&", "logical_or": "||", "logical_xor": "!="}
 _INFIX |= {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}
 _INFIX |= {"bitwise_left_shift": "<<", "bitwise_right_shift": ">>"}

@@ -28,7 +28,8 @@ from kernelwright.proposers.templates.graph import (
 from kernelwright.proposers.templates.nests.index_maps import Contraction, Index, IndexMap, IndexTerm, size_of
 from kernelwright.proposers.templates.nests.nest_code import matched
 from kernelwright.proposers.templates.patterns.nests import NestStep
-from kernelwright.proposers.templates.patterns.rows import RowProgram
+from kernelwright.proposers.templates.patterns.rows import HALVES, RowProgram
+from kernelwright.tasks.dtypes import ITEM_BYTES, NARROW
 
 MOST_SPLITS = 8  # of axes, for one contraction
 
@@ -127,6 +128,16 @@ class ContractionStep:
     pattern: ClassVar[str] = "contraction"
 
 
+def panel_of(form: ContractionForm) -> str | None:
+    """The one dtype in which tensor cores get both operands: numbers of one byte as 16-bit floats, which hold all their
+    values. None where the dtypes do not go together."""
+    dtypes = {operand.dtype for operand in form.operands}
+    wide = {dtype for dtype in dtypes if ITEM_BYTES[dtype] > 1}
+    if len(wide) > 1 or (dtypes != wide and wide - set(NARROW)):
+        return None
+    return next(iter(wide), "float16")
+
+
 class _SplitAxisError(Exception):
     """An operand lies in memory with several dimensions where the space has one axis."""
 
@@ -140,11 +151,11 @@ def recognise_contraction(
 ) -> ContractionForm | None:
     """With `factors`, numbers that whole operands are multiplied with are put there, and the operands are without.
 
-    Unless `mixed`, a 16-bit operand beside one of float32 is taken as float32 too.
+    Unless `mixed`, operands whose dtypes tensor cores cannot have in common are taken as float32.
     """
     found: list[Number] = []
     form = _recognised(graph, place, None if factors is None else found, as_stored=True)
-    if form is not None and not mixed and len({operand.dtype for operand in form.operands}) > 1:
+    if form is not None and not mixed and panel_of(form) is None:
         found = []
         form = _recognised(graph, place, None if factors is None else found, as_stored=False)
     if factors is not None:
@@ -386,10 +397,10 @@ def _dealt(whole: _Affine, sizes: Shape, extents: Sequence[Extent]) -> list[_Aff
 
 
 def widened(graph: Graph, node: Node) -> bool:
-    """Whether a value is a 16-bit one as float32: a product reads such operands as they lie, and loses nothing."""
+    """Whether a value is a narrow one as float32: a product reads such operands as they lie, and loses nothing."""
     if not isinstance(node, Pointwise) or node.operation != "convert" or node.dtype != "float32":
         return False
-    return graph.nodes[node.inputs[0]].dtype in ("bfloat16", "float16")
+    return graph.nodes[node.inputs[0]].dtype in HALVES
 
 
 def _mapped(node: IndexMap, at: list[_Affine], shape: Shape) -> tuple[list[_Affine], frozenset[int]] | None:

@@ -29,6 +29,7 @@ from kernelwright.proposers.templates.graph import (
     total,
 )
 from kernelwright.proposers.templates.patterns.simplify import simplified
+from kernelwright.tasks.dtypes import NARROW
 
 FLOAT = "float32"
 REDUCTIONS = frozenset(("sum", "max", "min", "argmax", "argmin"))
@@ -36,10 +37,11 @@ OPERATIONS = frozenset(
     (
         *("add", "sub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "abs", "relu", "sigmoid", "tanh", "erf"),
         *("reciprocal", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or"),
-        *("logical_not", "sign", "log1p", "expm1", "sin", "cos", "floor", "pow", "where", "convert"),
+        *("logical_not", "sign", "log1p", "expm1", "sin", "cos", "floor", "round", "trunc", "pow", "where", "convert"),
     )
 )
-HALVES = ("bfloat16", "float16")  # in memory; computed in float32
+WHOLE = ("int8", "uint8")  # in memory; as floats where they are read, and written from whole floats
+HALVES = (*NARROW, *WHOLE)  # in memory; computed in float32
 DTYPES = (FLOAT, "int64", "bool", *HALVES)
 
 
@@ -275,7 +277,11 @@ class _Reading:
             raise _MisfitError(f"{node.operation} among the steps of a row")
         kind = _computed(node.dtype)
         if node.operation == "convert" and _computed(self.graph.nodes[node.inputs[0]].dtype) == kind:
-            return operands[0]
+            if node.dtype not in WHOLE or self.instructions[operands[0]].operation in ("round", "trunc"):
+                return operands[0]
+            return self._add(Instruction("trunc", operands, self.instructions[operands[0]].span, kind))
+        if node.operation != "convert" and any(d in WHOLE for d in (node.dtype, *self._dtypes(node))):
+            raise _MisfitError(f"{node.operation} of {node.dtype}")
         truth = [self.graph.nodes[p].dtype == "bool" for p in node.inputs]
         if any(truth) and kind not in ("bool", FLOAT) and node.operation not in ("convert", "where"):
             raise _MisfitError(f"{node.operation} of truth values")
@@ -288,6 +294,9 @@ class _Reading:
         for place, given in zip(operands, node.inputs, strict=True):
             self._check_lie(self.instructions[place].span, self.graph.nodes[given].shape, node)
         return self._add(Instruction(node.operation, operands, span, kind))
+
+    def _dtypes(self, node: Node) -> list[str]:
+        return [self.graph.nodes[place].dtype for place in node.inputs]
 
     def _check_lie(self, span: Span, given: Shape, node: Node) -> None:
         """Counts alone could take a value for each row for one of each column where fixed sizes are equal."""
@@ -307,6 +316,8 @@ class _Reading:
     def _reduce(self, node: Reduce) -> int:
         if node.operation not in REDUCTIONS or not node.dims:
             raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)}")
+        if any(dtype in WHOLE for dtype in self._dtypes(node)):
+            raise _MisfitError(f"{node.operation} of whole numbers")
         place = self.at[node.inputs[0]]
         shape = self.graph.nodes[node.inputs[0]].shape
         held, rank = self.instructions[place], len(shape)

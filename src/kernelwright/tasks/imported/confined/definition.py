@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from kernelwright.tasks.dims import TaskError, evaluate, names_in
+from kernelwright.tasks.dtypes import FLOATS
 from kernelwright.tasks.imported.confined.case import Leaf, ReferenceCase, Setting
 from kernelwright.tasks.imported.confined.tape import Untraceable
 from kernelwright.tasks.imported.form import SizeHints
 
 # As SOL-ExecBench draws what a workload calls "random".
 INTEGERS = {"int8": (-128, 128), "int16": (-1024, 1024), "int32": (-1024, 1024), "int64": (-1024, 1024)}
-FLOATS = ("float64", "float32", "float16", "bfloat16")
 NUMBER, EXAMPLE = 0.5, 64  # a scalar that is drawn, and an axis of a definition without workloads
 ALLOWED = {"max_atol": 1e-2, "max_rtol": 1e-2, "required_matched_ratio": 0.99, "max_error_cap": None}
 LARGEST = 1 << 40

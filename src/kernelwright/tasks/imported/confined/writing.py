@@ -12,6 +12,7 @@ import torch
 from torch.export.graph_signature import InputKind
 
 from kernelwright.tasks.dims import names_in
+from kernelwright.tasks.dtypes import DTYPES
 from kernelwright.tasks.exporting import SizeNames, meant_equal
 from kernelwright.tasks.imported.confined import encode, learn
 from kernelwright.tasks.imported.confined.case import Bench, Leaf, ReferenceCase
@@ -306,9 +307,6 @@ def _rooted(pairs: list[tuple[str, str]]) -> dict[str, str]:
         if root(one) != root(other):
             roots[root(one)] = root(other)
     return {symbol: root(symbol) for symbol in roots}
-
-
-DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
 
 
 def _tie_indices(arguments: Sequence[Data], sizes: Sequence[Data]) -> None:

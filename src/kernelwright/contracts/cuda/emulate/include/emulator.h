@@ -3,6 +3,7 @@
 #include "kw_maths.h"
 #include "kw_types.h"
 #include "kw_half.h"
+#include "kw_fp8.h"
 #include "kw_memory.h"
 #include "kw_launch.h"
 #include "kw_groups.h"

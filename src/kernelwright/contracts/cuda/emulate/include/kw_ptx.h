@@ -1,5 +1,6 @@
 // Instructions that CUDA C++ has no name for: asynchronous copies, and products on tensor cores.
 #pragma once
+#include "kw_fp8.h"
 #include "kw_half.h"
 #include "kw_warp.h"
 
@@ -14,6 +15,12 @@ struct Copy {
   const char* from;
   unsigned bytes, given, group;
 };
+
+// Numbers of one byte, as the names of instructions have them.
+struct e4m3 { static float value(unsigned bits) { return E4M3::widened(static_cast<unsigned char>(bits)); } };
+struct e5m2 { static float value(unsigned bits) { return E5M2::widened(static_cast<unsigned char>(bits)); } };
+struct s8 { static int value(unsigned bits) { return static_cast<signed char>(bits); } };
+struct u8 { static int value(unsigned bits) { return static_cast<unsigned char>(bits); } };
 
 namespace ptx {
 
@@ -111,6 +118,24 @@ static inline void multiply_narrow(float& d0, float& d1, float& d2, float& d3, u
       for (unsigned k = 0; k < 16; ++k)
         sums[e] += narrow<Kind>(of(row * 4 + k % 8 / 2).left[k / 8 * 2 + e / 2], k % 2) *
                    narrow<Kind>(of(col * 4 + k % 8 / 2).right[k / 8], k % 2);
+    }
+  });
+  d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];
+}
+
+// 16 × 8 sums over 32 products of numbers of one byte, four of which are in a register. Tensor cores of some GPUs keep
+// fewer bits of sums of 8-bit floats than a float has, which this does not show.
+template <class Left, class Right, class Sum>
+static inline void multiply_bytes(Sum& d0, Sum& d1, Sum& d2, Sum& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                  unsigned b0, unsigned b1, Sum c0, Sum c1, Sum c2, Sum c3, KW_LINE) {
+  Operands mine{{a0, a1, a2, a3}, {b0, b1}};
+  Sum sums[] = {c0, c1, c2, c3};
+  among_lanes(mine, line, [&](auto of) {
+    for (unsigned e = 0; e < 4; ++e) {
+      unsigned row = lane() / 4, col = lane() % 4 * 2 + e % 2;
+      for (unsigned k = 0; k < 32; ++k)
+        sums[e] += Left::value(of(row * 4 + k % 16 / 4).left[k / 16 * 2 + e / 2] >> 8 * (k % 4)) *
+                   Right::value(of(col * 4 + k % 16 / 4).right[k / 16] >> 8 * (k % 4));
     }
   });
   d0 = sums[0], d1 = sums[1], d2 = sums[2], d3 = sums[3];

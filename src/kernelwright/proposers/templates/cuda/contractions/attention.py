@@ -7,7 +7,7 @@ from dataclasses import replace
 from kernelwright.proposers.templates.cuda import nests
 from kernelwright.proposers.templates.cuda.contractions import narrow, writing
 from kernelwright.proposers.templates.cuda.contractions.attention_core import ATTENTION
-from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, FormWriter
+from kernelwright.proposers.templates.cuda.contractions.forms import FormWriter
 from kernelwright.proposers.templates.cuda.contractions.loop import COPY_PIECE, GATHERED
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction, nested_end
 from kernelwright.proposers.templates.cuda.contractions.operands import GatheredOperand, declared
@@ -26,7 +26,7 @@ QUERIES, THREADS = 64, 128  # of a block
 
 
 def covers(form: AttentionForm) -> bool:
-    return form.operands[0].dtype in WIDEST
+    return form.operands[0].dtype in ("float32", "bfloat16", "float16")
 
 
 def gene_pool(step: AttentionStep | NestedContraction) -> GenePool:

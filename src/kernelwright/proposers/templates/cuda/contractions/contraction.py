@@ -14,7 +14,7 @@ from kernelwright.proposers.templates.cuda.epilogue import stored_types, written
 from kernelwright.proposers.templates.cuda.kernels import HEADERS, Kernel, KernelBody, KernelWriter
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError, Graph
-from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionStep
+from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionStep, panel_of
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
 from kernelwright.proposers.templates.sizes import Sizes
@@ -24,8 +24,8 @@ FEW = 8  # rows, or columns: fewer leave most of a tile empty
 
 def covers(step: ContractionStep) -> bool:
     form = step.form
-    dtypes = {operand.dtype for operand in form.operands}
-    if len(dtypes) != 1 or not dtypes <= set(WIDEST) or form.dtype not in ("float32", *dtypes) or not form.kept:
+    panel = panel_of(form)
+    if panel not in WIDEST or form.dtype not in ("float32", "float16", "bfloat16") or not form.kept:
         return False
     nothing = KernelWriter(genes={}, sizes=Sizes(step.nest.graph), graph=step.nest.graph, step=0)
     try:
@@ -45,7 +45,7 @@ def genes(dtype: str) -> tuple[Gene, ...]:
 
 
 def gene_pool(step: ContractionStep) -> GenePool:
-    return GenePool(genes(step.form.operands[0].dtype))
+    return GenePool(genes(panel_of(step.form) or "float32"))
 
 
 def describe(step: ContractionStep, chosen: Genes) -> str:
@@ -110,7 +110,8 @@ def written(
         end, last = written_end(code, program, output, writing.placing(product, code))
     before = writing.structures(product, code) + end
     made = writing.kernel(code, _body(product, code), before, last)
-    headers = tuple(text for dtype, text in HEADERS.items() if dtype in code.types.values())
+    used = {*code.types.values(), product.left.panel}
+    headers = tuple(text for dtype, text in HEADERS.items() if dtype in used)
     more = (nests.FUNCTIONS,) if isinstance(program, NestStep) else ()
     helpers = (nests.PLAN,) if isinstance(program, NestStep) else ()
     return replace(made, needs=(*headers, STORES, *more, *made.needs), helpers=(*helpers, *made.helpers))

@@ -18,9 +18,16 @@ from kernelwright.proposers.templates.cuda.contractions.operands import (
 )
 from kernelwright.proposers.templates.cuda.kernels import KernelWriter
 from kernelwright.proposers.templates.graph import ONE, CannotExpressError, Extent
-from kernelwright.proposers.templates.patterns.contractions import ContractionForm, ContractionOperand, Subscript
+from kernelwright.proposers.templates.patterns.contractions import (
+    ContractionForm,
+    ContractionOperand,
+    Subscript,
+    panel_of,
+)
+from kernelwright.proposers.templates.patterns.rows import HALVES
 
-WIDEST = {"float32": 4, "bfloat16": 8, "float16": 8}  # elements in 16 bytes
+# Elements in 16 bytes of what tensor cores get, to which numbers of one byte are widened.
+WIDEST = {"float32": 4, **dict.fromkeys(HALVES, 8)}
 
 
 @dataclass(frozen=True)
@@ -164,7 +171,8 @@ class FormWriter:
             places, sizes = ["0"], ["1"]
         at.append(f"const long long place = {put_together(places, sizes)};")
         along, width = self._lies(operand, own)
-        return GatheredOperand(tensor, operand.dtype, along, width, at, [*moved, *set_lines], members)
+        panel = panel_of(self.form) or operand.dtype
+        return GatheredOperand(tensor, operand.dtype, panel, along, width, at, [*moved, *set_lines], members)
 
     def _size(self, extent: Extent) -> str:
         if extent.literal is not None:

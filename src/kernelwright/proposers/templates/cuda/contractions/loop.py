@@ -27,9 +27,9 @@ struct Gathered {
 #pragma unroll
     for (int i = 0; i < LINES * EACH / Threads; ++i) {
       const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * WIDTH;
-      const Element* const from = operand.template at<WHOLE>(
+      const auto* const from = operand.template at<WHOLE>(
           first + (ALONG_DEPTH ? line : at), start + (ALONG_DEPTH ? at : line));
-      copy_piece<WIDTH * sizeof(Element)>(to + line * STRIDE + at, from ? from : operand.from, from != nullptr);
+      copy_piece<WIDTH>(to + line * STRIDE + at, from ? from : operand.from, from != nullptr);
     }
   }
   static __device__ __forceinline__ const Element* place(const float* const panel, const int row, const int k) {
@@ -76,8 +76,9 @@ struct Staged : Core {
 
 COPY_PIECE = """\
 // Copies a piece to shared memory without passing through registers where it is large enough, or puts zeros there.
-template <int Bytes, class Element>
+template <int Width, class Element>
 __device__ inline void copy_piece(Element* to, const Element* from, const bool inside) {
+  constexpr int Bytes = Width * sizeof(Element);
   const auto place = __cvta_generic_to_shared(to);
   const unsigned given = inside ? Bytes : 0;
   if constexpr (Bytes == 16)
@@ -88,6 +89,16 @@ __device__ inline void copy_piece(Element* to, const Element* from, const bool i
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"l"(place), "l"(from), "r"(given) : "memory");
   else
     *to = inside ? *from : Element(0.0f);
+}
+// What is stored in fewer bits is widened on the way.
+template <int Width, class Element, class Stored>
+__device__ inline void copy_piece(Element* to, const Stored* from, const bool inside) {
+  struct __align__(sizeof(Stored) * Width) { Stored all[Width]; } raw;
+  struct __align__(sizeof(Element) * Width) { Element all[Width]; } made;
+  if (inside) raw = *reinterpret_cast<const decltype(raw)*>(from);
+#pragma unroll
+  for (int j = 0; j < Width; ++j) made.all[j] = Element(inside ? static_cast<float>(raw.all[j]) : 0.0f);
+  *reinterpret_cast<decltype(made)*>(to) = made;
 }
 """
 

@@ -21,10 +21,10 @@ def narrow_tile_for(rows, cols, steps):
 """
 
 STORES = """\
-// Neighbours that are kept in 16 bits.
+// Neighbours that are kept in fewer bits than a float has.
 template <class Element, int Run>
 __device__ __forceinline__ void store_narrow(Element* const to, const float (&from)[Run]) {
-  struct __align__(2 * Run) { Element all[Run]; } made;
+  struct __align__(sizeof(Element) * Run) { Element all[Run]; } made;
 #pragma unroll
   for (int j = 0; j < Run; ++j) made.all[j] = Element(from[j]);
   *reinterpret_cast<decltype(made)*>(to) = made;
@@ -128,10 +128,10 @@ struct Lined {
 #pragma unroll(WIDTH == 1 ? 8 : LINES * EACH / Threads)
     for (int i = 0; i < LINES * EACH / Threads; ++i) {
       const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * WIDTH;
-      const Element* const from = operand.template at<WHOLE>(
+      const auto* const from = operand.template at<WHOLE>(
           first + (ALONG_DEPTH ? line : at), start + (ALONG_DEPTH ? at : line));
       const int place = at / 64 * 64 * DEEP + line * 64 + (at % 64 / 8 ^ line % 8) * 8 + at % 8;
-      copy_piece<WIDTH * sizeof(Element)>(to + place, from ? from : operand.from, from != nullptr);
+      copy_piece<WIDTH>(to + place, from ? from : operand.from, from != nullptr);
     }
   }
   // For product number `part` of the step, from row `first` on, which is a whole number of 64.

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from kernelwright.contracts.cuda import TYPES
 from kernelwright.proposers.templates.cuda.epilogue import Placing, member, placed
-from kernelwright.proposers.templates.cuda.kernels import KernelWriter
+from kernelwright.proposers.templates.cuda.kernels import STORED, KernelWriter
 from kernelwright.proposers.templates.cuda.nests import NestWriter
 from kernelwright.proposers.templates.graph import Constant, Pointwise, ViewNode, total
 from kernelwright.proposers.templates.nests.index_maps import Ranked, Scan
 from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.nests import NestStep
+from kernelwright.tasks.dtypes import NARROW
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,13 @@ def nested_end(code: KernelWriter, nest: NestStep, product: str, placing: Placin
     inner.types, code.types[nest.output] = code.types, dtype
     writer = _ElementWriter(nest, inner, product)
     lines: Sequence[str] = writer.element_lines("o")
-    target = inner.pointer(nest.output, written=True, read=False, kind=TYPES[dtype])
+    target = inner.pointer(nest.output, written=True, read=False, kind=STORED[dtype])
     members = list(inner.parameters.values())
     for one in members:
         code.types.update({name: kind for name, kind in _dtypes(nest).items() if name == one.name})
         code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
-    kinds = {"float32": "store", "bfloat16": "store_narrow", "float16": "store_narrow"}
-    kind = "float" if dtype in kinds else TYPES[dtype]
+    kinds = {"float32": "store", **dict.fromkeys(NARROW, "store_narrow")}
+    kind = "float" if dtype in kinds else STORED[dtype]
     stores = (
         [f"{kinds[dtype]}({target} + row * COLS + first, made);"]
         if dtype in kinds

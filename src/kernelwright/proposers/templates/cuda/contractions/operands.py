@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.contracts.cuda import TYPES
+from kernelwright.proposers.templates.cuda.kernels import STORED
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class GatheredOperand:
 
     tensor: str
     dtype: str
+    panel: str  # the dtype that tensor cores get
     along_depth: bool
     width: str  # Python: how many neighbours lie together
     at: Sequence[str]
@@ -45,10 +46,11 @@ class ProductForm:
 
 def declared(name: str, operand: GatheredOperand) -> list[str]:
     """The structure `name` of an operand; what it is of is in scope as ROWS and DEPTH."""
-    kind = TYPES[operand.dtype]
+    kind = STORED[operand.dtype]
     return [
         f"struct {name} {{",
-        f"  using Element = {kind};",
+        f"  using Element = {STORED[operand.panel]};",
+        f"  using Stored = {kind};",
         f"  static constexpr bool ALONG_DEPTH = {str(operand.along_depth).lower()};",
         f"  static constexpr int WIDTH = WIDTH_{name};",
         f"  static constexpr int ROWS = ROWS_{name}, DEPTH = DEPTH_{name};",

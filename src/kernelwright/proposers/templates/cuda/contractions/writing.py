@@ -51,7 +51,7 @@ def described(method: str, chosen: Genes) -> str:
 def written(method: str, form: ProductForm, code: KernelWriter) -> KernelBody:
     """The kernel's lines use `last` and the structures of `structures`."""
     n, chosen = code.step, code.genes
-    group, narrow = method == "wgmma", form.left.dtype != "float32"
+    group, narrow = method == "wgmma", form.left.panel != "float32"
     stages = max(3, int(chosen["stages"])) if narrow else int(chosen["stages"])
     deep = max(32, int(chosen["depth"])) if narrow else int(chosen["depth"])
     code.set("groups", f'int(kw.device.architecture == "sm_90a" and m_{n} > {FEW_ROWS})' if group else "0")
@@ -100,7 +100,7 @@ def written(method: str, form: ProductForm, code: KernelWriter) -> KernelBody:
         shared,
         f"fit_{n}",
         heavy=True,
-        needs=(*_needs(form.left.dtype, group=group), CONTRACTED),
+        needs=(*_needs(form.left.panel, group=group), CONTRACTED),
         helpers=(CHOICE, TILE_CHOICE, *((NARROW_CHOICE if narrow else GROUP_CHOICE,) if group else ())),
     )
 
@@ -171,7 +171,7 @@ def _tile(n: int, given: str, *, group: bool, narrow: bool) -> str:
 def _bytes(form: ProductForm, n: int, side: str, rows: str) -> str:
     """As many as Gathered::FLOATS hold."""
     operand = form.left if side == "left" else form.right
-    size = 4 if operand.dtype == "float32" else 2
+    size = 4 if operand.panel == "float32" else 2
     if operand.along_depth:
         return f"{rows}_{n} * {size} * (deep_{n} + {16 // size})"
     return f"deep_{n} * {size} * ({rows}_{n} + 8)"
