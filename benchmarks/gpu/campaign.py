@@ -13,7 +13,6 @@ are left out. The order is by what would be found first: does everything work he
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -27,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.shared.record import RESULTS, provenance  # noqa: E402
+from benchmarks.shared.record import RESULTS, load, provenance, save  # noqa: E402
 
 TRIES = 3
 SPARE = 5.0  # seconds for what comes between steps
@@ -136,12 +135,11 @@ def _options() -> argparse.Namespace:
 
 
 def _loaded(out: Path) -> dict[str, Any]:
-    path = out / "campaign.json"
-    return dict(json.loads(path.read_text())["steps"]) if path.exists() else {}
+    return dict(load(out / "campaign.json").get("steps", {}))
 
 
 def _keep(out: Path, states: dict[str, Any]) -> None:
-    (out / "campaign.json").write_text(json.dumps({**provenance(), "steps": states}, indent=1) + "\n")
+    save(out / "campaign.json", {**provenance(), "steps": states})
     for path in RESULTS.glob("*.json"):
         if path.stat().st_mtime > _STARTED:
             (out / "results").mkdir(exist_ok=True)

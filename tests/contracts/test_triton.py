@@ -177,8 +177,9 @@ with recording.FakeTensorMode():
 
 @needs_triton
 def test_a_torch_with_cuda_is_not_asked_for_memory_where_there_is_no_gpu(tmp_path: Path) -> None:
-    head = record.BOOT.partition("from kw_confined import")[0]
-    text = head.format(memory=record.MEMORY, paths=list(record.package_folders()), folder=str(record.CONFINED))
+    head = record.BOOT.partition("from {package} import")[0]
+    folders = [("kw_confined", str(record.CONFINED))]
+    text = head.format(memory=record.MEMORY, paths=list(record.package_folders()), folders=folders)
     text += AS_WITH_CUDA.format(device=record.device_text(HOPPER))
     made = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", text],

@@ -19,7 +19,7 @@ NO_ARGUMENTS: dict[str, Any] = {"kind": "list", "items": []}
 
 
 @dataclass(frozen=True)
-class ModuleCall:
+class ModelNewCall:
     """How the module is made and called: what its constructor takes, as JSON; the names of the arguments that forward
     gets, in order; and those that are its parameters, each with its name in the module."""
 
@@ -55,7 +55,7 @@ def _forward(found: ast.ClassDef) -> ast.FunctionDef | None:
     return next((node for node in found.body if isinstance(node, ast.FunctionDef) and node.name == "forward"), None)
 
 
-def module_call(source: str, signature: Signature) -> ModuleCall:
+def module_call(source: str, signature: Signature) -> ModelNewCall:
     """Of a problem that was a module its own form decides; of any other task forward takes what it names, and what is
     left are parameters. Raises CandidateError."""
     if upstream_gradients(signature):
@@ -65,7 +65,7 @@ def module_call(source: str, signature: Signature) -> ModuleCall:
         held = signature.module.held
         parameters = {name for name, _ in held}
         names = tuple(argument.name for argument in given if argument.name not in parameters)
-        return ModuleCall(json.loads(signature.module.initial), names, held)
+        return ModelNewCall(json.loads(signature.module.initial), names, held)
     found = _class(parsed(source))
     forward = None if found is None else _forward(found)
     if forward is None:
@@ -75,7 +75,7 @@ def module_call(source: str, signature: Signature) -> ModuleCall:
         raise CandidateError("forward takes a parameter that the task does not give")
     taken = tuple(signature.arguments[value].name for value in plan.values if isinstance(value, int))
     left = [a for a in given if a.name not in taken and isinstance(a, TensorSpec)]
-    return ModuleCall(NO_ARGUMENTS, taken, tuple((argument.name, argument.name) for argument in left))
+    return ModelNewCall(NO_ARGUMENTS, taken, tuple((argument.name, argument.name) for argument in left))
 
 
 def _parameters(function: ast.FunctionDef) -> tuple[BoundParameter, ...]:

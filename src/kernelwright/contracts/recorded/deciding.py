@@ -19,7 +19,7 @@ DEEPEST = 24
 
 
 @dataclass(frozen=True)
-class Leaf:
+class TreeLeaf:
     """`form` numbers what holds here. `at` are the recordings that say so."""
 
     form: int
@@ -47,7 +47,7 @@ class Ordered:
     high: Tree
 
 
-Tree = Leaf | Divided | Ordered
+Tree = TreeLeaf | Divided | Ordered
 
 
 def grown(sizes: Sequence[Sizes], forms: Sequence[int], atoms: Sequence[Expression]) -> Tree | None:
@@ -56,8 +56,8 @@ def grown(sizes: Sequence[Sizes], forms: Sequence[int], atoms: Sequence[Expressi
     return _grown(tuple(range(len(sizes))), forms, rows, DEEPEST)
 
 
-def leaf_at(tree: Tree, sizes: Sizes) -> Leaf | None:
-    while not isinstance(tree, Leaf):
+def leaf_at(tree: Tree, sizes: Sizes) -> TreeLeaf | None:
+    while not isinstance(tree, TreeLeaf):
         value = value_of(tree.atom, sizes)
         if isinstance(tree, Divided):
             tree = tree.no if value % tree.divisor else tree.yes
@@ -81,7 +81,7 @@ def nodes_of(tree: Tree) -> Iterator[Tree]:
 
 
 def recordings_below(tree: Tree) -> tuple[int, ...]:
-    return tuple(at for node in nodes_of(tree) if isinstance(node, Leaf) for at in node.at)
+    return tuple(at for node in nodes_of(tree) if isinstance(node, TreeLeaf) for at in node.at)
 
 
 def _grown(
@@ -89,7 +89,7 @@ def _grown(
 ) -> Tree | None:
     kinds = {forms[one] for one in at}
     if len(kinds) == 1:
-        return Leaf(kinds.pop(), at)
+        return TreeLeaf(kinds.pop(), at)
     if not depth:
         return None
     best = max(_questions(at, forms, rows), key=lambda question: question[0], default=None)

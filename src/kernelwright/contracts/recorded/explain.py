@@ -51,7 +51,7 @@ def product(factors: Sequence[Expression]) -> Expression:
     return made if number == 1 else ("mul", made, number)
 
 
-class ClosedForms:
+class FormFinder:
     """Explains columns of numbers at one list of sizes."""
 
     def __init__(self, atoms: Sequence[Expression], sizes: Sequence[Sizes]) -> None:
@@ -156,7 +156,7 @@ class ClosedForms:
             free = [place for place, one in enumerate(column) if one != limit]
             if not free or len(free) > self._count - 2:
                 continue
-            part = ClosedForms((), ())
+            part = FormFinder((), ())
             part._count = len(free)
             part._atoms = {tuple(values[place] for place in free): form for values, form in self._atoms.items()}
             found = part._plain(tuple(column[place] for place in free)) if len(free) > 1 else None
@@ -270,7 +270,7 @@ _REALS: tuple[tuple[Callable[[int], float], Callable[[Expression], Expression]],
 )
 
 
-def _as_whole(forms: ClosedForms, kind: str, column: Column) -> tuple[str, Expression] | None:
+def _as_whole(forms: FormFinder, kind: str, column: Column) -> tuple[str, Expression] | None:
     """Of a signed type where all numbers fit: bytes are the same, and a greater number is refused, not wrapped."""
     found = forms.whole(column)
     if found is None:
@@ -280,13 +280,13 @@ def _as_whole(forms: ClosedForms, kind: str, column: Column) -> tuple[str, Expre
     return signed, found
 
 
-def _as_real(forms: ClosedForms, kind: str, column: Column) -> tuple[str, Expression] | None:
+def _as_real(forms: FormFinder, kind: str, column: Column) -> tuple[str, Expression] | None:
     real = f"f{kind[1:]}"
     found = forms.real(real, column)
     return None if found is None else (real, found)
 
 
-_READINGS: Mapping[str, tuple[Callable[[ClosedForms, str, Column], tuple[str, Expression] | None], ...]] = {
+_READINGS: Mapping[str, tuple[Callable[[FormFinder, str, Column], tuple[str, Expression] | None], ...]] = {
     "u32": (_as_whole, _as_real),
     "u64": (_as_whole, _as_real),
 }

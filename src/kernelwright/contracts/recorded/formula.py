@@ -9,8 +9,8 @@ from kernelwright.contracts.portable import Case, FormulaError, LaunchFormula, M
 from kernelwright.contracts.portable.expressions import Node, Term
 from kernelwright.contracts.portable.formula import Branch
 from kernelwright.contracts.portable.formula import Target as BranchTarget
-from kernelwright.contracts.recorded.deciding import Divided, Leaf, Tree, grown, leaf_at
-from kernelwright.contracts.recorded.explain import ClosedForms, columns
+from kernelwright.contracts.recorded.deciding import Divided, Tree, TreeLeaf, grown, leaf_at
+from kernelwright.contracts.recorded.explain import FormFinder, columns
 from kernelwright.contracts.recorded.planned import Number, PlannedProgram
 from kernelwright.contracts.symbolic import Expression
 
@@ -19,13 +19,13 @@ FEWEST = 3  # recordings of one form: two are on a line with anything
 
 
 @dataclass(frozen=True)
-class Recording:
+class SizedRecording:
     sizes: Sizes
     program: PlannedProgram
 
 
 @dataclass(frozen=True)
-class Form:
+class CallShape:
     """Calls that differ in numbers alone, and the numbers as closed forms."""
 
     program: PlannedProgram
@@ -33,24 +33,24 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Finding:
+class FoundShapes:
     """`forms[n]` is None where the numbers are not explained: there the tree says which sizes are left alone."""
 
-    forms: tuple[Form | None, ...]
+    forms: tuple[CallShape | None, ...]
     tree: Tree
 
-    def leaf_at(self, sizes: Sizes) -> Leaf | None:
+    def leaf_at(self, sizes: Sizes) -> TreeLeaf | None:
         """Where a call is predicted."""
         leaf = leaf_at(self.tree, sizes)
         return leaf if leaf is not None and self.forms[leaf.form] is not None else None
 
 
-def found_in(recordings: Sequence[Recording], atoms: Sequence[Expression]) -> Finding | None:
+def found_in(recordings: Sequence[SizedRecording], atoms: Sequence[Expression]) -> FoundShapes | None:
     """None where no question about sizes separates the forms."""
     groups: dict[object, list[int]] = {}
     for place, one in enumerate(recordings):
         groups.setdefault(one.program.form(), []).append(place)
-    forms: list[Form | None] = []
+    forms: list[CallShape | None] = []
     of = [0] * len(recordings)
     for places in groups.values():
         for part, form in _forms(recordings, places, atoms):
@@ -58,22 +58,22 @@ def found_in(recordings: Sequence[Recording], atoms: Sequence[Expression]) -> Fi
                 of[place] = len(forms)
             forms.append(form)
     tree = grown([one.sizes for one in recordings], of, atoms)
-    return None if tree is None else Finding(tuple(forms), tree)
+    return None if tree is None else FoundShapes(tuple(forms), tree)
 
 
 def _forms(
-    recordings: Sequence[Recording], places: Sequence[int], atoms: Sequence[Expression]
-) -> list[tuple[list[int], Form | None]]:
+    recordings: Sequence[SizedRecording], places: Sequence[int], atoms: Sequence[Expression]
+) -> list[tuple[list[int], CallShape | None]]:
     """The group as one form. Where a number has no closed form, it is several forms that differ in a number of few
     values, or none."""
     if len(places) < FEWEST:
         return [(list(places), None)]
-    closed = ClosedForms(atoms, [recordings[place].sizes for place in places])
+    closed = FormFinder(atoms, [recordings[place].sizes for place in places])
     rows = list(columns([recordings[place].program.numbers() for place in places]))
     explained = [closed.explain(column) for column in rows]
     known = tuple(one for one in explained if one is not None)
     if len(known) == len(rows):
-        return [(list(places), Form(recordings[places[0]].program, known))]
+        return [(list(places), CallShape(recordings[places[0]].program, known))]
     open_first = sorted(zip(rows, explained, strict=True), key=lambda pair: (len(set(pair[0])), pair[1] is not None))
     few = next((column for column, _ in open_first if 1 < len(set(column)) <= len(places) // FEWEST), None)
     if few is None:
@@ -84,7 +84,7 @@ def _forms(
     return [entry for part in parts.values() for entry in _forms(recordings, part, atoms)]
 
 
-def written(finding: Finding, kept: Sequence[Leaf], apart: Sequence[Recording]) -> Written | None:
+def written(finding: FoundShapes, kept: Sequence[TreeLeaf], apart: Sequence[SizedRecording]) -> Written | None:
     """The formula for the leaves that are kept, and before it the recordings that stand for themselves."""
     return _Writer(finding, kept).formula(apart)
 
@@ -98,7 +98,7 @@ class Written:
 
 
 class _Writer:
-    def __init__(self, finding: Finding, kept: Sequence[Leaf]) -> None:
+    def __init__(self, finding: FoundShapes, kept: Sequence[TreeLeaf]) -> None:
         self._finding, self._kept = finding, kept
         self._table: dict[Node, int] = {}
         self._branches: list[list[BranchTarget]] = []
@@ -106,7 +106,7 @@ class _Writer:
         self._modules: list[tuple[Module, ...]] = []
         self._of_form: dict[int, int] = {}
 
-    def formula(self, apart: Sequence[Recording]) -> Written | None:
+    def formula(self, apart: Sequence[SizedRecording]) -> Written | None:
         ends = []  # branches whose "no" leads on
         for one in apart:
             case = self._add(Case(one.program.call), one.program.modules)
@@ -131,7 +131,7 @@ class _Writer:
         return len(self._cases) - 1
 
     def _target(self, tree: Tree) -> BranchTarget:
-        if isinstance(tree, Leaf):
+        if isinstance(tree, TreeLeaf):
             return -1 - self._case(tree.form) if tree in self._kept else None
         if isinstance(tree, Divided):
             at = self._branch(("eq", ("mod", tree.atom, tree.divisor), 0))
@@ -172,7 +172,7 @@ class _Writer:
         return self._table.setdefault(node, len(self._table))
 
 
-def agrees(written: Written, recording: Recording) -> bool | None:
+def agrees(written: Written, recording: SizedRecording) -> bool | None:
     """Whether a formula gives what was recorded, to the byte; None where it gives nothing."""
     try:
         number, case = written.formula.at(recording.sizes)

@@ -17,9 +17,9 @@ from kernelwright.contracts.layout import extent_bytes
 from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuToolchain, PortableBuild, PortableRequest
 from kernelwright.contracts.portable import Case, LaunchFormula, Module, PortableKernel, Variant, digest_of
 from kernelwright.contracts.portable.reading import MalformedData
-from kernelwright.contracts.recorded.deciding import Leaf, Ordered, leaf_at, nodes_of, recordings_below
+from kernelwright.contracts.recorded.deciding import Ordered, TreeLeaf, leaf_at, nodes_of, recordings_below
 from kernelwright.contracts.recorded.explain import atoms_of
-from kernelwright.contracts.recorded.formula import Finding, Recording, Written, agrees, found_in, written
+from kernelwright.contracts.recorded.formula import FoundShapes, SizedRecording, Written, agrees, found_in, written
 from kernelwright.contracts.recorded.kept import keep, place_of, read_kept
 from kernelwright.contracts.recorded.planned import planned
 from kernelwright.contracts.symbolic import Expression, SymbolicSignature, value_of
@@ -87,8 +87,8 @@ class _Recorder:
     symbolic: SymbolicSignature
     binaries: dict[str, bytes] = field(default_factory=dict)
 
-    def record(self, sizes: Sequence[Sizes]) -> list[Recording] | BuildFailure:
-        found: list[Recording] = []
+    def record(self, sizes: Sequence[Sizes]) -> list[SizedRecording] | BuildFailure:
+        found: list[SizedRecording] = []
         for start in range(0, len(sizes), BATCH):
             batch = sizes[start : start + BATCH]
             made = self.build(tuple(self.symbolic.at(one) for one in batch))
@@ -98,14 +98,14 @@ class _Recorder:
                 if built.program.library:
                     return BuildFailure((f"torch carries out {built.program.library[0]}: only kernels are portable",))
                 self.binaries |= {digest_of(module): module for module in built.modules}
-                found.append(Recording(dict(one), planned(built)))
+                found.append(SizedRecording(dict(one), planned(built)))
         return found
 
 
 class _Search:
     """Guesses a formula, records where it may be wrong, and guesses again until it foretells what is recorded."""
 
-    def __init__(self, recorder: _Recorder, symbolic: SymbolicSignature, listed: Sequence[Recording]) -> None:
+    def __init__(self, recorder: _Recorder, symbolic: SymbolicSignature, listed: Sequence[SizedRecording]) -> None:
         self._recorder, self._symbolic, self._listed = recorder, symbolic, listed
         self._atoms = atoms_of(symbolic)
         self._known = list(listed)
@@ -144,13 +144,13 @@ class _Search:
         return ""
 
     def _settled(
-        self, finding: Finding, fresh: Sequence[Recording], *, last: bool
+        self, finding: FoundShapes, fresh: Sequence[SizedRecording], *, last: bool
     ) -> tuple[Written | None, str] | None:
         """The formula if it foretold all that is fresh; None if it has to be guessed again. In the end the cases remain
         that were not wrong."""
-        foretold: dict[Leaf, int] = {}
-        wrong: set[Leaf] = set()
-        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, Leaf)]
+        foretold: dict[TreeLeaf, int] = {}
+        wrong: set[TreeLeaf] = set()
+        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, TreeLeaf)]
         whole = written(finding, [one for one in leaves if finding.forms[one.form] is not None], ())
         for one in fresh:
             leaf = finding.leaf_at(one.sizes)
@@ -206,9 +206,9 @@ class _Search:
         self._seen.add(key)
         return True
 
-    def _fresh(self, finding: Finding) -> list[Sizes]:
+    def _fresh(self, finding: FoundShapes) -> list[Sizes]:
         """For every case some sizes that were never recorded."""
-        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, Leaf)]
+        leaves = [one for one in nodes_of(finding.tree) if isinstance(one, TreeLeaf)]
         missing = dict.fromkeys(leaves, FORETOLD)
         found: list[Sizes] = []
         for _ in range(TRIES):
@@ -221,7 +221,7 @@ class _Search:
             found += self._mixed(finding, leaf, min(count, MOST_FRESH - len(found)))
         return found
 
-    def _mixed(self, finding: Finding, leaf: Leaf, count: int) -> Iterator[Sizes]:
+    def _mixed(self, finding: FoundShapes, leaf: TreeLeaf, count: int) -> Iterator[Sizes]:
         """For a case that is seldom met: its recordings with each other's sizes, a little moved."""
         chance = self._chance
         for _ in range(TRIES if count else 0):
@@ -234,7 +234,7 @@ class _Search:
                 count -= 1
                 yield sizes
 
-    def _between(self, finding: Finding) -> list[Sizes]:
+    def _between(self, finding: FoundShapes) -> list[Sizes]:
         """Sizes that are between two sides of which nothing is known."""
         found: list[Sizes] = []
         for node in nodes_of(finding.tree):

@@ -44,7 +44,7 @@ def draws_numbers(func: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Made:
+class ConstructionStep:
     """One operator that ran before the call. `unknown` says why its result cannot be made again."""
 
     func: Any
@@ -58,16 +58,18 @@ class Made:
 
 class Construction:
     def __init__(self) -> None:
-        self._made: list[Made] = []
+        self._made: list[ConstructionStep] = []
         self.bound: dict[int, str] = {}  # storages of parameters, with their names
 
     def note(self, func: Any, args: Any, kwargs: Any, result: Any, unknown: str = "") -> None:
         written = [*written_by(func, args, kwargs), *tensors_in(result)]
         reads = frozenset(map(place_of, tensors_in([args, kwargs])))
         unknown = unknown or (RANDOM if draws_numbers(func) else "")
-        self._made.append(Made(func, args, kwargs, result, reads, frozenset(map(place_of, written)), unknown))
+        self._made.append(
+            ConstructionStep(func, args, kwargs, result, reads, frozenset(map(place_of, written)), unknown)
+        )
 
-    def needed(self, touched: set[int]) -> list[Made] | str:
+    def needed(self, touched: set[int]) -> list[ConstructionStep] | str:
         """What has to be done again for these storages, in order, or why it cannot be."""
         live, found = set(touched) - set(self.bound), []
         for one in reversed(self._made):

@@ -11,7 +11,7 @@ from kw_confined.guarded import Allocations, tensor_at
 from kw_confined.refusal import Refusals
 
 from .construction import tensors_in
-from .inline import BY_NUMBER, Library, RawTensor, Values, called, handed_back, loaded
+from .inline import BY_NUMBER, LibraryArguments, LoadedLibrary, RawTensor, called, handed_back, loaded
 
 
 class EmulatedCalls:
@@ -19,7 +19,7 @@ class EmulatedCalls:
         self._refusals, self._without = refusals, without_kernels
         self.allocations = Allocations()
 
-    def __call__(self, library: Library, function: str, given: Sequence[Any]) -> Any:
+    def __call__(self, library: LoadedLibrary, function: str, given: Sequence[Any]) -> Any:
         entry = loaded(library)
         entry.kw_without_kernels(int(self._without))
         copies = {storage: self._guarded(whole) for storage, whole in _wholes(given).items()}
@@ -30,7 +30,7 @@ class EmulatedCalls:
             copy = copies[tensor.untyped_storage().data_ptr()]
             return int(copy.data_ptr()) + int(tensor.storage_offset()) * tensor.element_size()
 
-        values = Values(given, address, self._refusals)
+        values = LibraryArguments(given, address, self._refusals)
         results, listed = called(entry, function, values)
         made = [self._taken(one) for one in results]
         returned = [self._same(one, raw, given, copies) for one, raw in zip(made, results, strict=True)]

@@ -61,11 +61,11 @@ class NeedsLibrary(HostCodeRefused):
     """A function is called of a library that is not built yet."""
 
 
-Call = Callable[["Library", str, Sequence[Any]], Any]
+Call = Callable[["LoadedLibrary", str, Sequence[Any]], Any]
 """Calls a function of a library with Python's values: on stand-ins, or on real ones."""
 
 
-class Library:
+class LoadedLibrary:
     """What load_inline returned; any name is a function of it."""
 
     def __init__(self, key: str, path: Path | None, call: Call, refusals: Refusals) -> None:
@@ -101,19 +101,19 @@ class Libraries:
 
     def __init__(self, built: dict[str, str], call: Call, refusals: Refusals) -> None:
         self._built, self._call, self._refusals = built, call, refusals
-        self._known: dict[str, Library] = {}
+        self._known: dict[str, LoadedLibrary] = {}
         self.wanted: dict[str, dict[str, Any]] = {}
 
     def load_inline(
         self, name: Any = "", cpp_sources: Any = "", cuda_sources: Any = None, functions: Any = None, *_: Any, **__: Any
-    ) -> Library:
+    ) -> LoadedLibrary:
         told = {"cpp": _text(cpp_sources), "cuda": _text(cuda_sources), "functions": _names(functions)}
         key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
         path = self._built.get(key)
         if path is None:
             self.wanted[key] = told
         if key not in self._known:
-            self._known[key] = Library(key, None if path is None else Path(path), self._call, self._refusals)
+            self._known[key] = LoadedLibrary(key, None if path is None else Path(path), self._call, self._refusals)
         return self._known[key]
 
 
@@ -132,7 +132,7 @@ def _names(given: Any) -> list[str]:
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-class Values:
+class LibraryArguments:
     """Python's values as a library takes them; `address` says where a tensor lies."""
 
     def __init__(self, given: Sequence[Any], address: Callable[[torch.Tensor], int], refusals: Refusals) -> None:
@@ -175,7 +175,7 @@ class Values:
             to.sizes[axis], to.strides[axis] = size, stride
 
 
-def called(entry: Any, function: str, values: Values) -> tuple[list[RawTensor], bool]:
+def called(entry: Any, function: str, values: LibraryArguments) -> tuple[list[RawTensor], bool]:
     """What kw_call gave, and whether it was a list. Raises RuntimeError with the library's own words."""
     results, message = (RawTensor * ROOM)(), ctypes.create_string_buffer(300)
     got = entry.kw_call(function.encode(), values.raw, values.count, results, ROOM, message, len(message))
@@ -188,7 +188,7 @@ def handed_back(made: list[torch.Tensor], listed: bool) -> Any:
     return made if listed else made[0] if len(made) == 1 else tuple(made) if made else None
 
 
-def loaded(library: Library) -> Any:
+def loaded(library: LoadedLibrary) -> Any:
     """Its own copy of every symbol comes first: a PyTorch with CUDA has a runtime of its own in this process."""
     if library.entry is None:
         library.entry = ctypes.CDLL(str(library.path), mode=ctypes.RTLD_LOCAL)

@@ -12,7 +12,7 @@ import torch
 from kw_confined.driver import RecordingState
 from kw_confined.refusal import LONGEST
 
-from .inline import BY_NUMBER, Library, RawTensor, Values, called, handed_back, loaded
+from .inline import BY_NUMBER, LibraryArguments, LoadedLibrary, RawTensor, called, handed_back, loaded
 
 FIRST_LIBRARY = 512  # as toolchain/record.py numbers modules
 
@@ -39,14 +39,14 @@ class StandInCalls:
             self._recorder = found
         return self._recorder
 
-    def __call__(self, library: Library, function: str, given: Sequence[Any]) -> Any:
+    def __call__(self, library: LoadedLibrary, function: str, given: Sequence[Any]) -> Any:
         memory, recorder = self._state.in_call, self._entry()
         if memory.stream:
             raise memory.refusals.refuse("a function of an extension is called on a side stream")
         if library.key not in self.order:
             loaded(library)
             self.order.append(library.key)
-        values = Values(given, memory.address, memory.refusals)
+        values = LibraryArguments(given, memory.address, memory.refusals)
         recorder.kw_recorder_begin(memory._next, memory.streams, len(memory.steps))
         failure: RuntimeError | None = None
         try:

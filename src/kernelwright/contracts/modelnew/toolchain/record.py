@@ -18,7 +18,7 @@ from kernelwright.contracts.extension.toolchain.record import RECORDER
 from kernelwright.contracts.layout import extent_bytes
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.modelnew.libraries import MOST_LIBRARIES, InlineLibrary
-from kernelwright.contracts.modelnew.source import SOURCE_NAME, ModuleCall
+from kernelwright.contracts.modelnew.source import SOURCE_NAME, ModelNewCall
 from kernelwright.contracts.recorded.record import BASES, Bases
 from kernelwright.contracts.recorded.recorder import RecorderProgram, read_answer, run_recorder
 from kernelwright.contracts.target import Target
@@ -63,7 +63,7 @@ class ModelNewRequest:
     """`built` are the libraries that are built already, by their keys."""
 
     source: str
-    calls: Sequence[ModuleCall]
+    calls: Sequence[ModelNewCall]
     signatures: Sequence[Signature]
     target: Target
     registers: Mapping[str, tuple[int, int]]
@@ -133,7 +133,7 @@ def _record(request: ModelNewRequest, bases: Bases, *, backwards: bool) -> Model
     return answer.model_copy(update={"calls": answer.calls[::-1]}) if backwards else answer
 
 
-def call_text(call: ModuleCall, signature: Signature) -> dict[str, Any]:
+def call_text(call: ModelNewCall, signature: Signature) -> dict[str, Any]:
     """One call as the scripts in the sandbox read it."""
     tensors = {tensor.name: tensor for tensor in signature.tensors if tensor.role != "output"}
     return {
