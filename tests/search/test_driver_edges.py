@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -109,7 +110,8 @@ def test_a_signal_whose_exception_is_dropped_still_stops_the_run(
             Finalized()
 
     judge = toy.ToyJudge(asked=asked)
-    monkeypatch.setattr(stopping, "_wish", None)
+    monkeypatch.setattr(stopping, "_requested", None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     stopping.listen()
     try:

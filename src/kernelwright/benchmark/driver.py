@@ -88,8 +88,7 @@ class Benchmark:
                 except KeyboardInterrupt:
                     self.file.append(PutDown(task=task.name, sample=sample, at=time.time()))
                     raise
-                if wish := stopping.wished():
-                    raise KeyboardInterrupt(wish)
+                stopping.raise_if_requested()
         return read_results(self.file.path)
 
     def _enter(self) -> int:

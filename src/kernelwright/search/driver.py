@@ -77,8 +77,7 @@ class Driver:
         """Until the run stops. Whatever raises leaves a journal that a later driver goes on with."""
         try:
             while self.state.stopped is None:
-                if (wish := stopping.wished()) is not None:
-                    raise KeyboardInterrupt(wish)
+                stopping.raise_if_requested()
                 self._step()
         except KeyboardInterrupt as interrupt:
             self._stop(StopReason.interrupted, str(interrupt) or stopping.BY_HAND)
