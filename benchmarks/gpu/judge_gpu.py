@@ -21,7 +21,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +39,7 @@ from kernelwright.devices.names import require  # noqa: E402
 from kernelwright.errors import KernelwrightError  # noqa: E402
 from kernelwright.judge.controller import Judge  # noqa: E402
 from kernelwright.judge.server.client import stop_all  # noqa: E402
+from kernelwright.judge.settings import MOST_UPCOMING  # noqa: E402
 from kernelwright.judge.timing import statistics  # noqa: E402
 from kernelwright.judge.timing.measure import Sampling  # noqa: E402
 from kernelwright.judge.timing.statistics import median  # noqa: E402
@@ -56,12 +56,8 @@ TIRING = ("endless", "endless_deadlock", *HARMLESS)  # each takes seconds
 
 
 def commands(run: Run) -> dict[str, Any]:
-    """Single `judge` calls with a server, a new process and a new source each, hidden workloads included.
-
-    Where the command line's own packages are missing, a process that calls the same client takes its place.
-    """
-    called = "kernelwright judge" if find_spec("typer") else "the client of kernelwright judge"
-    found: dict[str, Any] = {"called": called}
+    """Single `judge` calls with a server, a new process and a new source each, hidden workloads included."""
+    found: dict[str, Any] = {"called": "kernelwright judge"}
     for name, safety, count in (("eager", False, 14), ("eager, sanitizers", True, 8)):
         calls: list[dict[str, Any]] = []
         for number in range(count + 1):
@@ -83,30 +79,10 @@ def commands(run: Run) -> dict[str, Any]:
     return found
 
 
-CLIENT = """
-import sys
-from pathlib import Path
-from kernelwright.contracts.registry import read_source
-from kernelwright.devices.names import Device
-from kernelwright.judge.timing.measure import Effort
-from kernelwright.judge.server.client import WarmJudge
-from kernelwright.judge.settings import Settings
-from kernelwright.judge.verdict import Report
-
-safety, effort = sys.argv[3] == "True", Effort(12, 12)
-settings = Settings(("eager",), effort=effort, safety=safety, device=Device("cuda"), certify=True)
-with WarmJudge(settings) as judge:
-    verdict = judge.judge(sys.argv[1], read_source(Path(sys.argv[2])))
-print(Report(task=sys.argv[1], results=(verdict,)).model_dump_json())
-"""
-
-
 def _call(task: str, path: Path, *, safety: bool) -> dict[str, Any]:
-    command = ["-c", CLIENT, task, str(path), str(safety)]
-    if find_spec("typer"):
-        options = ["--view", "auditor", "--json", "--baseline", "eager", "--trials", "12"]
-        options.append("--safety" if safety else "--no-safety")
-        command = ["-m", "kernelwright.cli.main", "judge", task, str(path), *options]
+    options = ["--view", "auditor", "--json", "--baseline", "eager", "--trials", "12"]
+    options.append("--safety" if safety else "--no-safety")
+    command = ["-m", "kernelwright.cli.main", "judge", task, str(path), *options]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1):
@@ -116,23 +92,28 @@ def _call(task: str, path: Path, *, safety: bool) -> dict[str, Any]:
 
 
 def batch(run: Run) -> dict[str, Any]:
-    """Candidates per minute in one session, each with a new source, and where their time goes."""
+    """Candidates per minute in one session, each with a new source, and where their time goes; with those that follow
+    built meanwhile, and without."""
     found: dict[str, Any] = {}
     task = run.task(SIZES)
-    for name, chosen, unseen, count in (
-        ("eager", settings("eager"), 10, 40),
-        ("no baseline, public workloads", settings(public_only=True), 1, 20),
-        ("eager, sanitizers", settings("eager", safety=True), 1, 5),
+    for name, chosen, unseen, count, ahead in (
+        ("eager", settings("eager"), 10, 40, 0),
+        ("eager, built ahead", settings("eager"), 10, 60, MOST_UPCOMING),
+        ("no baseline, public workloads", settings(public_only=True), 1, 20, 0),
+        ("eager, sanitizers", settings("eager", safety=True), 1, 5, 0),
     ):
         with Judge(chosen) as judge:
             start = timed(partial(judge.judge, task, variant(EXAMPLE)))[0]
             for _ in range(unseen):  # until most of the hidden workloads that candidates draw have been seen
                 if not run.over:
                     judge.judge(task, variant(EXAMPLE))
+            candidates = [variant(EXAMPLE) for _ in range(count)]
             verdicts: list[Verdict] = []
             begin = time.perf_counter()
             while len(verdicts) < count and not run.over:
-                verdicts.append(judge.judge(task, variant(EXAMPLE)))
+                at = len(verdicts)
+                judge.expect(task, candidates[at + 1 : at + 1 + ahead])
+                verdicts.append(judge.judge(task, candidates[at]))
             seconds = time.perf_counter() - begin
         if verdicts:
             found[name] = {

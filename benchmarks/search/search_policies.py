@@ -112,6 +112,9 @@ class Remembered:
     settings: Settings
     known: dict[str, Verdict] = field(default_factory=dict)
 
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
+
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:

@@ -52,6 +52,9 @@ class Direct:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
 
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
+
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:

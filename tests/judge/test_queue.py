@@ -6,18 +6,21 @@ Socket, server and client are the real ones; only the judge is a toy.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from tests.search import toy
 
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.errors import DeadlineExceeded
 from kernelwright.isolation.channel import Channel
 from kernelwright.judge.server import address, client, server
 from kernelwright.judge.server.client import ServerJudge
 from kernelwright.judge.server.protocol import JudgeRequest, OpenRequest, ServerReply
-from kernelwright.judge.settings import Settings
+from kernelwright.judge.settings import MOST_UPCOMING, Settings
+from kernelwright.judge.verdict import Verdict
 
 CANDIDATE = toy.candidate_of((5,) * 8)
 PATIENCE = 30.0
@@ -134,3 +137,74 @@ def test_who_leaves_the_queue_is_not_judged(toy_server: ToyServer) -> None:
     toy_server.let("a")
     last.hears("at work")
     assert toy_server.tasks == ["a", "c"]
+
+
+class RecordingJudge:
+    """Keeps what it is told to expect, and judges once the server has another caller, or at once."""
+
+    def __init__(self) -> None:
+        self.expected: list[tuple[str, tuple[str, ...]]] = []
+        self.judged: list[str] = []
+        self.may_judge = threading.Event()
+
+    def demand(self, settings: Settings) -> None: ...
+
+    def close(self) -> None: ...
+
+    def expect(self, task: str, candidates: Sequence[Candidate], settings: Settings) -> None:
+        self.expected.append((task, tuple(one.source for one in candidates)))
+
+    def judge(self, task: str, candidate: Candidate, progress: object, settings: Settings) -> Verdict:
+        self.judged.append(candidate.source)
+        assert self.may_judge.wait(PATIENCE)
+        return toy.verdict_of(CANDIDATE, [("a", 2.0, False)])
+
+
+@pytest.fixture
+def told(toy_server: ToyServer, monkeypatch: pytest.MonkeyPatch) -> RecordingJudge:
+    judge = RecordingJudge()
+    monkeypatch.setattr(ToyServer, "_answer", server.Server._answer)
+    monkeypatch.setattr(toy_server, "_judge", lambda settings: judge)
+    return judge
+
+
+def candidates(*sources: str) -> list[Candidate]:
+    return [Candidate("cpp", source) for source in sources]
+
+
+def test_a_judge_hears_what_comes_after_a_candidate_from_its_caller_and_from_those_who_wait(
+    toy_server: ToyServer, told: RecordingJudge
+) -> None:
+    first, second, third, waiting = candidates("one", "two", "three", "waiting")
+
+    def ask(task: str, candidate: Candidate, *later: Candidate) -> None:
+        with ServerJudge(Settings()) as judge:
+            judge.expect(task, later)
+            judge.judge(task, candidate)
+
+    begun = threading.Thread(target=ask, args=["a", first, second, third])
+    begun.start()
+    while not told.judged:
+        threading.Event().wait(0.01)
+    behind = [threading.Thread(target=ask, args=["b", *their]) for their in ([waiting, second], [third])]
+    for number, one in enumerate(behind, 1):
+        one.start()
+        while toy_server._queue.qsize() < number:
+            threading.Event().wait(0.01)
+    told.may_judge.set()
+    for one in (begun, *behind):
+        one.join(PATIENCE)
+    assert told.judged == ["one", "waiting", "three"]
+    assert told.expected == [("a", ("two", "three")), ("b", ("two",)), ("b", ("three",)), ("b", ())]
+
+
+def test_word_of_what_comes_is_of_one_task_and_small(toy_server: ToyServer, told: RecordingJudge) -> None:
+    told.may_judge.set()
+    with ServerJudge(Settings()) as judge:
+        for later in (candidates(*map(str, range(20))), candidates("small", "x" * (MAX_BYTES - 5), "next")):
+            judge.expect("a", later)
+            judge.judge("a", CANDIDATE)
+        judge.expect("a", later)
+        judge.judge("b", CANDIDATE)
+        judge.judge("a", CANDIDATE)
+    assert [len(sources) for _, sources in told.expected] == [MOST_UPCOMING, 2, 0, 0]

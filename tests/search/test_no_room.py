@@ -86,6 +86,9 @@ class EndingJudge(toy.ToyJudge):
         super().__init__()
         self.judged = 0
 
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
+
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:

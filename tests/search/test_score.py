@@ -78,6 +78,9 @@ class Noisy:
     def __init__(self, *measured: tuple[bool, ...]) -> None:
         self._measured = list(measured)
 
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
+
     def judge(self, *_: object) -> Verdict:
         found = verdict(2.0, 3.0)
         statuses = [SpeedStatus.measured if one else SpeedStatus.noisy for one in self._measured.pop(0)]

@@ -31,6 +31,9 @@ class Doubting:
 
     speeds: dict[str, tuple[float, float]]
 
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
+
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
@@ -114,6 +117,9 @@ class Incomplete:
     """Judges as the toy does, and cannot check the whole domain of one candidate, which is the fastest."""
 
     judgings: list[str]
+
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float

@@ -134,6 +134,9 @@ class ToyJudge:
     calls: list[tuple[str, bool]] = field(default_factory=list)
     asked: Callable[[Candidate, Settings], None] = lambda candidate, settings: None
 
+    def expect(self, *_: object) -> None:
+        """There is nothing to build."""
+
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:

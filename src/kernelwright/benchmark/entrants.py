@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -11,11 +12,11 @@ from typing import Protocol
 from kernelwright.benchmark.results import RejectionClass, RowOutcome, SampleCost, SampleRow
 from kernelwright.benchmark.rows import WORDS, BoundOf, no_bound, rejections, row_of
 from kernelwright.benchmark.suites import SuiteTask
-from kernelwright.contracts.candidate import CandidateError
+from kernelwright.contracts.candidate import Candidate, CandidateError
 from kernelwright.contracts.registry import read_source
 from kernelwright.contracts.tunables import render
 from kernelwright.errors import KernelwrightError
-from kernelwright.judge.settings import ProgressCallback
+from kernelwright.judge.settings import MOST_UPCOMING, ProgressCallback
 from kernelwright.judge.wording import shortened
 from kernelwright.proposers.templates.graph import CannotExpressError
 from kernelwright.search.config import SearchConfig
@@ -90,9 +91,9 @@ class CandidateEntrant:
     contract: str | None = None
 
     def take(self, attempt: Attempt) -> SampleRow:
-        path = self.paths[attempt.opened.task.name][attempt.sample]
+        path, *later = self.paths[attempt.opened.task.name][attempt.sample :]
         try:
-            candidate = render(read_source(path, self.contract))
+            candidate = self._read(path)
         except CandidateError as error:
             return attempt.row(
                 RowOutcome.rejected,
@@ -103,6 +104,7 @@ class CandidateEntrant:
             )
         began = time.monotonic()
         until = began + self.settings.deadline
+        self.judge.expect(attempt.opened.reference, self._readable(later), self.settings.final)
         judged = judge_fully(
             self.judge,
             attempt.opened.reference,
@@ -122,6 +124,17 @@ class CandidateEntrant:
             bound=attempt.opened.bound,
             certificates=judged.certificates,
         )
+
+    def _read(self, path: Path) -> Candidate:
+        return render(read_source(path, self.contract))
+
+    def _readable(self, paths: Sequence[Path]) -> list[Candidate]:
+        """The first of them; why another cannot be read is said in its own row."""
+        found = []
+        for path in paths[:MOST_UPCOMING]:
+            with suppress(CandidateError):
+                found.append(self._read(path))
+        return found
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
@@ -126,6 +127,8 @@ class JudgeLike(AbstractContextManager["JudgeLike"], Protocol):
 
     def open(self, task: str) -> object: ...
 
+    def expect(self, task: str, candidates: Sequence[Candidate]) -> None: ...
+
     def judge(self, task: str, candidate: Candidate, progress: Progress) -> Verdict: ...
 
 
@@ -145,8 +148,9 @@ def _judge_all(
         progress.start(task)
         progress("opening the task")
         judging.open(task)
-        for candidate in candidates:
+        for number, candidate in enumerate(candidates, 1):
             progress.start(candidate.name)
+            judging.expect(task, candidates[number:])
             verdict = judging.judge(task, candidate, progress)
             progress.clear()
             verdicts.append(verdict)

@@ -5,6 +5,8 @@ It schedules and decides. It never loads candidate code and holds no answers; th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from types import TracebackType
 
 from kernelwright.contracts import Candidate, CandidateError
@@ -115,6 +117,21 @@ class Judge:
             self.restart()
         return verdict
 
+    def expect(self, task: str, candidates: Iterable[Candidate], settings: Settings | None = None) -> None:
+        """Candidates that are judged later, in this order: they are built beside what is judged before them. A task
+        that is not open yet has to wait, and what cannot be judged at all is found out in its turn."""
+        chosen, opened = settings or self.settings, self._tasks.get(task)
+        if opened is None or chosen.replaying is not None or not unchanged(opened.sources):
+            return
+        for candidate in candidates:
+            with suppress(CandidateError, CannotDecide):
+                if contract_named(candidate.contract).device == self.settings.device.kind:
+                    subkey = self._subkey(task, opened, candidate)
+                    Evaluation(self._shop, chosen, opened, candidate, subkey).build_ahead()
+
+    def _subkey(self, task: str, opened: OpenTask, candidate: Candidate) -> bytes:
+        return candidate_key(self._key, digest(opened.sources), task, fingerprint(candidate))
+
     def _judge(
         self, task: str, candidate: Candidate, progress: ProgressCallback, settings: Settings, *, last: bool = False
     ) -> tuple[Evaluation, Verdict]:
@@ -126,8 +143,7 @@ class Judge:
             )
         opened = self.open(task)
         replaying = settings.replaying
-        program = fingerprint(candidate)
-        subkey = replaying.subkey if replaying else candidate_key(self._key, digest(opened.sources), task, program)
+        subkey = replaying.subkey if replaying else self._subkey(task, opened, candidate)
         judging = Evaluation(self._shop, settings, opened, candidate, subkey)
         try:
             return judging, judging.run(progress)

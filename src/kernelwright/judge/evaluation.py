@@ -106,6 +106,15 @@ class Evaluation:
                 if self.checks is not None:  # what was drawn ahead goes, also where the candidate did not get so far
                     self.workshop.oracle.leave()
 
+    def build_ahead(self) -> None:
+        """What this evaluation will build, as far as that is known while others are judged: all of a quick judging,
+        and the public workloads of one with checks, which draws the others when it begins."""
+        groups = [self.task.public]
+        if not (self.settings.safety or self.settings.checks_domain or self.settings.public_only):
+            self.hidden = self.workshop.oracle.foreseen(self.task, self._whose_hidden, HIDDEN_PER_EVALUATION)
+            groups.append(self._unseen())
+        self.workshop.build_ahead(self.candidate, tuple(groups))
+
     def _stages(self, job: Job, progress: ProgressCallback) -> Verdict:
         progress("building")
         if self.settings.checks_domain:

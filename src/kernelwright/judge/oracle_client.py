@@ -145,6 +145,11 @@ class OracleClient:
         answer, _ = self._ask("hidden", task=task.reference, candidate=candidate, count=count)
         return tuple(_posed(entry) for entry in answer["workloads"])
 
+    def foreseen(self, task: OpenTask, candidate: str, count: int) -> tuple[WorkloadSpec, ...]:
+        """The hidden workloads that a later judging will get, unless they are retired before. No judging begins."""
+        answer, _ = self._ask("foreseen", task=task.reference, candidate=candidate, count=count)
+        return tuple(_posed(entry) for entry in answer["workloads"])
+
     def used(self, task: OpenTask, candidate: str, *, failed: bool) -> None:
         """A judging on the hidden workloads of `candidate` is over."""
         self._ask("used", task=task.reference, candidate=candidate, failed=failed)

@@ -14,6 +14,7 @@ from kernelwright.tasks.model import Workload
 
 ProgressCallback = Callable[[str], None]
 HIDDEN_PER_EVALUATION = 3
+MOST_UPCOMING = 8  # candidates that a judge is told of ahead: more than it builds at a time are of no use
 DOMAIN_SECONDS: dict[Kind, float] = {"cpu": 40.0, "cuda": 5.0}  # for a domain check; points that are left are dropped
 
 

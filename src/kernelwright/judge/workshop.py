@@ -135,6 +135,9 @@ class Workshop(Protocol):
 
     def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
 
+    def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
+        """Begins builds, for a later job of this candidate, where they disturb no measurement. Returns at once."""
+
     def clock(self) -> Clock:
         """To be asked while no lock is held: what it tells is measured once, while no candidate is loaded."""
 

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import replace
+from itertools import islice
 
 from kernelwright import stopping
+from kernelwright.contracts import Candidate
 from kernelwright.errors import DeadlineExceeded
-from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, ProgressCallback, ignore_progress
+from kernelwright.judge.settings import HIDDEN_PER_EVALUATION, MOST_UPCOMING, ProgressCallback, ignore_progress
 from kernelwright.judge.verdict import AuthorVerdict, Outcome, Verdict, author_view
 from kernelwright.proposers.model import Proposal, Proposer, Refusal, Refuse, Request, Reviewer, Unanswered
 from kernelwright.search.core.best import Decision, after_review
@@ -244,15 +246,23 @@ class Driver:
         """One action as a job for a judge: the events that come of it. What it needs of the state is read now."""
         assert isinstance(action, Evaluate | HoldFinal)
         if isinstance(action, Evaluate):
-            return lambda judge: self._evaluate(judge, action)
+            upcoming = self._upcoming()
+            return lambda judge: self._evaluate(judge, action, upcoming)
         successor = None if action.best is None else self.state.successor(without=action.best)
         return lambda judge: self._hold_final(judge, action, successor)
 
-    def _evaluate(self, judge: JudgeClient, action: Evaluate) -> tuple[Event, ...]:
+    def _upcoming(self) -> tuple[Candidate, ...]:
+        """What is likely to be evaluated next: the queue's first, without what is being judged."""
+        pending = {one.number for one in self.state.pending.values() if isinstance(one, Evaluate)}
+        numbers = (number for number in self.state.queue if number not in pending)
+        return tuple(self.state.entries[number].proposal.candidate for number in islice(numbers, MOST_UPCOMING))
+
+    def _evaluate(self, judge: JudgeClient, action: Evaluate, upcoming: Sequence[Candidate]) -> tuple[Event, ...]:
         candidate = self.state.entries[action.number].proposal.candidate
         begin = time.monotonic()
         settings = self._settings.until(self._seconds_left())
         try:
+            judge.expect(self.state.run.task, upcoming, settings.quick)
             judged = judge_quickly(judge, self.state.run.task, candidate, settings, self._progress)
         except DeadlineExceeded as error:
             return (self._abandoned(action.number, error, begin),)

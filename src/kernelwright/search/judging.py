@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -20,6 +20,9 @@ from kernelwright.search.core.score import pooled, score
 
 
 class JudgeClient(Protocol):
+    def expect(self, task: str, candidates: Sequence[Candidate], settings: Settings) -> None:
+        """What will be judged after the next candidate, so that it can be built meanwhile. A hint: it may change."""
+
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
     ) -> Verdict:
@@ -78,6 +81,9 @@ class Counted:
 
     judge_client: JudgeClient
     judgings: int = 0
+
+    def expect(self, task: str, candidates: Sequence[Candidate], settings: Settings) -> None:
+        self.judge_client.expect(task, candidates, settings)
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float
@@ -172,6 +178,9 @@ class OnDevice:
 
     server: ServerJudge
     device: Device | None = None  # in place of the settings', where several judges are given the same job
+
+    def expect(self, task: str, candidates: Sequence[Candidate], settings: Settings) -> None:
+        self.server.expect(task, candidates, settings)
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.contracts import Candidate
@@ -58,6 +59,9 @@ class TaskGuard:
 
     inner: JudgeClient
     about: ResolvedTask
+
+    def expect(self, task: str, candidates: Sequence[Candidate], settings: Settings) -> None:
+        self.inner.expect(task, candidates, settings)
 
     def judge(
         self, task: str, candidate: Candidate, settings: Settings, progress: ProgressCallback, deadline: float

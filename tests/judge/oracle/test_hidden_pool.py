@@ -49,6 +49,20 @@ def test_a_program_meets_the_same_workloads_again_and_another_one_meets_others(t
     assert judged(pool, "one") == judged(pool, "one", failed=True) == judged(pool, "one") == first
 
 
+def test_what_is_foreseen_comes_and_is_not_counted_as_used() -> None:
+    pool = HiddenPool(KEY, None)
+    foreseen = pool.foreseen(TASK, "one", 3)
+    (state,) = pool._states.values()
+    assert not any(place.uses or place.unfinished for place in state.places)
+    assert judged(pool, "one") == foreseen == pool.foreseen(TASK, "one", 3)
+    judged(pool, "one", failed=True)
+    assert pool.foreseen(TASK, "one", 3) == foreseen  # a program keeps its workloads
+    begun = pool.sample(TASK, "two", 3)
+    coming = pool.foreseen(TASK, "three", 3)
+    pool.used(TASK, "two", failed=False)
+    assert judged(pool, "three") == coming and begun
+
+
 def test_it_outlives_the_process_and_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
     first = judged(HiddenPool(KEY, tmp_path), "one", failed=True)
     again = HiddenPool(KEY, tmp_path)

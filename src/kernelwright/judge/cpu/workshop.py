@@ -58,6 +58,9 @@ class CpuWorkshop:
     def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
         return CpuJob(self, candidate, task)
 
+    def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
+        """Nothing: a build beside a measurement would share its cores."""
+
     def clock(self) -> Clock:
         if self._overheads is None:
             self._overheads = Overheads(self.threads, self.cpus)

@@ -63,9 +63,11 @@ class GpuJob:
             if self._launcher is None:
                 self._launcher = shop.launcher()
             signatures = tuple(one.signature for one in specs)
-            toolchain = shop.toolchain(self._candidate.contract)
-            made = toolchain.build(self._candidate, signatures)
-            toolchain.refill()
+            made = shop.ahead.take(self._candidate, signatures)
+            if made is None:
+                toolchain = shop.toolchain(self._candidate.contract)
+                made = toolchain.build(self._candidate, signatures)
+                toolchain.refill()
             self._launcher.ready()
         if isinstance(made, BuildFailure):
             return build_rejection(made.lines, timed_out=made.timed_out)

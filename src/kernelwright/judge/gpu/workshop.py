@@ -19,6 +19,7 @@ from kernelwright.isolation.levels import Isolation, Level, weakest
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of, level_of
 from kernelwright.judge.baselines import Baselines
+from kernelwright.judge.gpu.ahead import CORES_PER_BUILD, AheadBuilds
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
@@ -58,6 +59,7 @@ class GpuWorkshop:
         self.baselines = Baselines(partial(GpuBaselineProcess, helpers=self.helpers, index=index))
         spare = min(MOST_SPARE_BUILDERS, max(1, len(probe().cores) // CORES_PER_BUILDER))
         self._toolchains = {one.name: one.toolchain(self.target, spare) for one in gpu_contracts()}
+        self.ahead = AheadBuilds(self.toolchain, len(probe().cores) // CORES_PER_BUILD)
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
         self.inspectors = Inspectors(self.helpers, index, inspectors, self.working, self._tool_level)
         self.profiler = Profiler(self.helpers, index)
@@ -102,6 +104,9 @@ class GpuWorkshop:
 
     def toolchain(self, contract: str) -> GpuToolchain:
         return self._toolchains[contract]
+
+    def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
+        self.ahead.begin(candidate, [tuple(one.signature for one in group) for group in groups])
 
     def launcher(self) -> LauncherProcess:
         """A fresh one, on its way up."""
@@ -207,6 +212,7 @@ class GpuWorkshop:
             self._null.close()
         self.baselines.close()
         self.oracle.close()
+        self.ahead.close()
         for toolchain in self._toolchains.values():
             toolchain.close()
         self.inspectors.close()

@@ -116,6 +116,15 @@ class HiddenPool:
                     place.uses, place.unfinished = place.uses + 1, True
             return tuple(workload for _, _, workload in chosen)
 
+    def foreseen(self, task: Task, program: str, count: int) -> tuple[Workload, ...]:
+        """What `sample` would give once the judging under way has come to a good end. Nothing counts as used."""
+        with self._state(task) as state:
+            known = state.programs.get(program, ())
+            if len(known) == min(count, PLACES):
+                return tuple(workload for _, _, workload in known)
+            pool = self._pool(task, state)
+            return tuple(pool[number] for number in self._numbers(pool, program, count))
+
     def used(self, task: Task, program: str, *, failed: bool) -> None:
         """The end of a judging on the workloads of `program`."""
         with self._state(task) as state:
@@ -136,13 +145,16 @@ class HiddenPool:
         return chosen if len(chosen) == min(count, PLACES) else None
 
     def _choose(self, task: Task, state: PoolState, program: str, count: int) -> list[tuple[int, int, Workload]]:
-        numbers = sample_places(self._pool(task, state), derive(self._key, "choice"), program, count)
+        numbers = self._numbers(self._pool(task, state), program, count)
         places = [state.places[number] for number in numbers]
         for place in places:
             if place.unfinished or place.uses >= RETIRE_AFTER:
                 place.retire()
         pool = self._pool(task, state)
         return [(number, state.places[number].generation, pool[number]) for number in numbers]
+
+    def _numbers(self, pool: tuple[Workload, ...], program: str, count: int) -> tuple[int, ...]:
+        return sample_places(pool, derive(self._key, "choice"), program, count)
 
     def _pool(self, task: Task, state: PoolState) -> tuple[Workload, ...]:
         """The workload of every place. Only those that have none yet are drawn."""

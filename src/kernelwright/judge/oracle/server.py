@@ -66,6 +66,7 @@ class Oracle:
         self.requests: dict[str, Callable[..., tuple[Message, list[int]] | Message]] = {
             "open": self.open,
             "hidden": self.hidden,
+            "foreseen": self.foreseen,
             "used": self.used,
             "small": self.small,
             "lighter": self.lighter,
@@ -157,6 +158,11 @@ class Oracle:
     def hidden(self, task: str, candidate: str, count: int) -> Message:
         """The hidden workloads on which this candidate, named by its fingerprint, is judged."""
         chosen = self._hidden.sample(self._tasks[task], candidate, count)
+        return {"workloads": [self._describe(task, workload) for workload in chosen]}
+
+    def foreseen(self, task: str, candidate: str, count: int) -> Message:
+        """Those that `hidden` would give if no judging were under way."""
+        chosen = self._hidden.foreseen(self._tasks[task], candidate, count)
         return {"workloads": [self._describe(task, workload) for workload in chosen]}
 
     def used(self, task: str, candidate: str, failed: bool) -> Message:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from kernelwright.contracts import Candidate
+from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge.keys import code_hash
@@ -26,7 +28,7 @@ from kernelwright.judge.server.protocol import (
     ServerRequest,
     ServerStatus,
 )
-from kernelwright.judge.settings import ProgressCallback, Settings, ignore_progress
+from kernelwright.judge.settings import MOST_UPCOMING, ProgressCallback, Settings, ignore_progress
 from kernelwright.judge.verdict import Verdict
 from kernelwright.judge.wording import counted
 from kernelwright.tasks.resolve import absolute_reference
@@ -45,6 +47,7 @@ class ServerJudge:
         self._where = address.private_address(settings.device) if own else address.address(settings.device)
         self._own = own
         self._channel = _find_or_start(self._where)
+        self._expected: tuple[str, tuple[Candidate, ...]] = "", ()
 
     def __enter__(self) -> ServerJudge:
         return self
@@ -57,6 +60,13 @@ class ServerJudge:
     def open(self, task: str, progress: ProgressCallback = ignore_progress, deadline: float | None = None) -> None:
         self._ask(OpenRequest(task=absolute_reference(task), wanted=self._wanted), progress, deadline)
 
+    def expect(self, task: str, candidates: Sequence[Candidate], settings: Settings | None = None) -> None:
+        """What will be judged after the next candidate, with the same settings: its request takes word of them along,
+        and a server builds them meanwhile if that disturbs no measurement."""
+        total = itertools.accumulate(len(candidate.source) for candidate in candidates)
+        fitting = itertools.takewhile(lambda pair: pair[1] <= MAX_BYTES, zip(candidates, total, strict=True))
+        self._expected = absolute_reference(task), tuple(one for one, _ in fitting)[:MOST_UPCOMING]
+
     def judge(
         self,
         task: str,
@@ -66,10 +76,13 @@ class ServerJudge:
         deadline: float | None = None,
     ) -> Verdict:
         """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted."""
+        reference, (of, upcoming) = absolute_reference(task), self._expected
+        self._expected = "", ()
         request = protocol.JudgeRequest(
-            task=absolute_reference(task),
+            task=reference,
             candidate=candidate,
             wanted=self._wanted if settings is None else RequestedSettings.of(settings),
+            upcoming=upcoming if of == reference else (),
         )
         verdict = self._ask(request, progress, deadline).verdict
         assert verdict is not None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level
-from kernelwright.judge.settings import Settings
+from kernelwright.judge.settings import MOST_UPCOMING, Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import Verdict
 
@@ -83,10 +83,13 @@ class OpenRequest(ProtocolMessage):
 
 
 class JudgeRequest(ProtocolMessage):
+    """`upcoming`: what the caller will ask for next, about the same task and with the same settings."""
+
     request: Literal["judge"] = "judge"
     task: str
     candidate: Candidate
     wanted: RequestedSettings
+    upcoming: tuple[Candidate, ...] = Field(default=(), max_length=MOST_UPCOMING)
 
 
 class ControlRequest(ProtocolMessage):

@@ -8,6 +8,7 @@ candidates each of them has.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import queue
 import signal
@@ -37,7 +38,7 @@ from kernelwright.judge.server.protocol import (
     ServerStatus,
     request_of,
 )
-from kernelwright.judge.settings import Settings
+from kernelwright.judge.settings import MOST_UPCOMING, Settings
 from kernelwright.version import __version__
 
 IDLE_SECONDS = 900.0
@@ -243,9 +244,20 @@ class Server:
         if isinstance(request, OpenRequest):
             judge.open(request.task)
             return ServerReply(done=True)
+        judge.expect(request.task, request.upcoming, settings)
+        for waiting in self._waiting(settings.threads):
+            judge.expect(waiting.task, (waiting.candidate, *waiting.upcoming), waiting.wanted.settings())
         verdict = judge.judge(request.task, request.candidate, progress, settings)
         self._judged += 1
         return ServerReply(verdict=verdict, done=True)
+
+    def _waiting(self, threads: int) -> list[JudgeRequest]:
+        """What other callers want of the same judge, in the order in which they get it."""
+        with self._queue.mutex:
+            requests = [queued.request for queued in itertools.islice(self._queue.queue, MOST_UPCOMING)]
+        judgings = [one for one in requests if isinstance(one, JudgeRequest)]
+        wanted = (self._where.device, threads)
+        return [one for one in judgings if (one.wanted.device, one.wanted.threads) == wanted]
 
     def _judge(self, settings: Settings) -> controller.Judge:
         """One judge for each number of threads; a third number takes the place of the first."""

@@ -208,8 +208,9 @@ class BuilderPool:
     def retire(self, builder: Builder) -> None:
         """Ends a builder behind the caller's back: nobody has to wait for it."""
         thread = threading.Thread(target=builder.close)
-        self._ending = [*(t for t in self._ending if t.is_alive()), thread]
         thread.start()
+        with self._lock:
+            self._ending = [*(t for t in self._ending if t.is_alive()), thread]
 
     def close(self) -> None:
         with self._lock:

@@ -1,0 +1,64 @@
+"""Builds that go on beside the judging of other candidates: most of a quick judging on a GPU is its build.
+
+What is expected is built by a few threads, each in sandboxes of its own, as the candidate's own job would build it. The
+job takes what is there, waits for what is under way, and builds what was not begun itself. A build that hangs so costs
+others a thread until its own deadline, and no time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from kernelwright.contracts import Candidate
+from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuToolchain
+from kernelwright.devices import lock
+from kernelwright.tasks.model import Signature
+
+CORES_PER_BUILD = 4  # a build compiles several modules at a time, and the judge's own processes need cores as well
+MOST_KEPT = 64  # builds that no job has taken; the oldest go
+
+Made = GpuBuild | BuildFailure
+_Key = tuple[str, tuple[Signature, ...]]  # of a candidate, its id
+
+
+class AheadBuilds:
+    """`width` builds at a time; with none, every job builds for itself."""
+
+    def __init__(self, toolchain: Callable[[str], GpuToolchain], width: int) -> None:
+        self.width = width
+        self._toolchain = toolchain
+        self._threads = ThreadPoolExecutor(width, thread_name_prefix="build ahead") if width else None
+        self._begun: dict[_Key, Future[Made]] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, candidate: Candidate, groups: Sequence[tuple[Signature, ...]]) -> None:
+        """Each group as one build. What is known already is not begun again."""
+        if self._threads is None:
+            return
+        with self._lock:
+            for signatures in groups:
+                key = (candidate.id, signatures)
+                if signatures and key not in self._begun:
+                    self._begun[key] = self._threads.submit(self._build, candidate, signatures)
+            while len(self._begun) > MOST_KEPT:
+                self._begun.pop(next(iter(self._begun))).cancel()
+
+    def take(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> Made | None:
+        """None where nothing was begun. Raises what a build raises."""
+        with self._lock:
+            begun = self._begun.pop((candidate.id, signatures), None)
+        return None if begun is None or begun.cancel() else begun.result()
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+
+    def _build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> Made:
+        """A CPU that is being timed is left alone, as by every build."""
+        with lock.working():
+            toolchain = self._toolchain(candidate.contract)
+            made = toolchain.build(candidate, signatures)
+            toolchain.refill()
+            return made
