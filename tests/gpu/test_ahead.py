@@ -142,6 +142,8 @@ def test_what_is_expected_is_built_beside_the_judging_before_it(
         judge.open(str(task))
         judge.expect(str(task), [*own, Candidate("cpp", "another device"), Candidate("cuda", "no plan at all")])
         assert len(shop.ahead._begun) == 2 * (len(own) + 1)  # public and hidden workloads are built apart
+        monkeypatch.setattr(shop.oracle, "foreseen", lambda *_: pytest.fail("the oracle was asked again"))
+        judge.expect(str(task), own)
         toolchain = shop.toolchain("cuda")
         expected = [future.result() for future in shop.ahead._begun.values()]
         monkeypatch.setattr(toolchain, "build", lambda *_: pytest.fail("a job built what was built ahead"))

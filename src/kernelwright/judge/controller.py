@@ -125,7 +125,8 @@ class Judge:
             return
         for candidate in candidates:
             with suppress(CandidateError, CannotDecide):
-                if contract_named(candidate.contract).device == self.settings.device.kind:
+                suits = contract_named(candidate.contract).device == self.settings.device.kind
+                if suits and self._shop.may_build_ahead(candidate):
                     subkey = self._subkey(task, opened, candidate)
                     Evaluation(self._shop, chosen, opened, candidate, subkey).build_ahead()
 

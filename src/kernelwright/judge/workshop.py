@@ -135,6 +135,9 @@ class Workshop(Protocol):
 
     def job(self, candidate: Candidate, task: OpenTask) -> Job: ...
 
+    def may_build_ahead(self, candidate: Candidate) -> bool:
+        """Whether `build_ahead` would do anything: preparing for it takes a moment."""
+
     def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
         """Begins builds, for a later job of this candidate, where they disturb no measurement. Returns at once."""
 

@@ -58,8 +58,12 @@ class CpuWorkshop:
     def job(self, candidate: Candidate, task: OpenTask) -> CpuJob:
         return CpuJob(self, candidate, task)
 
+    def may_build_ahead(self, candidate: Candidate) -> bool:
+        """Never: a build beside a measurement would share its cores."""
+        return False
+
     def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
-        """Nothing: a build beside a measurement would share its cores."""
+        """Nothing."""
 
     def clock(self) -> Clock:
         if self._overheads is None:

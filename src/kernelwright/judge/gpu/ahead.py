@@ -33,6 +33,11 @@ class AheadBuilds:
         self._begun: dict[_Key, Future[Made]] = {}
         self._lock = threading.Lock()
 
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether builds of it were begun and have not been taken."""
+        with self._lock:
+            return any(one == candidate.id for one, _ in self._begun)
+
     def begin(self, candidate: Candidate, groups: Sequence[tuple[Signature, ...]]) -> None:
         """Each group as one build. What is known already is not begun again."""
         if self._threads is None:

@@ -105,6 +105,9 @@ class GpuWorkshop:
     def toolchain(self, contract: str) -> GpuToolchain:
         return self._toolchains[contract]
 
+    def may_build_ahead(self, candidate: Candidate) -> bool:
+        return self.ahead.width > 0 and not self.ahead.knows(candidate)
+
     def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
         self.ahead.begin(candidate, [tuple(one.signature for one in group) for group in groups])
 
