@@ -90,6 +90,24 @@ class Construction:
                     before.copy_(now)
 
 
+def move_to_device(model: torch.nn.Module) -> None:
+    """As a user moves a module, and KernelBench does: `torch.Tensor(3, 4)` and the like know no default device.
+
+    `Module.to` would swap tensors that lie on the device already, which those without values do not allow.
+    """
+    moved: dict[torch.Tensor, torch.Tensor] = {}  # one that two modules share stays one
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            for name, value in held.items():
+                if value is None or value.device.type != "cpu":
+                    continue
+                if value not in moved:
+                    there = value.detach().to("cuda")
+                    is_parameter = isinstance(value, torch.nn.Parameter)
+                    moved[value] = torch.nn.Parameter(there, value.requires_grad) if is_parameter else there
+                held[name] = moved[value]
+
+
 class DoesNotFitError(Exception):
     """Why a module does not take the parameters of the problem, in one line."""
 
