@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.extension.toolchain.nvcc import nvcc
 from kernelwright.contracts.model import BuildFailure, GpuBuild
 from kernelwright.contracts.modelnew import MODELNEW
+from kernelwright.contracts.modelnew.confined.construction import DoesNotFitError, bind
 from kernelwright.contracts.modelnew.libraries import InlineLibrary
 from kernelwright.contracts.modelnew.source import module_call
 from kernelwright.contracts.program import (
@@ -110,6 +112,16 @@ def test_of_another_task_forward_takes_what_it_names_and_the_rest_are_parameters
 def test_the_strings_of_load_inline_are_found_in_whatever_way_they_are_given() -> None:
     text = 'S = "a"\nload_inline("n", "c", S, functions=["f"])\nload_inline(name="n", cuda_sources=made())\n'
     assert InlineLibrary.written(text) == (InlineLibrary(cpp="c", cuda="a", functions=("f",)),)
+
+
+def test_a_parameter_is_bound_by_its_name_though_sizes_of_one_differ() -> None:
+    model = torch.nn.Module()
+    model.bias, model.scale = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3, 2))
+    held = [{"argument": f"its_{name}", "path": name, "dtype": "float32"} for name in ("bias", "scale")]
+    found = bind(model, [held[0] | {"shape": [3, 1, 1]}, held[1] | {"shape": [3, 2]}])
+    assert found["its_bias"] is model.bias and found["its_scale"] is model.scale
+    with pytest.raises(DoesNotFitError, match=r"scale float32.2, 3. has no counterpart"):
+        bind(model, [held[1] | {"shape": [2, 3]}])
 
 
 # --- steps of torch --------------------------------------------------------------------------------------------------

@@ -92,6 +92,7 @@ class CheckReport(VerdictPart):
 TRIALS = 3  # threads take their turns upwards, downwards, and at random; see include/kw_schedule.h
 SMALL = 3
 MOST_ELEMENTS = 3 << 20
+NAMED_SIZE = 96  # for each size in a task that is too large
 PATIENCE = 100.0  # seconds of one call
 SAYS = "emulator: "
 
@@ -197,8 +198,16 @@ class _CheckRun:
         fit = tuple(one for one in spec if _elements(one) <= self.most_elements)
         self.too_large = tuple(one.workload.label for one in spec if one not in fit)
         if not fit:
-            raise NotEmulatedError(f"{self.task.name}: every workload is too large for the emulator")
+            raise NotEmulatedError(
+                f"{self.task.name}: every workload is too large for the emulator: name smaller sizes, "
+                f"{self._with_sizes()}"
+            )
         return fit
+
+    def _with_sizes(self) -> str:
+        """The task as it would be given at sizes that the emulator can do."""
+        sizes = min(self.task.public, key=_elements).workload.size_map
+        return f"TASK@{','.join(f'{name}={min(size, NAMED_SIZE)}' for name, size in sizes.items())}"
 
     def _checked(self, spec: WorkloadSpec) -> CheckedWorkload:
         workload, public = spec.workload, spec in self.task.public

@@ -113,12 +113,13 @@ class DoesNotFitError(Exception):
 
 
 def bind(model: torch.nn.Module, held: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    """The parameter or buffer for each argument: by name and shape, else all that are left by order and shape."""
+    """The parameter or buffer for each argument: by name, where sizes of 1 may be left out,
+    else all that are left by order and shape."""
     mine: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     found: dict[str, torch.Tensor] = {}
     left = []
     for one in held:
-        if one["path"] in mine and _form(mine[one["path"]]) == _wanted(one):
+        if one["path"] in mine and _as_many(mine[one["path"]], one):
             found[one["argument"]] = mine.pop(one["path"])
         else:
             left.append(one)
@@ -138,6 +139,12 @@ def bind(model: torch.nn.Module, held: list[dict[str, Any]]) -> dict[str, torch.
         if not value.is_contiguous() or value.storage_offset():
             raise DoesNotFitError(f"the parameter for {argument} is a view of another layout: make it contiguous")
     return found
+
+
+def _as_many(value: torch.Tensor, one: dict[str, Any]) -> bool:
+    """Whether the same values in the same order fill both, up to sizes of 1."""
+    (dtype, shape), (wanted, wanted_shape) = _form(value), _wanted(one)
+    return dtype == wanted and [size for size in shape if size != 1] == [size for size in wanted_shape if size != 1]
 
 
 def _form(value: torch.Tensor) -> tuple[str, tuple[int, ...]]:

@@ -75,7 +75,7 @@ def _one_call(
             held = bind(model, one["held"])
             for name, tensor in held.items():
                 construction.bound[place_of(tensor)] = name
-                tensor.data.copy_(values[name])
+                tensor.data.copy_(values[name].reshape(tensor.shape))
             construction.again()
             returned = list(_flat(model(*(values[name] for name in one["given"]))))
         _hand_over(returned, request, values)
