@@ -23,6 +23,7 @@ from kernelwright.contracts.model import BuildFailure, GpuContract
 from kernelwright.contracts.registry import contract_named, read_source
 from kernelwright.contracts.target import HOPPER
 from kernelwright.judge.emulate.check import Checker
+from kernelwright.judge.wording import evidence_lines
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.resolve import resolve
 
@@ -76,7 +77,9 @@ def examined(path: Path, task: str, checker: Checker) -> dict[str, object]:
     else:
         found |= {"records": True, "seconds": round(made.seconds, 1), "steps": len(made.built[0].program.steps)}
     checked = checker.check(task, candidate)
-    return found | {"emulated": str(checked.outcome), "evidence": checked.message or str(checked.reason or "")}
+    lines = [] if checked.evidence is None or checked.outcome == "right" else evidence_lines(checked.evidence)
+    said = checked.message or " | ".join((str(checked.reason or ""), *lines[:3]))
+    return found | {"emulated": str(checked.outcome), "evidence": said}
 
 
 def main() -> None:

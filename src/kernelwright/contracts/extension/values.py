@@ -9,7 +9,7 @@ from pathlib import Path
 INCLUDE = Path(__file__).parent / "include"
 LIGHT_HEADERS = (
     *("extension.h", "call_abi.h", "scalar_types.h", "errors.h", "tensor.h"),
-    *("compute.h", "accessor.h", "dispatch.h", "streams.h", "binding.h"),
+    *("compute.h", "accessor.h", "dispatch.h", "streams.h", "binding.h", "library_calls.h"),
 )
 DTYPE_NUMBERS = {  # as c10::ScalarType has them
     "uint8": 0,

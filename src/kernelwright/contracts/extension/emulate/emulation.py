@@ -74,6 +74,7 @@ def function_library(source: str, target: Target) -> BuildPlan:
         'char* message, size_t bytes) {\n  kw::OneCall call;\n  kw::machine.geometry.kernel = "host code";\n'
         "  return kw::call_one(kw_define_module, function, values, count, results, room, message, bytes);\n}\n"
         "KW_OPEN int kw_returned_list() { return kw::returned_list; }\n"
+        "KW_OPEN void kw_set_outside(kw_outside one) { kw::outside = one; }\n"
         "KW_OPEN void kw_release() { kw::free_allocations(); }\n"
         "KW_OPEN void kw_without_kernels(int without) { kw::leave_out_kernels = without; }\n"
     )

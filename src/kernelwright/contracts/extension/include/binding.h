@@ -252,6 +252,7 @@ inline int call_one(void (*define)(pybind11::module_&), const char* name, const 
     return ::kw::call_one(kw_define_module, function, arguments, count, results, room, message, bytes);                \
   }                                                                                                                    \
   extern "C" __attribute__((visibility("default"))) int kw_returned_list() { return ::kw::returned_list; }             \
+  extern "C" __attribute__((visibility("default"))) void kw_set_outside(kw_outside one) { ::kw::outside = one; }       \
   static void kw_define_module([[maybe_unused]] ::pybind11::module_& variable)
 #endif
 #ifndef TORCH_EXTENSION_NAME
