@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from pydantic import ValidationError
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.extension.toolchain.nvcc import nvcc
+from kernelwright.contracts.extension.values import INCLUDE
 from kernelwright.contracts.model import BuildFailure, GpuBuild
 from kernelwright.contracts.modelnew import MODELNEW
 from kernelwright.contracts.modelnew.confined.construction import DoesNotFitError, bind
@@ -33,6 +37,8 @@ from kernelwright.contracts.recorded.ownership import launches_that_count
 from kernelwright.contracts.recorded.record import RecordedLibrary
 from kernelwright.contracts.registry import fingerprint, read_source
 from kernelwright.contracts.target import HOPPER
+from kernelwright.contracts.triton import confined
+from kernelwright.contracts.triton.confined import refusal
 from kernelwright.contracts.triton.toolchain import ptxas
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.judge.verdict import Reason
@@ -125,6 +131,22 @@ def test_a_parameter_is_bound_by_its_name_though_sizes_of_one_differ() -> None:
 
 
 # --- steps of torch --------------------------------------------------------------------------------------------------
+
+
+def test_the_operators_that_the_light_headers_declare_are_those_that_are_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "kw_confined", confined)
+    monkeypatch.setitem(sys.modules, "kw_confined.refusal", refusal)
+    outside = importlib.import_module("kernelwright.contracts.modelnew.confined.outside")
+    text = (INCLUDE / "library_calls.h").read_text()
+    declared = {
+        *re.findall(r'ask\("(\w+)"', text),
+        *re.findall(r'\? "(\w+)" : "', text),
+        *re.findall(r': "(\w+)"', text),
+    }
+    macros = re.findall(r"\b(KW_(?:OF|CONVOLUTION|TRANSPOSED|MAXIMA)\w*)\((\w+)\)", text)
+    assert declared | {name for _, name in macros if name != "NAME"} == set(outside.OPERATORS)
 
 
 def view(block: int, size: int = 64) -> TensorView:

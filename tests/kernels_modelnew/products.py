@@ -1,6 +1,5 @@
 """The product by cuBLAS and ReLU by torch, both in C++, with a kernel between them."""
 
-import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
