@@ -104,6 +104,7 @@ def test_parameters_take_arguments_by_name_and_the_rest_in_order() -> None:
         ("def rms_norm_forward(x, weight, eps): ...\ndef helper(x): ...", "rms_norm_forward"),
         ("def go(x, weight, eps):\n    k[(1,)](x, N=1)\ndef benchmark():\n    go(1, 2, 3)", "go"),
         ("def one(x):\n    k[(1,)](x, N=1)\ndef go(x, weight, eps):\n    k[(1,)](x, N=1)\n    one(x)", "go"),
+        ("from compiler import launch\ndef go(x, weight, eps, *, by=launch):\n    by(k, (1,), x)", "go"),
         ("class N(torch.autograd.Function):\n    def forward(ctx, x, weight, eps): ...", "N.forward"),
     ],
 )
