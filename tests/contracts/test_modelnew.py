@@ -19,7 +19,7 @@ from kernelwright.contracts.extension.toolchain.nvcc import nvcc
 from kernelwright.contracts.extension.values import INCLUDE
 from kernelwright.contracts.model import BuildFailure, GpuBuild
 from kernelwright.contracts.modelnew import MODELNEW
-from kernelwright.contracts.modelnew.confined.construction import DoesNotFitError, bind
+from kernelwright.contracts.modelnew.confined.construction import DoesNotFitError, arguments_of, bind
 from kernelwright.contracts.modelnew.libraries import InlineLibrary
 from kernelwright.contracts.modelnew.source import module_call
 from kernelwright.contracts.program import (
@@ -108,6 +108,26 @@ def test_the_problem_says_how_its_module_is_made_and_what_it_holds() -> None:
     assert (call.given, call.held) == (("x",), found.held)
 
 
+NUMBERED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, scale, y):
+        return x * scale + y
+def get_inputs():
+    return [torch.rand(40, 30), 3.5, torch.rand(40, 30)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_the_problem_gives_besides_tensors_is_given_at_its_place(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(NUMBERED)
+    call = module_call(MODULE, form(str(tmp_path / "problem.py")))
+    assert (call.given, call.fixed) == (("x", "y"), ((1, 3.5),))
+    told = {"given": list(call.given), "fixed": [list(one) for one in call.fixed]}
+    assert arguments_of(told, {"x": "the first", "y": "the second"}) == ["the first", 3.5, "the second"]
+
+
 def test_of_another_task_forward_takes_what_it_names_and_the_rest_are_parameters() -> None:
     call = module_call(MODULE, form("rmsnorm"))
     assert (call.given, call.held) == (("x",), (("weight", "weight"),))
@@ -146,7 +166,7 @@ def test_the_operators_that_the_light_headers_declare_are_those_that_are_carried
         *re.findall(r': "(\w+)"', text),
     }
     macros = re.findall(r"\b(KW_(?:OF|CONVOLUTION|TRANSPOSED|MAXIMA)\w*)\((\w+)\)", text)
-    assert declared | {name for _, name in macros if name != "NAME"} == set(outside.OPERATORS)
+    assert {*declared, *(name for _, name in macros if name != "NAME")} == set(outside.OPERATORS)
 
 
 def view(block: int, size: int = 64) -> TensorView:

@@ -50,7 +50,9 @@ template <class... Given>
 at::Tensor ask(const char* name, const Given&... given) {
   if (!outside) {
     static char text[160];
-    snprintf(text, sizeof text, "%s in host code: this contract has no library", name);
+    const bool product = name[std::string(name).size() - 1] == '_';
+    snprintf(text, sizeof text, "%s%s in host code: only a ModelNew has libraries", product ? "a product of cuBLAS" : "torch's ",
+             product ? "" : name);
     kw_refuse(text);
   }
   Asked asked;

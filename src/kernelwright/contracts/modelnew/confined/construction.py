@@ -159,6 +159,14 @@ def _shown(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype}{list(shape)}"
 
 
+def arguments_of(one: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+    """What forward is called with: the task's arguments in order, and between them what is the same in every call."""
+    found = [values[name] for name in one["given"]]
+    for place, value in one["fixed"]:
+        found.insert(place, initial_values(value))
+    return found
+
+
 def initial_values(given: Any) -> Any:
     """What the constructor takes (tasks/imported/traced.py, `InitialValue`)."""
     if not isinstance(given, dict):
