@@ -83,11 +83,18 @@ def test_torchs_headers_become_ours_line_by_line() -> None:
     assert text == '#include "extension.h"\n  #include "extension.h"\n#include <vector>\n'
 
 
+def test_a_librarys_header_may_be_included_and_its_functions_are_missing() -> None:
+    EXTENSION.check_source(f"#include <cublas_v2.h>\n{SOFTMAX}")
+    assert with_own_headers("#include <cublas_v2.h>\n#include <cudnn.h>") == "\n".join(['#include "extension.h"'] * 2)
+    said = ('kernel.cu(9): error: identifier "cublasSgemm" is undefined', "error: ‘cudnnCreate’ was not declared in")  # noqa: RUF001
+    assert [line.partition(" ")[0] for line in advice_on_torch(said)] == ["cublasSgemm", "cudnnCreate"]
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
         ("int x;", "no PYBIND11_MODULE"),
-        (f"#include <cublas_v2.h>\n{SOFTMAX}", "cublas_v2.h: library calls do not exist"),
+        (f"#include <thrust/sort.h>\n{SOFTMAX}", "thrust/sort.h: library calls do not exist"),
         ("PYBIND11_MODULE(N, m) {}", "defines no function"),
     ],
 )
@@ -192,7 +199,9 @@ def test_the_emulator_tells_right_from_faulty(change: str) -> None:
 
 
 def test_an_extension_builds_for_the_emulator() -> None:
-    (plan,) = EXTENSION.emulation(Candidate("extension", SOFTMAX)).builds((forms("softmax"),), HOPPER, sanitized=False)
+    source = SOFTMAX.replace("return y;", "auto zero = torch::tensor(0.0, x.options()); return y;")
+    assert source != SOFTMAX
+    (plan,) = EXTENSION.emulation(Candidate("extension", source)).builds((forms("softmax"),), HOPPER, sanitized=False)
     assert isinstance(plan, BuildPlan)
     assert not isinstance(build_as(plan), BuildFailure)
 

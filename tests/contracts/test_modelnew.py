@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from pydantic import ValidationError
 
 from kernelwright.contracts import Candidate, CandidateError
 from kernelwright.contracts.extension.toolchain.nvcc import nvcc
+from kernelwright.contracts.extension.values import INCLUDE
 from kernelwright.contracts.model import BuildFailure, GpuBuild
 from kernelwright.contracts.modelnew import MODELNEW
+from kernelwright.contracts.modelnew.confined.construction import DoesNotFitError, arguments_of, bind
 from kernelwright.contracts.modelnew.libraries import InlineLibrary
 from kernelwright.contracts.modelnew.source import module_call
 from kernelwright.contracts.program import (
@@ -31,6 +37,8 @@ from kernelwright.contracts.recorded.ownership import launches_that_count
 from kernelwright.contracts.recorded.record import RecordedLibrary
 from kernelwright.contracts.registry import fingerprint, read_source
 from kernelwright.contracts.target import HOPPER
+from kernelwright.contracts.triton import confined
+from kernelwright.contracts.triton.confined import refusal
 from kernelwright.contracts.triton.toolchain import ptxas
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.judge.verdict import Reason
@@ -100,6 +108,26 @@ def test_the_problem_says_how_its_module_is_made_and_what_it_holds() -> None:
     assert (call.given, call.held) == (("x",), found.held)
 
 
+NUMBERED = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x, scale, y):
+        return x * scale + y
+def get_inputs():
+    return [torch.rand(40, 30), 3.5, torch.rand(40, 30)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_what_the_problem_gives_besides_tensors_is_given_at_its_place(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(NUMBERED)
+    call = module_call(MODULE, form(str(tmp_path / "problem.py")))
+    assert (call.given, call.fixed) == (("x", "y"), ((1, 3.5),))
+    told = {"given": list(call.given), "fixed": [list(one) for one in call.fixed]}
+    assert arguments_of(told, {"x": "the first", "y": "the second"}) == ["the first", 3.5, "the second"]
+
+
 def test_of_another_task_forward_takes_what_it_names_and_the_rest_are_parameters() -> None:
     call = module_call(MODULE, form("rmsnorm"))
     assert (call.given, call.held) == (("x",), (("weight", "weight"),))
@@ -112,7 +140,33 @@ def test_the_strings_of_load_inline_are_found_in_whatever_way_they_are_given() -
     assert InlineLibrary.written(text) == (InlineLibrary(cpp="c", cuda="a", functions=("f",)),)
 
 
+def test_a_parameter_is_bound_by_its_name_though_sizes_of_one_differ() -> None:
+    model = torch.nn.Module()
+    model.bias, model.scale = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(3, 2))
+    held = [{"argument": f"its_{name}", "path": name, "dtype": "float32"} for name in ("bias", "scale")]
+    found = bind(model, [held[0] | {"shape": [3, 1, 1]}, held[1] | {"shape": [3, 2]}])
+    assert found["its_bias"] is model.bias and found["its_scale"] is model.scale
+    with pytest.raises(DoesNotFitError, match=r"scale float32.2, 3. has no counterpart"):
+        bind(model, [held[1] | {"shape": [2, 3]}])
+
+
 # --- steps of torch --------------------------------------------------------------------------------------------------
+
+
+def test_the_operators_that_the_light_headers_declare_are_those_that_are_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "kw_confined", confined)
+    monkeypatch.setitem(sys.modules, "kw_confined.refusal", refusal)
+    outside = importlib.import_module("kernelwright.contracts.modelnew.confined.outside")
+    text = (INCLUDE / "library_calls.h").read_text()
+    declared = {
+        *re.findall(r'ask\("(\w+)"', text),
+        *re.findall(r'\? "(\w+)" : "', text),
+        *re.findall(r': "(\w+)"', text),
+    }
+    macros = re.findall(r"\b(KW_(?:OF|CONVOLUTION|TRANSPOSED|MAXIMA)\w*)\((\w+)\)", text)
+    assert {*declared, *(name for _, name in macros if name != "NAME")} == set(outside.OPERATORS)
 
 
 def view(block: int, size: int = 64) -> TensorView:

@@ -104,6 +104,7 @@ def test_parameters_take_arguments_by_name_and_the_rest_in_order() -> None:
         ("def rms_norm_forward(x, weight, eps): ...\ndef helper(x): ...", "rms_norm_forward"),
         ("def go(x, weight, eps):\n    k[(1,)](x, N=1)\ndef benchmark():\n    go(1, 2, 3)", "go"),
         ("def one(x):\n    k[(1,)](x, N=1)\ndef go(x, weight, eps):\n    k[(1,)](x, N=1)\n    one(x)", "go"),
+        ("from compiler import launch\ndef go(x, weight, eps, *, by=launch):\n    by(k, (1,), x)", "go"),
         ("class N(torch.autograd.Function):\n    def forward(ctx, x, weight, eps): ...", "N.forward"),
     ],
 )
@@ -172,14 +173,14 @@ recording._prepare(state, {{"ptx_version": 87, "choices": {{}}}})
 torch.accelerator.current_accelerator = lambda *_: "cuda"  # as a build for CUDA says where `stand_in` was
 with recording.FakeTensorMode():
     print(torch.empty(3, device="cuda").device)
+    print(torch.empty(3, device="cuda").to("cuda").device, torch.empty(3).cuda().device)
 """
 
 
 @needs_triton
-def test_a_torch_with_cuda_is_not_asked_for_memory_where_there_is_no_gpu(tmp_path: Path) -> None:
+def test_tensors_of_the_recorder_lie_on_the_one_gpu_and_take_no_memory(tmp_path: Path) -> None:
     head = record.BOOT.partition("from {package} import")[0]
-    folders = [("kw_confined", str(record.CONFINED))]
-    text = head.format(memory=record.MEMORY, paths=list(record.package_folders()), folders=folders)
+    text = head.format(memory=record.MEMORY, paths=list(record.package_folders()), folders=record.OURS)
     text += AS_WITH_CUDA.format(device=record.device_text(HOPPER))
     made = subprocess.run(
         [sys.executable, "-I", "-S", "-B", "-c", text],
@@ -188,7 +189,7 @@ def test_a_torch_with_cuda_is_not_asked_for_memory_where_there_is_no_gpu(tmp_pat
         text=True,
         check=False,
     )
-    assert made.stdout.strip() == "cuda:0", made.stderr[-500:]
+    assert made.stdout.split() == ["cuda:0"] * 3, made.stderr[-500:]
 
 
 @needs_triton

@@ -78,14 +78,29 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
 """
 
 
+MODULE = f"""
+import torch
+from torch.utils.cpp_extension import load_inline
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        source = {EXTENSION.partition("PYBIND11_MODULE")[0]!r}
+        self.own = load_inline("own", "torch::Tensor forward(torch::Tensor x);", source, functions=["forward"])
+
+    def forward(self, x):
+        return self.own.forward(x)
+"""
+
+
 def real(contract: str) -> Candidate:
-    if contract == "extension":
-        return Candidate("extension", EXTENSION)
+    if contract != "triton":
+        return Candidate(contract, EXTENSION if contract == "extension" else MODULE)
     return Candidate("triton", (KERNELS / "softmax" / "online.py").read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["extension", "triton"])
+@pytest.mark.parametrize("name", ["extension", "triton", "modelnew"])
 def test_a_recorded_candidate_launches_at_other_sizes_what_its_toolchain_builds_there(
     name: str, tmp_path: Path, played: PlayedDriver
 ) -> None:

@@ -8,6 +8,7 @@ from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
 #include <torch/extension.h>
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 
 __global__ void linear(const float* x, const float* w, const float* b, float* out, float scale, int m, int n, int k) {
@@ -31,7 +32,7 @@ std::vector<torch::Tensor> forward(torch::Tensor x, torch::Tensor w, torch::Tens
 class ModelNew(nn.Module):
     def __init__(self, in_features, out_features, scale):
         super().__init__()
-        self.kernel = nn.Parameter(torch.empty(out_features, in_features))
+        self.kernel = nn.Parameter(torch.Tensor(out_features, in_features))  # on the CPU, until the module is moved
         nn.init.kaiming_uniform_(self.kernel, a=math.sqrt(5))
         self.offset = nn.Parameter(torch.zeros(out_features))
         self.scale = scale

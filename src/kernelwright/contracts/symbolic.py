@@ -16,7 +16,7 @@ from kernelwright.contracts.portable import NamedSize, Nodes, Ref, ScalarArgumen
 from kernelwright.contracts.portable.expressions import Node
 from kernelwright.tasks.declarations import TensorInput
 from kernelwright.tasks.dims import Dim, TaskError
-from kernelwright.tasks.model import ScalarSpec, Signature, Task, TensorSpec, Workload
+from kernelwright.tasks.model import ModuleForm, ScalarSpec, Signature, Task, TensorSpec, Workload
 
 Expression = int | str | tuple["str | Expression", ...]
 """A number, a size, or an operation of contracts/portable/expressions.py before its operands."""
@@ -40,6 +40,7 @@ class SymbolicSignature:
 
     sizes: tuple[NamedSize, ...]
     arguments: tuple[SymbolicTensor | ScalarSpec, ...]
+    module: ModuleForm | None = None  # of a task that was a module; it has no sizes that vary
 
     def at(self, sizes: Mapping[str, int]) -> Signature:
         """What a kernel receives at some sizes."""
@@ -52,7 +53,7 @@ class SymbolicSignature:
                 found.append(TensorSpec(argument.name, argument.dtype, shape, row_major(shape), argument.role))
             else:
                 found.append(argument)
-        return Signature(tuple(found))
+        return Signature(tuple(found), self.module)
 
     def portable(self) -> tuple[Nodes, tuple[TensorArgument | ScalarArgument, ...]]:
         """The arguments of a portable kernel, and the table that their shapes refer to."""
@@ -106,7 +107,7 @@ def symbolic_signature(task: Task, dtype: str = "float32") -> SymbolicSignature:
             continue
         shape = declared.get(argument.name) or _fitted(number, argument, samples, workloads, known, task.name)
         arguments.append(SymbolicTensor(argument.name, argument.dtype, shape, argument.role))
-    return SymbolicSignature(ranges, tuple(arguments))
+    return SymbolicSignature(ranges, tuple(arguments), task.module)
 
 
 def _flat(shapes: object) -> Iterator[Expression]:

@@ -326,9 +326,13 @@ def _posed(entry: Message) -> WorkloadSpec:
     raw = entry["workload"]
     workload = Workload(tuple((name, size) for name, size in raw["sizes"]), raw["dtype"], raw["hidden"])
     module = entry["module"]
-    held = () if module is None else tuple((argument, name) for argument, name in module["held"])
-    form = None if module is None else ModuleForm(module["initial"], held)
+    form = None if module is None else _module(module)
     return WorkloadSpec(workload, Signature(tuple(map(_argument, entry["signature"])), form))
+
+
+def _module(raw: Message) -> ModuleForm:
+    held = tuple((argument, name) for argument, name in raw["held"])
+    return ModuleForm(raw["initial"], held, tuple((place, value) for place, value in raw["fixed"]))
 
 
 def _argument(raw: Message) -> TensorSpec | ScalarSpec:

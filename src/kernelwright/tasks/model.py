@@ -125,11 +125,13 @@ class ModuleForm:
     """How a problem's module is made and what it holds, for contracts whose candidates are modules as well.
 
     `initial` is what its constructor takes, as JSON (`tasks.imported.traced.InitialValue`); `held` are the arguments
-    that are parameters or buffers of the module, each with its name there, in the order in which it makes them.
+    that are parameters or buffers of the module, each with its name there, in the order in which it makes them; `fixed`
+    has the places and, as JSON, the values of what it is called with besides the arguments of the task.
     """
 
     initial: str
     held: tuple[tuple[str, str], ...]
+    fixed: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,14 @@ def test_what_it_does_not_have_is_refused_in_a_line(checker: Checker, rmsnorm: s
     assert (found.outcome, found.message) == (CheckOutcome.unchecked, what)
 
 
+def test_a_task_that_is_too_large_says_how_to_make_it_smaller(
+    checker: Checker, double: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checker, "most_elements", 150)
+    found = checker.check(double, doubling("  if (i < n) out[i] = 2 * x[i];"))
+    assert found.outcome is CheckOutcome.unchecked and "name smaller sizes, TASK@n=96" in found.message
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),

@@ -150,7 +150,9 @@ class ModelNewContract(GpuContract):
         return ModelNewToolchain(target)
 
     def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
-        return BuildFailure(("a ModelNew cannot be exported yet: its records hold at the recorded sizes alone",))
+        from kernelwright.contracts.recorded.portable import build_portable
+
+        return build_portable(self.toolchain(request.target), candidate, request)
 
 
 def _forward_names(signature: Signature) -> tuple[str, ...]:

@@ -21,11 +21,13 @@ NO_ARGUMENTS: dict[str, Any] = {"kind": "list", "items": []}
 @dataclass(frozen=True)
 class ModelNewCall:
     """How the module is made and called: what its constructor takes, as JSON; the names of the arguments that forward
-    gets, in order; and those that are its parameters, each with its name in the module."""
+    gets, in order; those that are its parameters, each with its name in the module; and what else forward gets, at
+    which place."""
 
     initial: Any
     given: tuple[str, ...]
     held: tuple[tuple[str, str], ...]
+    fixed: tuple[tuple[int, Any], ...] = ()
 
 
 def is_modelnew(source: str) -> bool:
@@ -65,7 +67,8 @@ def module_call(source: str, signature: Signature) -> ModelNewCall:
         held = signature.module.held
         parameters = {name for name, _ in held}
         names = tuple(argument.name for argument in given if argument.name not in parameters)
-        return ModelNewCall(json.loads(signature.module.initial), names, held)
+        fixed = tuple((place, json.loads(text)["value"]) for place, text in signature.module.fixed)
+        return ModelNewCall(json.loads(signature.module.initial), names, held, fixed)
     found = _class(parsed(source))
     forward = None if found is None else _forward(found)
     if forward is None:

@@ -121,7 +121,8 @@ def _classes(tree: ast.Module) -> list[ast.ClassDef]:
 
 def _chosen(tree: ast.Module, wanted: str) -> ast.FunctionDef | None:
     """Of that name, or the only one whose name ends so, or for forward the only one that launches, or
-    that launches and is not called by another."""
+    that launches and is not called by another, or the only one at all (a compiler's module launches in a function that
+    it imports)."""
     functions = _functions(tree)
     exact = [function for function in functions if function.name == wanted]
     if exact:
@@ -137,7 +138,9 @@ def _chosen(tree: ast.Module, wanted: str) -> ast.FunctionDef | None:
         return launching[0]
     called = {_name(node.func) for function in functions for node in ast.walk(function) if isinstance(node, ast.Call)}
     roots = [function for function in launching if function.name not in called]
-    return roots[0] if len(roots) == 1 else None
+    if len(roots) == 1:
+        return roots[0]
+    return functions[0] if len(functions) == 1 else None
 
 
 def _launches(function: ast.FunctionDef) -> bool:

@@ -92,6 +92,8 @@ class CheckReport(VerdictPart):
 TRIALS = 3  # threads take their turns upwards, downwards, and at random; see include/kw_schedule.h
 SMALL = 3
 MOST_ELEMENTS = 3 << 20
+NAMED_SIZES = (96, 48, 24, 12, 6)  # at most, for each size in a task that is too large
+NAMED_ELEMENTS = 1 << 18
 PATIENCE = 100.0  # seconds of one call
 SAYS = "emulator: "
 
@@ -197,8 +199,18 @@ class _CheckRun:
         fit = tuple(one for one in spec if _elements(one) <= self.most_elements)
         self.too_large = tuple(one.workload.label for one in spec if one not in fit)
         if not fit:
-            raise NotEmulatedError(f"{self.task.name}: every workload is too large for the emulator")
+            raise NotEmulatedError(
+                f"{self.task.name}: every workload is too large for the emulator: name smaller sizes, "
+                f"{self._with_sizes()}"
+            )
         return fit
+
+    def _with_sizes(self) -> str:
+        """The task as it would be given at sizes that the emulator can do."""
+        sizes = min(self.task.public, key=_elements).workload.size_map
+        smaller = ({name: min(size, most) for name, size in sizes.items()} for most in NAMED_SIZES)
+        fitting = next((one for one in smaller if math.prod(one.values()) <= NAMED_ELEMENTS), {})
+        return f"TASK@{','.join(f'{name}={size}' for name, size in fitting.items())}" if fitting else "if it has any"
 
     def _checked(self, spec: WorkloadSpec) -> CheckedWorkload:
         workload, public = spec.workload, spec in self.task.public

@@ -116,7 +116,8 @@ def _module(problem: TracedProblem) -> ModuleForm | None:
     if problem.initial is None:
         return None
     held = tuple((one.name, one.path) for one in problem.arguments if one.part != "input")
-    return ModuleForm(problem.initial.model_dump_json(), held)
+    fixed = tuple((one.place, one.model_dump_json(include={"value"})) for one in problem.fixed)
+    return ModuleForm(problem.initial.model_dump_json(), held, fixed)
 
 
 def _notes(problem: TracedProblem) -> tuple[str, ...]:

@@ -182,6 +182,13 @@ InitialValue = InitialList | OddFloat | TextValue | bool | Whole | Finite | None
 """What the constructor of a problem's module takes."""
 
 
+class FixedInput(_Closed):
+    """What the problem gives its module in every call at this place, and is not a tensor."""
+
+    place: Annotated[int, Field(ge=0, le=64)]
+    value: InitialValue
+
+
 Note = Literal[
     "dropout",
     "batch_statistics",
@@ -217,6 +224,7 @@ class TracedProblem(_Closed):
     apart: Annotated[list[Annotated[int, Field(ge=1, le=MOST_SETTINGS)]], Field(max_length=MOST_SETTINGS)] = []
     tolerance: Tolerance | None = None
     initial: InitialList | None = None  # None where it is not a module, or not made of numbers and texts
+    fixed: Annotated[list[FixedInput], Field(max_length=64)] = []
     spent: TracingCost | None = None
 
     @property

@@ -11,18 +11,18 @@ from kernelwright.contracts.cpp import LINK, WARNINGS
 from kernelwright.contracts.cuda.emulate.refuse import without_comments
 from kernelwright.contracts.cuda.emulate.translate import (
     FLAGS,
-    HEADERS,
     PLAIN,
     QUIET,
     SANITIZED,
     STEPS,
     THREADS,
+    emulator_headers,
     host_source,
 )
 from kernelwright.contracts.extension.emulate.launches import without_launches
 from kernelwright.contracts.extension.source import call_plan, check, with_own_headers
 from kernelwright.contracts.extension.values import DTYPE_NUMBERS, LIGHT_HEADERS, advice_on_torch, light_headers
-from kernelwright.contracts.model import BuildFailure, BuildPlan, host_abi
+from kernelwright.contracts.model import BuildFailure, BuildPlan
 from kernelwright.contracts.recorded.calls import CallPlan
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -74,6 +74,7 @@ def function_library(source: str, target: Target) -> BuildPlan:
         'char* message, size_t bytes) {\n  kw::OneCall call;\n  kw::machine.geometry.kernel = "host code";\n'
         "  return kw::call_one(kw_define_module, function, values, count, results, room, message, bytes);\n}\n"
         "KW_OPEN int kw_returned_list() { return kw::returned_list; }\n"
+        "KW_OPEN void kw_set_outside(kw_outside one) { kw::outside = one; }\n"
         "KW_OPEN void kw_release() { kw::free_allocations(); }\n"
         "KW_OPEN void kw_without_kernels(int without) { kw::leave_out_kernels = without; }\n"
     )
@@ -85,10 +86,9 @@ def _host_text(source: str) -> str:
 
 
 def _build_plan(source: str, glue: str, *, sanitized: bool) -> BuildPlan:
-    emulator = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
     host = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(_OWN.glob("*.h")))
     empty = tuple((name, "#pragma once\n") for name in _EMPTY)
-    files = ((SOURCE_NAME, source), ("glue.cpp", glue), host_abi(), *emulator, *host, *light_headers(), *empty)
+    files = ((SOURCE_NAME, source), ("glue.cpp", glue), *emulator_headers(), *host, *light_headers(), *empty)
     arguments = (
         *("-std=c++20", *FLAGS, *STEPS, *THREADS, *WARNINGS, *QUIET, "-Wno-init-list-lifetime"),
         *(SANITIZED if sanitized else PLAIN),

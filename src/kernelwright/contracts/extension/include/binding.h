@@ -8,19 +8,30 @@
 
 namespace kw {
 
+inline const char* given(const kw_value& value) {
+  static const char* const names[] = {"None", "a tensor", "an integer", "a number", "a bool", "a list"};
+  return names[value.kind];
+}
+
+template <class>
+inline constexpr bool never = false;
 template <class T, class = void>
-struct From;
+struct From {
+  static_assert(never<T>, "a bound function has a parameter that Python has no value for, a pointer for instance: bind "
+                          "the host function, not the kernel");
+};
 template <>
 struct From<at::Tensor> {
   static at::Tensor get(const kw_value& value) {
-    TORCH_CHECK(value.kind == KW_TENSOR, "a function takes a tensor where a number is given");
+    TORCH_CHECK(value.kind == KW_TENSOR, "a function takes a tensor where ", given(value), " is given");
     return at::Tensor(value.tensor);
   }
 };
 template <class T>
 struct From<T, std::enable_if_t<std::is_arithmetic_v<T>>> {
   static T get(const kw_value& value) {
-    TORCH_CHECK(value.kind >= KW_INTEGER && value.kind <= KW_BOOL, "a function takes a number where a tensor is given");
+    TORCH_CHECK(value.kind >= KW_INTEGER && value.kind <= KW_BOOL, "a function takes a number where ", given(value),
+                " is given");
     TORCH_CHECK(std::is_floating_point_v<T> || value.kind != KW_REAL, "a function takes an integer where ", value.real,
                 " is given");
     return value.kind == KW_REAL ? static_cast<T>(value.real) : static_cast<T>(value.integer);
@@ -241,6 +252,7 @@ inline int call_one(void (*define)(pybind11::module_&), const char* name, const 
     return ::kw::call_one(kw_define_module, function, arguments, count, results, room, message, bytes);                \
   }                                                                                                                    \
   extern "C" __attribute__((visibility("default"))) int kw_returned_list() { return ::kw::returned_list; }             \
+  extern "C" __attribute__((visibility("default"))) void kw_set_outside(kw_outside one) { ::kw::outside = one; }       \
   static void kw_define_module([[maybe_unused]] ::pybind11::module_& variable)
 #endif
 #ifndef TORCH_EXTENSION_NAME

@@ -24,9 +24,14 @@ typedef struct kw_value {
   const struct kw_value* items;
 } kw_value;
 
+// Carries out an operator of a library: the number of tensors in `results`, or -1.
+typedef int (*kw_outside)(const char* name, const kw_value* arguments, int count, kw_tensor* results, int room);
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+// Of the extension, for callers that have a library: who carries out its operators. Without one they are refused.
+void kw_set_outside(kw_outside outside);
 // Of the extension: the number of tensors in `results`, or -1 with a message. Tensors of lists and tuples stand one
 // after another.
 int kw_call(const char* function, const kw_value* arguments, int count, kw_tensor* results, int room, char* message,

@@ -26,3 +26,4 @@
 #include "dispatch.h"
 #include "streams.h"
 #include "binding.h"
+#include "library_calls.h"

@@ -369,6 +369,8 @@ inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.o
 inline Tensor full(IntArrayRef sizes, Scalar value, TensorOptions options = {}) {
   return empty(sizes, options).fill_(value);
 }
+inline Tensor tensor(Scalar value, TensorOptions options = {}) { return full(IntArrayRef(), value, options); }
+inline Tensor scalar_tensor(Scalar value, TensorOptions options = {}) { return tensor(value, options); }
 inline Tensor full_like(const Tensor& like, Scalar value) { return full(like.sizes(), value, like.options()); }
 inline Tensor ones(IntArrayRef sizes, TensorOptions options = {}) { return full(sizes, 1, options); }
 inline Tensor ones_like(const Tensor& like) { return full_like(like, 1); }

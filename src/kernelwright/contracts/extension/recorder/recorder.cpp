@@ -527,6 +527,11 @@ KW_ANSWERS void kw_recorder_begin(u64 next, int streams, u64 earlier) {
   buffers.clear(), steps.clear(), refused_text.clear(), blocking_streams.clear(), configurations.clear();
   last_error = cudaSuccess;
 }
+// In the midst of a call, after its steps were taken and others came to them.
+KW_ANSWERS void kw_recorder_go_on(u64 next, u64 earlier) {
+  next_address = next, earlier_steps = earlier;
+  buffers.clear(), steps.clear();
+}
 KW_ANSWERS const char* kw_recorder_refused() { return refused_text.c_str(); }
 KW_ANSWERS const char* kw_recorder_taken() {
   static std::string text;

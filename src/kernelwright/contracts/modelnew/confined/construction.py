@@ -92,17 +92,36 @@ class Construction:
                     before.copy_(now)
 
 
+def move_to_device(model: torch.nn.Module) -> None:
+    """As a user moves a module, and KernelBench does: `torch.Tensor(3, 4)` and the like know no default device.
+
+    `Module.to` would swap tensors that lie on the device already, which those without values do not allow.
+    """
+    moved: dict[torch.Tensor, torch.Tensor] = {}  # one that two modules share stays one
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            for name, value in held.items():
+                if value is None or value.device.type != "cpu":
+                    continue
+                if value not in moved:
+                    there = value.detach().to("cuda")
+                    is_parameter = isinstance(value, torch.nn.Parameter)
+                    moved[value] = torch.nn.Parameter(there, value.requires_grad) if is_parameter else there
+                held[name] = moved[value]
+
+
 class DoesNotFitError(Exception):
     """Why a module does not take the parameters of the problem, in one line."""
 
 
 def bind(model: torch.nn.Module, held: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    """The parameter or buffer for each argument: by name and shape, else all that are left by order and shape."""
+    """The parameter or buffer for each argument: by name, where sizes of 1 may be left out,
+    else all that are left by order and shape."""
     mine: dict[str, torch.Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     found: dict[str, torch.Tensor] = {}
     left = []
     for one in held:
-        if one["path"] in mine and _form(mine[one["path"]]) == _wanted(one):
+        if one["path"] in mine and _as_many(mine[one["path"]], one):
             found[one["argument"]] = mine.pop(one["path"])
         else:
             left.append(one)
@@ -124,6 +143,12 @@ def bind(model: torch.nn.Module, held: list[dict[str, Any]]) -> dict[str, torch.
     return found
 
 
+def _as_many(value: torch.Tensor, one: dict[str, Any]) -> bool:
+    """Whether the same values in the same order fill both, up to sizes of 1."""
+    (dtype, shape), (wanted, wanted_shape) = _form(value), _wanted(one)
+    return dtype == wanted and [size for size in shape if size != 1] == [size for size in wanted_shape if size != 1]
+
+
 def _form(value: torch.Tensor) -> tuple[str, tuple[int, ...]]:
     return str(value.dtype).removeprefix("torch."), tuple(map(int, value.shape))
 
@@ -134,6 +159,14 @@ def _wanted(one: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
 
 def _shown(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype}{list(shape)}"
+
+
+def arguments_of(one: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+    """What forward is called with: the task's arguments in order, and between them what is the same in every call."""
+    found = [values[name] for name in one["given"]]
+    for place, value in one["fixed"]:
+        found.insert(place, initial_values(value))
+    return found
 
 
 def initial_values(given: Any) -> Any:

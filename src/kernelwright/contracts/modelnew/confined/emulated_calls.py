@@ -12,15 +12,31 @@ from kw_confined.refusal import Refusals
 
 from .construction import tensors_in
 from .inline import BY_NUMBER, LibraryArguments, LoadedLibrary, RawTensor, called, handed_back, loaded
+from .outside import Outside
 
 
 class EmulatedCalls:
     def __init__(self, refusals: Refusals, *, without_kernels: bool) -> None:
         self._refusals, self._without = refusals, without_kernels
         self.allocations = Allocations()
+        self._lent: list[torch.Tensor] = []  # what operators made for the library in this call
+        self._outside = Outside(refusals, self._view, self._keep)
+
+    def _view(self, raw: RawTensor) -> torch.Tensor:
+        sizes, strides = list(raw.sizes[: raw.rank]), list(raw.strides[: raw.rank])
+        dtype = BY_NUMBER[raw.dtype]
+        if raw.data is None:
+            return torch.empty_strided(sizes, strides, dtype=dtype)
+        extent = torch.empty_strided(sizes, strides, dtype=dtype, device="meta").untyped_storage().nbytes()
+        return tensor_at(raw.data, extent, dtype, sizes, strides)
+
+    def _keep(self, made: torch.Tensor) -> int:
+        self._lent.append(made)
+        return int(made.data_ptr())
 
     def __call__(self, library: LoadedLibrary, function: str, given: Sequence[Any]) -> Any:
-        entry = loaded(library)
+        entry = loaded(library, self._outside.entry)
+        self._outside.failure = None
         entry.kw_without_kernels(int(self._without))
         copies = {storage: self._guarded(whole) for storage, whole in _wholes(given).items()}
 
@@ -31,13 +47,17 @@ class EmulatedCalls:
             return int(copy.data_ptr()) + int(tensor.storage_offset()) * tensor.element_size()
 
         values = LibraryArguments(given, address, self._refusals)
-        results, listed = called(entry, function, values)
+        try:
+            results, listed = called(entry, function, values)
+        except RuntimeError as error:
+            raise (self._outside.failure or error) from None
         made = [self._taken(one) for one in results]
         returned = [self._same(one, raw, given, copies) for one, raw in zip(made, results, strict=True)]
         for storage, whole in _wholes(given).items():
             if not torch.equal(whole, copies[storage]):
                 whole.copy_(copies[storage])
         entry.kw_release()
+        self._lent.clear()
         return handed_back(returned, listed)
 
     def _guarded(self, whole: torch.Tensor) -> torch.Tensor:

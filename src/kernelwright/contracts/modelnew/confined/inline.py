@@ -33,6 +33,12 @@ DTYPES = {  # as c10::ScalarType numbers them
 BY_NUMBER = {number: dtype for dtype, number in DTYPES.items()}
 
 
+def numbered(tensor: torch.Tensor) -> int:
+    if tensor.dtype not in DTYPES or tensor.dim() > RANK:
+        raise TypeError(f"a function of an extension meets {tensor.dtype} of {tensor.dim()} dimensions")
+    return DTYPES[tensor.dtype]
+
+
 class RawTensor(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -188,12 +194,15 @@ def handed_back(made: list[torch.Tensor], listed: bool) -> Any:
     return made if listed else made[0] if len(made) == 1 else tuple(made) if made else None
 
 
-def loaded(library: LoadedLibrary) -> Any:
-    """Its own copy of every symbol comes first: a PyTorch with CUDA has a runtime of its own in this process."""
+def loaded(library: LoadedLibrary, outside: Any = None) -> Any:
+    """Its own copy of every symbol comes first: a PyTorch with CUDA has a runtime of its own in this process. `outside`
+    answers for operators of torch and of cuBLAS."""
     if library.entry is None:
         library.entry = ctypes.CDLL(str(library.path), mode=ctypes.RTLD_LOCAL)
         library.entry.kw_call.argtypes = (
             *(ctypes.c_char_p, ctypes.POINTER(RawValue), ctypes.c_int, ctypes.POINTER(RawTensor), ctypes.c_int),
             *(ctypes.c_char_p, ctypes.c_size_t),
         )
+        if outside is not None:
+            library.entry.kw_set_outside(outside)
     return library.entry

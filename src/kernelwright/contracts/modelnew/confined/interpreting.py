@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton.runtime import driver, interpreter
 
 from .around import put_right
-from .construction import Construction, DoesNotFitError, bind, initial_values, place_of, tensors_in
+from .construction import Construction, DoesNotFitError, arguments_of, bind, initial_values, place_of, tensors_in
 from .emulated_calls import EmulatedCalls
 from .inline import Libraries
 from .recording import CLASS, _flat
@@ -75,9 +75,9 @@ def _one_call(
             held = bind(model, one["held"])
             for name, tensor in held.items():
                 construction.bound[place_of(tensor)] = name
-                tensor.data.copy_(values[name])
+                tensor.data.copy_(values[name].reshape(tensor.shape))
             construction.again()
-            returned = list(_flat(model(*(values[name] for name in one["given"]))))
+            returned = list(_flat(model(*arguments_of(one, values))))
         _hand_over(returned, request, values)
         changed = [name for name, tensor in held.items() if _bytes(tensor) != _bytes(values[name])]
         if changed:

@@ -20,7 +20,7 @@ from kw_confined.tensors import StandInMemory
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from .around import put_right
-from .construction import Construction, DoesNotFitError, bind, initial_values, place_of
+from .construction import Construction, DoesNotFitError, arguments_of, bind, initial_values, move_to_device, place_of
 from .inline import Libraries, NeedsLibrary
 from .library import LibraryWatch
 from .recorded_calls import StandInCalls
@@ -76,6 +76,7 @@ def _call(one: dict[str, Any], source: Path, state: RecordingState, request: dic
         with watch, torch.device("cuda"):
             module = execute(source, state.refusals)
             model = getattr(module, CLASS)(*initial_values(one["initial"]))
+            move_to_device(model)
         held = bind(model, one["held"])
         values: dict[str, Any] = dict(one["numbers"])
         for tensor in one["tensors"]:
@@ -89,7 +90,7 @@ def _call(one: dict[str, Any], source: Path, state: RecordingState, request: dic
         state.memory = memory
         watch.constructing = False
         with watch:
-            returned = [_row_major(tensor) for tensor in _flat(model(*(values[name] for name in one["given"])))]
+            returned = [_row_major(tensor) for tensor in _flat(model(*arguments_of(one, values)))]
             watch.finish()
         outputs = [
             {

@@ -139,6 +139,7 @@ def call_text(call: ModelNewCall, signature: Signature) -> dict[str, Any]:
     return {
         "initial": call.initial,
         "given": list(call.given),
+        "fixed": [list(one) for one in call.fixed],
         "held": [
             {
                 "argument": name,

@@ -20,6 +20,7 @@ from . import tuning
 from .arithmetic import Arithmetic
 from .cuda import stand_in
 from .driver import NeedsRegisters, RecordingDriver, RecordingState, compile_to_ptx
+from .gradients import stand_in_for_autograd
 from .modules import MODULE_NAME, call, execute, with_what_is_missing
 from .refusal import LONGEST, HostCodeRefused, Refusals, told
 from .tensors import StandInMemory, Watch, stand_in_for_cuda
@@ -45,6 +46,7 @@ def _prepare(state: RecordingState, request: dict[str, Any]) -> None:
     fake_tensor.init_gpu_context = lambda device: None  # type: ignore[assignment]
     FakeTensor.data_ptr = lambda self: state.in_call.address(self)  # type: ignore[method-assign,arg-type]
     stand_in_for_cuda(state.refusals, FakeTensor)
+    stand_in_for_autograd(FakeTensor)
     FakeTensor.is_cuda = property(lambda self: self.device.type == "cuda")  # type: ignore[assignment]
     tuning.choose_by(request["choices"])
 

@@ -175,10 +175,22 @@ def stand_in_for_cuda(refusals: Refusals, tensors: type[torch.Tensor]) -> None:
     def numpy(self: torch.Tensor, *_: Any, **__: Any) -> Any:
         raise refusals.refuse(f"host code {READS['item']}: no value of a tensor reaches host code")
 
-    def cuda(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-        return self.to("cuda")
+    move = tensors.to
 
-    tensors.numpy, tensors.cuda = numpy, cuda  # type: ignore[method-assign,assignment]
+    def to(self: torch.Tensor, *given: Any, **named: Any) -> torch.Tensor:
+        """The guard that stands in would make "cuda", without a number, its own kind of device."""
+        return move(self, *map(_numbered, given), **{name: _numbered(value) for name, value in named.items()})
+
+    def cuda(self: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return to(self, "cuda")
+
+    tensors.numpy, tensors.cuda, tensors.to = numpy, cuda, to  # type: ignore[method-assign,assignment]
+
+
+def _numbered(given: Any) -> Any:
+    device = torch.device(given) if isinstance(given, str) else given
+    lacks = isinstance(device, torch.device) and device.type == "cuda" and device.index is None
+    return torch.device("cuda", 0) if lacks else given
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -60,6 +61,15 @@ def initial(given: Any) -> Data:
         return _initial(given) if isinstance(given, list | tuple) else None
     except TypeError:
         return None
+
+
+def fixed(inputs: Sequence[Any]) -> list[Data]:
+    """Those of a call's arguments that are not tensors."""
+    found = []
+    for place, given in enumerate(inputs):
+        with suppress(TypeError):
+            found.append({"place": place, "value": _initial(given)})
+    return found
 
 
 def _initial(given: Any) -> Data:

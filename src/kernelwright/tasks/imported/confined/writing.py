@@ -125,6 +125,7 @@ class ProblemWriter:
             "outputs": [self._names.free(name) for name in named] or None,
             "tolerance": self._case.tolerance,
             "initial": encode.initial(self._case.initial),
+            "fixed": encode.fixed(self._case.inputs),
         }
 
     def _numbers(self, arguments: list[Leaf | None]) -> list[Data]:
