@@ -47,7 +47,9 @@ def _script(given: Path, root: Path) -> str:
     whole, folder = given.resolve(), root / "benchmarks"
     if whole.is_relative_to(folder) and whole.is_file():
         return str(whole.relative_to(root))
-    return str(next(folder.glob(f"*/{given.name}"), folder / given.name).relative_to(root))
+    named = sorted(folder.glob(f"*/{given.name}"))
+    from_a_copy = [path for path in named if path.parent.name == whole.parent.name]
+    return str(next(iter(from_a_copy or named), folder / given.name).relative_to(root))
 
 
 def _shown(word: str, root: Path) -> str:

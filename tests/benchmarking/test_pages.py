@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.gpu.templates_gpu import ROWS
-from benchmarks.pages import answered, precision_tables, report, report_gpu, results_page, tables
+from benchmarks.pages import answered, coverage_table, precision_tables, report, report_gpu, results_page, tables
 from benchmarks.pages.claimed import read_claims
 from benchmarks.shared.kept import optimized
 from benchmarks.shared.record import RESULTS, ROOT, load
@@ -124,6 +124,12 @@ def test_errors_stand_beside_eagers_and_a_column_without_any_is_left_out() -> No
     head = ("task", tables.ERRORS)
     assert tables.ERRORS not in tables.without_empty(head, [("a", tables.NONE)], tables.ERRORS)
     assert told in tables.without_empty(head, [("a", tables.NONE), ("b", told)], tables.ERRORS)
+
+
+def test_the_coverage_in_the_page_is_what_was_measured() -> None:
+    page = coverage_table.PAGE.read_text()
+    assert coverage_table.BEGIN in page and coverage_table.END in page
+    assert page == coverage_table.written(page), "run python benchmarks/pages/coverage_table.py"
 
 
 def test_the_page_of_precision_has_the_tables_of_the_last_runs_and_every_constant() -> None:

@@ -17,7 +17,7 @@ SCRIPTS = sorted(path for path in (record.ROOT / "benchmarks").rglob("*.py"))
 # makes smaller problems.
 PAGES = (
     *("report", "report_picture", "results_page", "answered", "precision_tables", "products_precision"),
-    "small_suite",
+    *("small_suite", "coverage_table"),
 )
 
 WRITERS = ("record", "honest_corpus")  # the last keeps kernels to be judged, which are not results
@@ -46,6 +46,13 @@ def test_nothing_but_save_writes_json(path: Path) -> None:
 def test_the_command_is_the_one_that_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/soak.py", "--candidates", "25", "--beside", "two words"])
     assert record.provenance()["command"] == "python benchmarks/cpu/soak.py --candidates 25 --beside 'two words'"
+
+
+def test_of_scripts_of_one_name_the_folder_tells_which(tmp_path: Path) -> None:
+    for folder in ("kernelbench", "triton_modules"):
+        assert (record.ROOT / "benchmarks" / folder / "coverage.py").is_file()
+        words = [str(tmp_path / "benchmarks" / folder / "coverage.py")]
+        assert record.command(words) == f"python benchmarks/{folder}/coverage.py"
 
 
 def test_paths_of_a_machine_are_told_by_name(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ class ToyToolchain:
     compiler = "toy"
 
     def __init__(self) -> None:
-        self.go, self.begun, self.built = threading.Event(), threading.Event(), []
+        self.go, self.begun = threading.Event(), threading.Event()
+        self.built: list[tuple[str, tuple[Signature, ...]]] = []
+        self.refilled = 0
 
     def build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
         self.begun.set()
@@ -46,7 +48,8 @@ class ToyToolchain:
         self.built.append((candidate.source, signatures))
         return BuildFailure((candidate.source,))
 
-    def refill(self) -> None: ...
+    def refill(self) -> None:
+        self.refilled += 1
 
     def close(self) -> None: ...
 
@@ -93,8 +96,20 @@ def test_what_is_under_way_is_waited_for_and_what_was_not_begun_is_left_to_the_j
     threading.Timer(0.05, toolchain.go.set).start()
     assert ahead.take(source("slow"), ONE) == BuildFailure(("slow",))
     ahead.begin(source("last"), [ONE])
+    wait(ahead._begun.values(), 30)
+    assert [name for name, _ in toolchain.built] == ["slow", "last"]
+
+
+def test_closing_waits_for_no_build(ahead: AheadBuilds, toolchain: ToyToolchain) -> None:
+    ahead.begin(source("slow"), [ONE])
+    ahead.begin(source("behind"), [ONE])
+    under_way, behind = ahead._begun.values()
+    assert toolchain.begun.wait(30)
     ahead.close()
-    assert ("behind", ONE) not in toolchain.built
+    assert not under_way.done() and behind.cancelled()
+    toolchain.go.set()
+    under_way.result(30)
+    assert toolchain.refilled == 0
 
 
 def test_what_keeps_a_builder_from_its_work_is_raised_where_the_build_is_taken(ahead: AheadBuilds) -> None:

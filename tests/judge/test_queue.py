@@ -6,6 +6,7 @@ Socket, server and client are the real ones; only the judge is a toy.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def _connected(where: address.Address) -> Channel:
 class Asking:
     """A caller in a thread of its own."""
 
-    def __init__(self, task: str, deadline: float | None = None) -> None:
+    def __init__(self, task: str, deadline: float | None = None, leave_at: float | None = None) -> None:
+        self._leave_at = leave_at
         self.said: list[str] = []
         self.came: object = None
         self._changed = threading.Condition()
@@ -78,7 +80,7 @@ class Asking:
         self._thread.start()
 
     def _ask(self, task: str, deadline: float | None) -> None:
-        with ServerJudge(Settings()) as judge:
+        with ServerJudge(Settings(), leave_at=self._leave_at) as judge:
             try:
                 self.came = judge.judge(task, CANDIDATE, self._hear, deadline=deadline)
             except DeadlineExceeded as error:
@@ -125,6 +127,20 @@ def test_a_deadline_begins_when_the_judging_does(toy_server: ToyServer, monkeypa
     assert not isinstance(waiting.outcome(), DeadlineExceeded | None)
     too_long = Asking("c", deadline=0.3)
     assert isinstance(too_long.outcome(), DeadlineExceeded)
+
+
+def test_who_waits_for_others_gives_up_at_the_end_of_its_time(toy_server: ToyServer) -> None:
+    Asking("a").hears("at work")
+    begin = time.monotonic()
+    late = Asking("b", deadline=PATIENCE, leave_at=begin + 0.5)
+    outcome = late.outcome()
+    assert isinstance(outcome, DeadlineExceeded) and "its turn" in str(outcome)
+    assert 0.5 <= time.monotonic() - begin < PATIENCE and toy_server.tasks == ["a"]
+    in_time = Asking("c", leave_at=time.monotonic() + PATIENCE)
+    in_time.hears("waiting for 2 other evaluations")
+    toy_server.let("a")
+    toy_server.let("c")
+    assert not isinstance(in_time.outcome(), DeadlineExceeded | None)
 
 
 def test_who_leaves_the_queue_is_not_judged(toy_server: ToyServer) -> None:

@@ -16,7 +16,8 @@ import pytest
 from kernelwright.contracts import Candidate
 from kernelwright.devices import nvidia
 from kernelwright.devices.names import CPU, Device
-from kernelwright.errors import KernelwrightError
+from kernelwright.errors import DeadlineExceeded, KernelwrightError
+from kernelwright.judge.oracle_client import ANSWER_SECONDS
 from kernelwright.judge.server import address, client
 from kernelwright.judge.server.client import ServerJudge, statuses, stop_all
 from kernelwright.judge.server.protocol import RequestedSettings
@@ -197,6 +198,19 @@ def test_a_caller_that_leaves_costs_the_others_nothing(task: Path) -> None:
         leaver.judge(str(task), source("2 * x.data[i] + 0 * 77"), leave)
     assert judged(task, source()).verdict is Outcome.accepted
     assert until(lambda: statuses()[0].callers == 1)
+
+
+def test_an_evaluation_whose_caller_has_left_keeps_no_other_waiting(task: Path) -> None:
+    judged(task, source())
+    pid, before = the_one(), statuses()[0].restarts
+    endless = task.with_name("endless.py")
+    endless.write_text(TASK.replace("return", "import time; time.sleep(3600); return").replace("FACTOR", "2"))
+    with ServerJudge(QUICK) as judge, pytest.raises(DeadlineExceeded):
+        judge.open(str(endless), deadline=0.5)
+    begin = time.monotonic()
+    assert judged(task, source()).verdict is Outcome.accepted
+    assert time.monotonic() - begin < 0.5 * ANSWER_SECONDS  # after which an oracle is ended whoever asked
+    assert the_one() == pid and statuses()[0].restarts == before + 1
 
 
 def test_its_socket_and_directory_are_private(task: Path) -> None:

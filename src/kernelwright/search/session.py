@@ -225,7 +225,9 @@ def _driven(
         if models is not None:
             keep_account(run, models, read(run.folder))
         chosen = [_settings(first, device, settings) for device in first.devices]
-        judges = [stack.enter_context(ServerJudge(one.quick, own=no_server)) for one in chosen]
+        left = _wall_left(run)
+        end = None if left is None else time.monotonic() + left
+        judges = [stack.enter_context(ServerJudge(one.quick, own=no_server, leave_at=end)) for one in chosen]
         if not _opened(run, judges, view):
             return run.state
         pairs = list(zip(judges, chosen, strict=True))
@@ -255,11 +257,9 @@ def _settings(first: Started, device: str, settings: JudgeSettings) -> JudgeSett
 def _opened(run: Run, judges: list[ServerJudge], view: View) -> bool:
     """Opens the task with every judge. A budget of time counts this as well, and may end before it is done."""
     view.progress("opening the task")
-    wall = run.state.budget.wall
     try:
         for judge in judges:
-            left = None if wall is None else max(0.001, wall - run.state.spent.wall - run.seconds)
-            judge.open(run.state.run.task, view.progress, left)
+            judge.open(run.state.run.task, view.progress, _wall_left(run))
     except DeadlineExceeded:
         detail = f"{run.state.budget}: it ran out during preparation"
         run.append(
@@ -269,6 +269,12 @@ def _opened(run: Run, judges: list[ServerJudge], view: View) -> bool:
         return False
     run.append(Prepared(at=time.time(), seconds=run.seconds))
     return True
+
+
+def _wall_left(run: Run) -> float | None:
+    """Seconds to the end of the budget, if it limits wall time."""
+    wall = run.state.budget.wall
+    return None if wall is None else max(0.001, wall - run.state.spent.wall - run.seconds)
 
 
 def find(given: str, root: Path) -> Path:

@@ -32,6 +32,7 @@ class AheadBuilds:
         self._threads = ThreadPoolExecutor(width, thread_name_prefix="build ahead") if width else None
         self._begun: dict[_Key, Future[Made]] = {}
         self._lock = threading.Lock()
+        self._closed = False
 
     def knows(self, candidate: Candidate) -> bool:
         """Whether builds of it were begun and have not been taken."""
@@ -57,13 +58,16 @@ class AheadBuilds:
         return None if begun is None or begun.cancel() else begun.result()
 
     def close(self) -> None:
+        """Without waiting: a build under way ends by itself, at its deadline at the latest."""
+        self._closed = True
         if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> Made:
         """A CPU that is being timed is left alone, as by every build."""
         with lock.working():
             toolchain = self._toolchain(candidate.contract)
             made = toolchain.build(candidate, signatures)
-            toolchain.refill()
+            if not self._closed:
+                toolchain.refill()
             return made

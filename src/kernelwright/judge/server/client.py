@@ -42,7 +42,9 @@ REMEDY = "end its process, or use --no-server"
 class ServerJudge:
     """Judges like `Judge`, in a process that was there before and will be there after, or in one of its own."""
 
-    def __init__(self, settings: Settings, *, own: bool = False) -> None:
+    def __init__(self, settings: Settings, *, own: bool = False, leave_at: float | None = None) -> None:
+        """`leave_at`, of the monotonic clock: who still waits for others then gives up, as at a deadline."""
+        self._leave_at = leave_at
         self._wanted = RequestedSettings.of(settings)
         self._where = address.private_address(settings.device) if own else address.address(settings.device)
         self._own = own
@@ -75,7 +77,8 @@ class ServerJudge:
         settings: Settings | None = None,
         deadline: float | None = None,
     ) -> Verdict:
-        """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted."""
+        """The verdict, or DeadlineExceeded after so many seconds of judging; waiting for others is not counted, but it
+        ends at `leave_at`."""
         reference, (of, upcoming) = absolute_reference(task), self._expected
         self._expected = "", ()
         request = protocol.JudgeRequest(
@@ -94,12 +97,12 @@ class ServerJudge:
             self._again()
         try:
             try:
-                return _ask(self._channel, request, progress, deadline)
+                return _ask(self._channel, request, progress, deadline, self._leave_at)
             except ChannelClosed:
                 progress("the server is gone; starting another")
                 self._again()
-            return _ask(self._channel, request, progress, deadline)
-        except DeadlineExceeded:  # a server stops the judging once it notices, one of our own is ended
+            return _ask(self._channel, request, progress, deadline, self._leave_at)
+        except DeadlineExceeded:  # a server stops the judging within seconds, one of our own is ended
             self._replace()
             raise
         except ChannelClosed:
@@ -127,19 +130,27 @@ class ServerJudge:
 
 
 def _ask(
-    channel: Channel, request: ServerRequest, progress: ProgressCallback, deadline: float | None = None
+    channel: Channel,
+    request: ServerRequest,
+    progress: ProgressCallback,
+    deadline: float | None = None,
+    leave_at: float | None = None,
 ) -> ServerReply:
-    """A deadline counts from when the server begins with the request. Until then only silence takes too long."""
+    """A deadline counts from when the server begins with the request. Until then silence takes too long, and a caller
+    may have a time at which it leaves."""
     channel.limit(None)
     channel.send(request.model_dump(mode="json"))
     silence = ANSWER_SECONDS if isinstance(request, ControlRequest) else SILENCE_SECONDS
     ahead, until = None, 0.0
     while True:
         left = None if deadline is None else max(0.001, until - time.monotonic())
-        channel.limit(left if ahead == 0 else silence)
+        patience = silence if leave_at is None else min(silence, max(0.001, leave_at - time.monotonic()))
+        channel.limit(left if ahead == 0 else patience)
         try:
             message, _ = channel.receive()
         except TimeoutError:
+            if ahead != 0 and leave_at is not None and time.monotonic() >= leave_at:
+                raise DeadlineExceeded("its turn at the judge did not come in time") from None
             if ahead == 0:
                 raise DeadlineExceeded(f"the evaluation did not end within {deadline:g} s") from None
             raise CannotDecide(f"the server was silent for {silence:g} s; {REMEDY}") from None

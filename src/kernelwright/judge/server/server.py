@@ -2,7 +2,7 @@
 
 Each caller has a thread that only reads, queues, and says how many evaluations come first. The main thread judges. A
 caller waits for its verdict before it sends the next candidate, so a plain queue serves callers in turn, however many
-candidates each of them has.
+candidates each of them has. An evaluation whose caller has left is interrupted: others may wait for it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import queue
+import select
 import signal
 import socket
 import sys
@@ -45,6 +46,12 @@ IDLE_SECONDS = 900.0
 IDLE_VARIABLE = "KERNELWRIGHT_SERVER_IDLE"
 TICK = 0.5
 ANNOUNCE_SECONDS = 30.0  # between words to those who wait
+LEFT_SECONDS = 3.0  # in which an evaluation without a caller may come to its next step and end there, all kept warm
+INTERRUPT = signal.SIGUSR1
+
+
+class CallerLeft(BaseException):
+    """Raised in the evaluation under way, wherever it is."""
 
 
 @dataclass
@@ -67,6 +74,15 @@ class QueuedRequest:
     begun: bool = False
     served: threading.Event = field(default_factory=threading.Event)
 
+    def wait(self, interrupt: Callable[[QueuedRequest], None]) -> None:
+        """Until it was dealt with. A caller sends nothing meanwhile, unless it leaves."""
+        poll = select.poll()
+        poll.register(self.caller.channel.fd, select.POLLIN | select.POLLRDHUP)
+        if poll.poll()[0][1] & (select.POLLRDHUP | select.POLLHUP | select.POLLERR):
+            if not self.served.wait(LEFT_SECONDS):
+                interrupt(self)
+        self.served.wait()
+
     def announce(self, ahead: int) -> None:
         """How many come first, but not once it was begun: two threads say so, and one may be late."""
         with self.caller.sending:
@@ -86,6 +102,14 @@ class Server:
         self._progress_count = 0  # signs of life of the evaluations so far
         self._stopping = threading.Event()
         self._counting = threading.Lock()
+        self._under_way: QueuedRequest | None = None
+        self._without_caller: QueuedRequest | None = None
+        self._interruptible = False
+
+    def interruptible(self) -> None:
+        """For the main thread, the only one that runs Python's signal handlers; `run` is called there, too."""
+        signal.signal(INTERRUPT, self._interrupted)
+        self._interruptible = True
 
     def run(self) -> None:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -95,7 +119,10 @@ class Server:
                     queued = self._queue.get(timeout=TICK)
                 except queue.Empty:
                     continue
-                self._serve(queued)
+                try:
+                    self._serve(queued)
+                except CallerLeft:
+                    self._start_afresh()
                 self._served += 1
                 queued.served.set()
                 self._last = time.monotonic()
@@ -179,7 +206,7 @@ class Server:
         try:
             self._announce_position(queued)
         finally:  # a caller that left is still in the queue, until its turn comes
-            queued.served.wait()
+            queued.wait(self._interrupt)
 
     def _announce_position(self, queued: QueuedRequest) -> None:
         """Only as long as they get on, so that a caller can tell from silence that the judge hangs."""
@@ -189,6 +216,23 @@ class Server:
                 told = ahead, self._progress_count
                 queued.announce(ahead)
             queued.served.wait(ANNOUNCE_SECONDS)
+
+    def _interrupt(self, queued: QueuedRequest) -> None:
+        self._without_caller = queued
+        if self._interruptible:
+            signal.pthread_kill(threading.main_thread().ident or 0, INTERRUPT)
+
+    def _interrupted(self, *_: object) -> None:
+        if self._under_way is not None and self._under_way is self._without_caller:
+            self._under_way = None
+            raise CallerLeft
+
+    def _start_afresh(self) -> None:
+        """Oracles and baselines may be in the middle of an answer."""
+        with contextlib.suppress(OSError):
+            print("a caller left; its evaluation was interrupted", file=sys.stderr, flush=True)
+        for judge in self._judges.values():
+            judge.restart()
 
     def status(self) -> ServerStatus:
         now = time.monotonic()
@@ -217,6 +261,7 @@ class Server:
             self._progress_count += 1
             caller.send(ServerReply(progress=text))
 
+        self._under_way = queued
         try:
             queued.announce(0)
             caller.send(self._answer(request, progress))
@@ -234,6 +279,8 @@ class Server:
             with contextlib.suppress(OSError):  # the log's own disk may be full
                 traceback.print_exc()
             _send_error(caller, f"the judge failed: {type(error).__name__}: {error} (see {self._where.log})", 3)
+        finally:
+            self._under_way = None
 
     def _answer(self, request: OpenRequest | JudgeRequest, progress: Callable[[str], None]) -> ServerReply:
         settings = request.wanted.settings()
@@ -293,6 +340,7 @@ def main() -> None:
     listener = socket.socket(fileno=int(sys.argv[1]))
     where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
     server = Server(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))
+    server.interruptible()
     signal.signal(signal.SIGTERM, lambda *_: server.stop())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server.run()
