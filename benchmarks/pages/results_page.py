@@ -53,7 +53,8 @@ def page() -> str:
     )
     parts: list[str] = []
     for device in ("cpu", "cuda"):
-        parts += section(device, load(RESULTS / f"optimize_{device}.json"))
+        for path in (RESULTS / f"optimize_{device}.json", *sorted(RESULTS.glob(f"optimize_{device}_*.json"))):
+            parts += section(path.stem.removeprefix("optimize_"), load(path))
     elsewhere, claimed = load(RESULTS / "elsewhere_h200.json"), load(RESULTS / "claims_gpu.json")
     parts += claims(claimed, elsewhere, ROWS)
     parts += answers(answered.read(), load(RESULTS / "judge_gpu.json").get("rows", {}), claimed, elsewhere)

@@ -2,9 +2,11 @@
 
     python benchmarks/search/optimize_suite.py --device cpu --budget 30evals,4m
     python benchmarks/search/optimize_suite.py --device cuda --baselines eager compile-best --only rmsnorm
+    python benchmarks/search/optimize_suite.py --device cpu --machine epyc --only linear linear:backward
 
 Writes benchmarks/results/optimize_DEVICE.json as it goes, and for each best kernel its source and certificates into
-benchmarks/results/optimized_DEVICE.tar.xz. A task that is in the file already is done again and replaced. The judge's
+benchmarks/results/optimized_DEVICE.tar.xz. With --machine, DEVICE is followed by that name: results of two machines
+stay apart. A task that is in the file already is done again and replaced. The judge's
 key is made for this and thrown away, since certificates tell which hidden workloads it drew.
 `benchmarks/pages/results_page.py` makes docs/results.md of it.
 """
@@ -39,7 +41,7 @@ SUFFIX = {"cpp": "kernel.cpp", "cuda": "kernel.cu"}
 
 def main() -> None:
     options = _options()
-    path = RESULTS / f"optimize_{options.device}.json"
+    path = RESULTS / f"optimize_{options.kept}.json"
     report, came = load(path), provenance()
     rows = report.setdefault("tasks", {})
     with tempfile.TemporaryDirectory(prefix="kernelwright-suite-") as home:
@@ -60,7 +62,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--baselines", nargs="*", default=[], help="Instead of the usual ones.")
     parser.add_argument("--only", nargs="*", help="These tasks instead of the whole suite.")
-    return parser.parse_args()
+    parser.add_argument("--machine", default="", help="A name for this machine, if another's results are there.")
+    options = parser.parse_args()
+    options.kept = f"{options.device}_{options.machine}" if options.machine else options.device
+    return options
 
 
 def _optimized(ref: str, home: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -78,12 +83,12 @@ def _optimized(ref: str, home: Path, options: argparse.Namespace) -> dict[str, A
     if done.returncode not in (0, 1):
         return {"covered": True, "failed": done.stderr.strip().splitlines()[-3:]}
     found = json.loads(done.stdout)
-    return {"covered": True, "report": _lean(found), **_kept(found, ref, home, options.device)}
+    return {"covered": True, "report": _lean(found), **_kept(found, ref, home, options)}
 
 
-def _kept(found: dict[str, Any], ref: str, home: Path, device: str) -> dict[str, Any]:
+def _kept(found: dict[str, Any], ref: str, home: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The source of the best and its certificates, put into the archive in place of those of before."""
-    with changing(optimized(device)) as root:
+    with changing(optimized(options.kept)) as root:
         folder = root / folder_of(ref)
         shutil.rmtree(folder, ignore_errors=True)
         best = found["best"]

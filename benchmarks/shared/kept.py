@@ -17,7 +17,8 @@ ANSWERED = RESULTS / "answered.tar.xz"
 
 
 def optimized(device: str, results: Path = RESULTS) -> Path:
-    """Of the best kernels on one kind of device: a folder for each task, with its source and certificates."""
+    """Of the best kernels on one kind of device, or on one machine: a folder for each task, with its source and
+    certificates."""
     return results / f"optimized_{device}.tar.xz"
 
 
