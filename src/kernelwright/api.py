@@ -7,7 +7,7 @@ import inspect
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,9 +24,17 @@ from kernelwright.search.directory import BEST, files
 from kernelwright.search.models import Recorded
 from kernelwright.search.progress import SearchProgress, progress_of
 from kernelwright.search.session import begin, carry_on, find, limit_of, resumed
-from kernelwright.search.summary import beats_baseline, no_gain, proof_of, suspects, why_no_best, why_stopped
+from kernelwright.search.summary import (
+    beats_baseline,
+    generic_steps,
+    no_gain,
+    proof_of,
+    suspects,
+    why_no_best,
+    why_stopped,
+)
 from kernelwright.search.task import ResolvedTask, resolve_task
-from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.dims import NotFiniteError, TaskError
 from kernelwright.tasks.loading import shown_path
 
 if TYPE_CHECKING:
@@ -34,7 +42,9 @@ if TYPE_CHECKING:
 
     from kernelwright.benchmark.metrics import Metrics
     from kernelwright.benchmark.results import Results, SampleRow
+    from kernelwright.export.own_function import KernelModule
     from kernelwright.export.standalone.kernel import LoadedKernel
+    from kernelwright.tasks.capture import CapturedText
 
 DEFAULTS = SearchConfig(task="")
 
@@ -56,6 +66,7 @@ class Optimized:
     verdict: Verdict | AuthorVerdict | None = None
     certificates: tuple[str, ...] = ()
     missing: str = ""
+    generic: tuple[str, ...] = ()  # what templates computed correctly and not fast, with your lines
     beats_baseline: bool = False  # whether the best is shown to be faster than the best baseline
     function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)  # what was optimized
 
@@ -66,13 +77,18 @@ class Optimized:
             raise KernelwrightError(f"{self.run} has no best kernel: {self.missing}")
         return next(iter(self.sources.values()))  # a plan comes after its kernel
 
-    def load(self, *others: str | Path, allow: Sequence[str] = ()) -> LoadedKernel:
-        """The best as a function that is called like the one that was optimized: see `kernelwright.load`. `others` are
-        further runs of the task, such as its backward's."""
+    def load(self, *others: str | Path, allow: Sequence[str] = ()) -> LoadedKernel | KernelModule:
+        """The best, called like the function or module that was optimized: see `kernelwright.load`. `others` are
+        further runs of the task, such as its backward's. For a module it is a module that uses the same parameters."""
         from torch import nn  # here, as in all of this package: it takes seconds
 
-        function = None if isinstance(self.function, nn.Module) else self.function
-        return load(self.run, *others, allow=allow, reference=function)
+        from kernelwright.export.own_function import KernelModule, fallback_of
+
+        kernel = load(self.run, *others, allow=allow)
+        if self.function is None:
+            return kernel
+        kernel.fall_back_to(fallback_of(self.function, kernel.manifest.operation.call))
+        return KernelModule(self.function, kernel) if isinstance(self.function, nn.Module) else kernel
 
     def export(
         self, output: str | Path, *others: str | Path, name: str = "", layout: str = "package", fast_path: bool = False
@@ -116,6 +132,7 @@ def optimize(
     function: Callable[..., Any] | Path | None = None,
     example_inputs: Sequence[Any] | torch.Tensor = (),
     *,
+    example_kwargs: Mapping[str, Any] | None = None,
     name: str = "",
     direction: Literal["forward", "backward"] = "forward",
     resume: str | Path | None = None,
@@ -145,10 +162,10 @@ def optimize(
 ) -> Optimized:
     """Searches for a faster kernel for `function` (or a module), at sizes around those of the example.
 
-    The example holds the arguments of one call, or is the only argument. Its sizes are the public workload; hidden
-    workloads have sizes around them. The captured task is written beside the runs, and every command takes it. Instead
-    of a function, a `Path` names a task file or a KernelBench problem file; then no example is needed. With `resume`,
-    a run continues and no function is given.
+    The example holds the arguments of one call, or is the only argument; `example_kwargs` are those given by name. Its
+    sizes are the public workload; hidden workloads have sizes around them. The captured task is written beside the
+    runs, and every command takes it. Instead of a function, a `Path` names a task file or a KernelBench problem file;
+    then no example is needed. With `resume`, a run continues and no function is given.
 
     Ctrl-C stops the run, so that `resume` can continue it, and then raises KeyboardInterrupt.
 
@@ -173,7 +190,7 @@ def optimize(
         session = begin(config_from(f"{function.absolute()}{suffix}", given), began)
     else:
         config = config_from("", given)
-        with written_task(function, example_inputs, root, name) as captured:
+        with written_task(function, example_inputs, root, name, example_kwargs) as captured:
             backward, cpu = direction == "backward", config.contract_and_devices[1][0].kind == "cpu"
             task = f"{captured.path}:backward" if backward else str(captured.path)
             session = begin(replace(config, task=task), began, None if backward or not cpu else captured.about)
@@ -292,19 +309,40 @@ class CapturedTask:
 
 @contextmanager
 def written_task(
-    function: Callable[..., Any], example_inputs: Sequence[Any] | torch.Tensor, root: Path, name: str = ""
+    function: Callable[..., Any],
+    example_inputs: Sequence[Any] | torch.Tensor,
+    root: Path,
+    name: str = "",
+    example_kwargs: Mapping[str, Any] | None = None,
 ) -> Iterator[CapturedTask]:
     """The captured task as a file, named by what is in it. Where no run is made of it, nothing of it is left."""
-    from kernelwright.tasks.capture import task_text
+    from kernelwright.tasks.capture import captured
 
-    text = task_text(function, example_inputs)
     given = name or getattr(function, "__name__", type(function).__name__)
     stem = re.sub(r"\W+", "_", given, flags=re.ASCII).strip("_").lower() or "task"
-    path = root.absolute() / "tasks" / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{stem}.py"
+    found = captured(function, example_inputs, example_kwargs)
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(_resolved(function, found, root, stem))
+        except NotFiniteError as error:  # as of a logarithm or a root: its arguments are then drawn like the example's
+            found = captured(function, example_inputs, example_kwargs, within=True)
+            try:
+                made = stack.enter_context(_resolved(function, found, root, stem))
+            except NotFiniteError:
+                raise error from None
+        yield made
+
+
+@contextmanager
+def _resolved(function: Callable[..., Any], found: CapturedText, root: Path, stem: str) -> Iterator[CapturedTask]:
+    from kernelwright.tasks.source_lines import map_beside, write_map
+
+    path = root.absolute() / "tasks" / hashlib.sha256(found.text.encode()).hexdigest()[:12] / f"{stem}.py"
     made = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     new = not path.exists()
-    path.write_text(text, encoding="utf-8")
+    path.write_text(found.text, encoding="utf-8")
+    write_map(path, found.lines)  # also where the file is there: lines move while what they compute stays
     try:
         try:
             about = resolve_task(str(path), "cpu")  # on other sizes too: what holds for the example's alone is refused
@@ -314,6 +352,7 @@ def written_task(
     except BaseException:
         if new:
             path.unlink(missing_ok=True)
+            map_beside(path).unlink(missing_ok=True)
         with suppress(OSError):  # another process may have put something there meanwhile
             for folder in made:
                 folder.rmdir()
@@ -325,7 +364,7 @@ def _of_function(error: TaskError, path: Path, function: Callable[..., Any]) -> 
     name = getattr(function, "__name__", type(function).__name__)
     code = getattr(function, "__code__", None)
     where = f"{name} ({shown_path(code.co_filename)}:{code.co_firstlineno})" if code is not None else name
-    return TaskError(re.sub(rf"^{re.escape(shown_path(str(path)))}(:\d+)?:", lambda _: f"{where}:", str(error)))
+    return type(error)(re.sub(rf"^{re.escape(shown_path(str(path)))}(:\d+)?:", lambda _: f"{where}:", str(error)))
 
 
 def _refuse_others(given: Mapping[str, Any]) -> None:
@@ -349,7 +388,7 @@ def _path(given: str | Path | None) -> Path | None:
 
 def _optimized(state: State, folder: Path) -> Optimized:
     reason = state.stopped.reason if state.stopped else None
-    found = Optimized(folder, state.run.task, why_stopped(state), reason)
+    found = Optimized(folder, state.run.task, why_stopped(state), reason, generic=generic_steps(state))
     if state.best is None:
         return replace(found, missing="; ".join([*why_no_best(state), *suspects(state)]))
     entry = state.entries[state.best]

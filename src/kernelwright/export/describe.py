@@ -14,6 +14,7 @@ from kernelwright.export.standalone.dims import DimError, Shapes, formula
 from kernelwright.export.standalone.manifest import CallParameter, OperationParameter, OperationSpec, Output
 from kernelwright.tasks.declarations import (
     CallArgument,
+    CustomDraw,
     IntegerDraw,
     NormalDraw,
     Saved,
@@ -53,7 +54,7 @@ def operation_of(task: Task, name: str) -> tuple[OperationSpec, Traced]:
         for place, (one, dims) in enumerate(zip(task.outputs, traced.dims, strict=True))
     )
     _check(task, outputs)
-    operation = OperationSpec(name, parameters, outputs, _returns(task), _call(task), _work(task))
+    operation = OperationSpec(name, parameters, outputs, _returns(task), _call(task), _work(task), task.form)
     return operation, traced
 
 
@@ -84,6 +85,8 @@ def _draw(given: TensorInput) -> tuple[Any, ...]:
     match given.draw:
         case IntegerDraw():
             return ("integers", given.draw.low, given.draw.high)
+        case CustomDraw() if given.draw.whole is not None:
+            return ("integers", *given.draw.whole)
         case UniformDraw():
             return ("uniform", given.draw.low, given.draw.high)
         case NormalDraw():
@@ -101,7 +104,7 @@ def _call(task: Task) -> tuple[CallParameter, ...]:
 
 def _captured(one: CallArgument) -> CallParameter:
     if one.input is not None:
-        return CallParameter(one.name, one.input)
+        return CallParameter(one.name, one.input, held=one.held)
     return CallParameter(one.name, None, one.number, one.default, one.unused)
 
 

@@ -59,6 +59,7 @@ class Proposal:
     parents: tuple[str, ...] = ()  # ids of candidates
     prompt: str = ""  # what was asked, where a person or a model was asked
     answer: str = ""  # and what was answered
+    generic: tuple[str, ...] = ()  # operations that it computes correctly and not fast, with the author's lines
 
 
 @dataclass(frozen=True)

@@ -206,6 +206,13 @@ def time_spent(state: State) -> str:
     return state.times.in_words(state.spent.wall, state.run.judges)
 
 
+def generic_steps(state: State) -> tuple[str, ...]:
+    """Of the best kernel or, where there is none, of the first candidate: what it computes correctly and not fast."""
+    entry = state.entries.get(state.best) if state.best is not None else None
+    entry = entry or next(iter(state.entries.values()), None)
+    return entry.proposal.generic if entry is not None else ()
+
+
 def beats_baseline(state: State) -> bool:
     """Whether there is a best, and it is shown to be faster than the best baseline."""
     best = None if state.best is None else state.entries[state.best]

@@ -20,6 +20,7 @@ from kernelwright.search.core.state import Entry, State
 
 MOST_VARIANTS = 12
 NAME_LENGTH = 60
+MOST_GENERIC = 32  # lines about slow steps that are kept of a proposal
 
 
 def take(
@@ -98,6 +99,7 @@ def as_event(state: State, proposal: Proposal, number: int, request: int | None,
             parents=proposal.parents,
             prompt=proposal.prompt,
             answer=proposal.answer,
+            generic=tuple(shortened(line, NOTE_LENGTH) for line in proposal.generic[:MOST_GENERIC]),
             island=island,
             fingerprint=fingerprint(rendered),
         )

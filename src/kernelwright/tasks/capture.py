@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kernelwright.tasks.captured_results import results_of
 from kernelwright.tasks.declarations import DTYPES, FLOATS, CallArgument
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import (
@@ -20,16 +21,19 @@ from kernelwright.tasks.exporting import (
     export_call,
     function_name,
     meant_equal,
-    quietly,
     widen_types,
 )
+from kernelwright.tasks.imported.confined.surgery import argument, changed_by, inline_blocks, packet
+from kernelwright.tasks.size_trials import SizeTrial
+from kernelwright.tasks.source_lines import SourceLine, line_of
 
 if TYPE_CHECKING:
     import torch
 
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
-MOST_UNIT = 64  # of which a size may have to be a multiple
+ASSIGNED = re.compile(r"    (\w+) = ")
+NORMS = ("batch_norm", "instance_norm")
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""
 
@@ -51,7 +55,7 @@ task = Task(
     dtypes=({dtype!r},),
     call=(
 {call}
-    ),
+    ),{further}
 )
 '''
 NONE_TYPE = "\n\nNoneType = type(None)"
@@ -65,64 +69,171 @@ class _Argument:
     draw: str
 
 
+@dataclass(frozen=True)
+class CapturedText:
+    """The task file, and whose lines its lines stand for."""
+
+    text: str
+    lines: Mapping[int, SourceLine]
+
+
 def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tensor, doc: str = "") -> str:
     """The task file. One line says what cannot be taken."""
+    return captured(function, example, doc=doc).text
+
+
+def captured(
+    function: Callable[..., Any],
+    example: Sequence[Any] | torch.Tensor,
+    keywords: Mapping[str, Any] | None = None,
+    *,
+    within: bool = False,
+    doc: str = "",
+) -> CapturedText:
+    """As `task_text`, with its source map. `keywords` are arguments given by name. `within`: floating-point inputs are
+    drawn within the range that they have in the example, as for a function that takes no other values."""
     import torch
 
     if not callable(function):
         by_name = "; a task by its name is for the command `kernelwright optimize`" if isinstance(function, str) else ""
         raise TaskError(f"give a function or a module, not a value of type {type(function).__name__}{by_name}")
+    called = _called(function, example, keywords or {})
+    tensors = tuple(value for value in called.example if isinstance(value, torch.Tensor))
+    if not tensors:
+        raise TaskError("no example input is a tensor: give at least one")
+    exported = _exported(called)
+    _refuse_changes(function, exported)
+    inline_blocks(exported.graph_module)
+    _view_as_reshape(exported.graph_module.graph)
+    exported.graph_module.recompile()
+    _widen(exported)
+    doc = doc or f"{function_name(function)}, captured by torch.export."
+    text = _text(exported, tensors, doc, called, within=within)
+    return CapturedText(text, _lines(text, exported))
+
+
+def _lines(text: str, exported: Any) -> dict[int, SourceLine]:
+    """By line of the text: each assigns one node of the graph."""
+    known = {node.name: line_of(node.meta.get("stack_trace")) for node in exported.graph.nodes}
+    assigned = ((number, ASSIGNED.match(line)) for number, line in enumerate(text.splitlines(), 1))
+    found = {number: known.get(match[1]) for number, match in assigned if match is not None}
+    return {number: line for number, line in found.items() if line is not None}
+
+
+def _called(
+    function: Callable[..., Any], example: Sequence[Any] | torch.Tensor, keywords: Mapping[str, Any]
+) -> _Called:
+    """The call, before torch.export, whose message is long and names a line of its own."""
+    import torch
+
     if isinstance(example, torch.Tensor):
         example = (example,)
     if not isinstance(example, list | tuple):
         raise TaskError(
             f"the example inputs are of type {type(example).__name__}: give a tuple or list of the call's arguments, "
-            "or the tensor that is the only one"
+            "or the tensor that is the only one; arguments by name go into example_kwargs"
         )
-    tensors = tuple(value for value in example if isinstance(value, torch.Tensor))
-    for value in example:
+    signature = _signature(function)
+    if signature is not None:
+        try:
+            signature.bind(*example, **keywords)
+        except TypeError as error:
+            call = f"{function_name(function)}({', '.join(signature.parameters)})"
+            raise TaskError(f"the example inputs are not the arguments of {call}: {error}") from error
+    order = list(signature.parameters) if signature is not None else []
+    named = sorted(keywords, key=lambda name: order.index(name) if name in order else len(order))
+    values = (*example, *(keywords[name] for name in named))
+    labels = (*(f"number {place + 1}" for place in range(len(example))), *(repr(name) for name in named))
+    for label, value in zip(labels, values, strict=True):
         if not isinstance(value, torch.Tensor | int | float | bool | None):
-            raise TaskError(f"an example input is a {type(value).__name__}: give tensors and numbers")
-    if not tensors:
-        raise TaskError("no example input is a tensor: give at least one")
-    _refuse_misfit(function, example)
-    exported = _exported(function, example)
-    plain = quietly(exported.run_decompositions, {})
-    if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
-        raise TaskError("the module uses dropout in training mode: call eval() on it first")
-    changes = plain.graph_signature  # the first form still has changes in place
-    if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
-        raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
-    _widen(exported)
-    doc = doc or f"{function_name(function)}, captured by torch.export."
-    return _text(exported, tensors, doc, _Called(function, tuple(example)))
+            raise TaskError(
+                f"the example input {label} is a {type(value).__name__}: a task takes tensors and numbers; wrap the "
+                "function in one that does, such as lambda x, y: f({'x': x, 'y': y})"
+            )
+    return _Called(function, values, tuple(named))
 
 
-def _exported(function: Callable[..., Any], example: Sequence[Any]) -> Any:
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    import torch
+
+    try:
+        return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+    except (TypeError, ValueError):  # it is not written in Python
+        return None
+
+
+def _exported(called: _Called) -> Any:
     """With all sizes free or, where torch cannot say how they depend on each other, with the first of each tensor."""
     try:
-        return export_call(function, example)
+        return export_call(called.function, called.example, keywords=called.keywords)
     except TaskError:
         try:
-            return export_call(function, example, most=1)
+            return export_call(called.function, called.example, most=1, keywords=called.keywords)
         except TaskError:
             pass  # the first line says more
         raise
 
 
-def _refuse_misfit(function: Callable[..., Any], example: Sequence[Any]) -> None:
-    """Before torch.export, whose message is long and names a line of its own."""
+def _refuse_changes(function: Callable[..., Any], exported: Any) -> None:
+    """Numbers that a dropout draws, and buffers that a call changes; arguments changed in place are results."""
+    drops = next((node for node in exported.graph.nodes if "dropout" in str(node.target) and _draws(node)), None)
+    if drops is not None:
+        training = "call eval() on it first" if getattr(function, "training", False) else "take it out"
+        raise TaskError(f"it uses dropout, which draws random numbers{_at(drops)}: {training}")
+    changes = _changes(exported)
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    for spec in exported.graph_signature.input_specs:
+        node = nodes.get(getattr(spec.arg, "name", ""))
+        change = changes.get(_storage(node)) if node is not None else None
+        if change is not None and spec.kind.name != "USER_INPUT":
+            name = str(spec.target).removeprefix("inner.")
+            raise TaskError(f"it changes its buffer {name!r}{_at(change)}: call eval() on the module")
+        if change is not None and packet(change) in NORMS:
+            raise TaskError(f"it updates running statistics{_at(change)}: leave them out, or call it in evaluation")
+
+
+def _storage(node: Any) -> int | None:
     import torch
 
-    try:
-        signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
-    except (TypeError, ValueError):  # it is not written in Python
-        return
-    try:
-        signature.bind(*example)
-    except TypeError as error:
-        call = f"{function_name(function)}({', '.join(signature.parameters)})"
-        raise TaskError(f"the example inputs are not the arguments of {call}: {error}") from error
+    value = node.meta.get("val")
+    return int(value.untyped_storage()._cdata) if isinstance(value, torch.Tensor) else None
+
+
+def _changes(exported: Any) -> dict[int | None, Any]:
+    """The memory that a call changes, each with a step that does. Norms in training do not say it of their own."""
+    found: dict[int | None, Any] = {}
+    for node in exported.graph.nodes:
+        written = changed_by(node)
+        if packet(node) in NORMS and (argument(node, "training") or argument(node, "use_input_stats")):
+            written = [
+                one for one in (argument(node, "running_mean"), argument(node, "running_var")) if one is not None
+            ]
+        for given in written:
+            found.setdefault(_storage(given), node)
+    found.pop(None, None)
+    return found
+
+
+def _draws(node: Any) -> bool:
+    """Whether a dropout is one: in evaluation, or with a share of 0, it is not."""
+    names = [one.name for one in node.target._schema.arguments] if hasattr(node.target, "_schema") else []
+    given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    return bool(given.get("train", given.get("training", True))) and given.get("p", given.get("dropout_p", 0)) != 0
+
+
+def _at(node: Any) -> str:
+    line = line_of(node.meta.get("stack_trace"))
+    return f" (at {line})" if line is not None else ""
+
+
+def _view_as_reshape(graph: Any) -> None:
+    """How a result lies in memory depends on the device and its kernels, so that what can be viewed here may have to be
+    copied elsewhere."""
+    import torch
+
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
 
 
 def _widen(exported: Any) -> None:
@@ -144,7 +255,18 @@ class _Called:
     """How the function was called, so that a kernel can be called in the same way."""
 
     function: Callable[..., Any]
-    example: tuple[Any, ...]
+    example: tuple[Any, ...]  # all values, those given by name last
+    keywords: tuple[str, ...] = ()
+
+    def places(self, exported: Any) -> dict[str, int]:
+        """The places in the call of the tensors that it is given, by their placeholders' names."""
+        import torch
+        from torch.export.graph_signature import InputKind
+
+        specs = exported.graph_signature.input_specs
+        given = iter([spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT])
+        values = [value for _, _, value in self._parameters()]
+        return {next(given): place for place, value in enumerate(values) if isinstance(value, torch.Tensor)}
 
     def arguments(self, exported: Any, inputs: Sequence[str]) -> list[CallArgument]:
         """The function's own parameters in order, then the tensors that a module has of its own."""
@@ -160,47 +282,58 @@ class _Called:
                 found.append(CallArgument(name, taken) if taken in inputs else CallArgument(name, unused=True))
             else:
                 found.append(CallArgument(name, number=value, default=default))
-        others = (spec.arg.name for spec in specs if spec.kind is not InputKind.USER_INPUT)
-        return [*found, *(CallArgument(name, name) for name in others if name in inputs)]
+        others = [spec for spec in specs if spec.kind is not InputKind.USER_INPUT and spec.arg.name in inputs]
+        held = {spec.arg.name: str(spec.target).removeprefix("inner.") for spec in others}
+        return [*found, *(CallArgument(name, name, held=path) for name, path in held.items())]
 
     def _parameters(self) -> Iterator[tuple[str, Any, Any]]:
-        """Names, defaults and values. What was not given and is not a number keeps its default, and is not offered."""
-        import torch
-
-        function = self.function
-        try:
-            signature = inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
-            named = [one for one in signature.parameters.values() if one.kind in (one.POSITIONAL_OR_KEYWORD,)]
-        except (TypeError, ValueError):  # it is not written in Python
-            named = []
-        for place, value in enumerate(self.example):
-            name = named[place].name if place < len(named) else f"given_{place}"
+        """Names, defaults and values, in the function's order. What was not given and is not a number keeps its
+        default, and is not offered."""
+        signature = _signature(self.function)
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        named = [one for one in signature.parameters.values() if one.kind not in kinds] if signature else []
+        first = len(self.example) - len(self.keywords)
+        by_name = dict(zip(self.keywords, self.example[first:], strict=True))
+        for place, value in enumerate(self.example[:first]):
             default = named[place].default if place < len(named) else None
+            name = named[place].name if place < len(named) else f"given_{place}"
             yield name, default if isinstance(default, bool | int | float) else None, value
-        for one in named[len(self.example) :]:
-            if isinstance(one.default, bool | int | float):
-                yield one.name, one.default, one.default
+        for one in named[first:]:
+            default = one.default if isinstance(one.default, bool | int | float) else None
+            if one.name in by_name:
+                yield one.name, default, by_name.pop(one.name)
+            elif default is not None:
+                yield one.name, default, default
+        yield from ((name, None, value) for name, value in by_name.items())
 
 
-def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _Called) -> str:
+def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _Called, *, within: bool) -> str:
     code = exported.graph_module.graph.python_code("self")
     source = code.src.replace(WIDENING, "working_dtype")
     unknown = set(code.globals) - KNOWN_NAMES - {WIDENING}
     if unknown or "self." in source:
         raise TaskError("it has control flow or calls that cannot be written to a file: write a task file")
     sizes = SizeNames(meant_equal(exported))
-    arguments = _arguments(exported, tensors, sizes)
-    if units := _units(exported, sizes):
+    arguments = _arguments(exported, tensors, sizes, within=within)
+    trial = SizeTrial(exported, sizes)
+    if ties := trial.ties():
+        sizes = SizeNames(meant_equal(exported) | ties)
+        arguments = _arguments(exported, tensors, sizes, within=within)
+        trial = SizeTrial(exported, sizes, ties)
+    if units := trial.units():
         sizes.count_in(units)
-        arguments = _arguments(exported, tensors, sizes)
+        arguments = _arguments(exported, tensors, sizes, within=within)
     if not sizes.values:
         raise TaskError("all sizes are fixed by its code, so there are no other sizes to test: write a task file")
-    results, last = _results(exported)
+    hidden = _ranges(sizes, exported.range_constraints, _reach(tensors), trial)
+    if all(low == high for low, high in hidden.values()):
+        raise TaskError("its code runs at the sizes of the example alone, so there are no other sizes to test")
+    results = results_of(exported, called.places(exported))
     lines = [re.sub(r";  .*= None$", "", line) for line in source.splitlines() if line.startswith("    ")]
     body = [line for line in lines if line.strip() and not line.lstrip().startswith("return ")]
     floats = [argument.dtype for argument in arguments if argument.dtype in FLOATS]
     main = floats[0] if floats else "float32"
-    computed = "\n".join([*body, last])
+    computed = "\n".join(line for line in (*body, results.last_line) if line)
     declared = "\n".join(f"        {_declared(argument, main)}," for argument in arguments)
     call = called.arguments(exported, [argument.name for argument in arguments])
     return HEAD.format(
@@ -210,17 +343,28 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
         body=computed,
         inputs=declared,
         public=repr(sizes.values),
-        hidden=repr(_ranges(sizes, exported.range_constraints, _reach(tensors))),
-        outputs=repr(results),
+        hidden=repr(hidden),
+        outputs=repr(results.names),
         dtype=main,
         call="\n".join(f"        {_written(one)}," for one in call),
+        further=_further(exported, results.form),
     )
+
+
+def _further(exported: Any, form: Any) -> str:
+    """What most tasks do not say: arguments that are changed in place, and results that are not just tensors."""
+    changes = _changes(exported)
+    inout = [node.name for node in exported.graph.nodes if node.op == "placeholder" and _storage(node) in changes]
+    lines = [f"inout={tuple(inout)!r},"] if inout else []
+    lines += [f"form={form!r},"] if form is not None else []
+    return "".join(f"\n    {line}" for line in lines)
 
 
 def _written(one: CallArgument) -> str:
     """As a task file has it, without what goes without saying."""
     if one.input is not None:
-        return f"CallArgument({one.name!r}, {one.input!r})"
+        held = f", held={one.held!r}" if one.held else ""
+        return f"CallArgument({one.name!r}, {one.input!r}{held})"
     if one.unused:
         return f"CallArgument({one.name!r}, unused=True)"
     default = "" if one.default is None else f", default={one.default!r}"
@@ -238,11 +382,13 @@ def _imports(body: str, inputs: str) -> str:
     lines += ["from torch import device"] if "device" in words else []
     lines += [f"from kernelwright.tasks import {', '.join(ours)}"]
     lines += ["from kernelwright.tasks.casting import working_dtype"] if "working_dtype" in words else []
+    draws = sorted(declared & {"labels", "mask_rows"})
+    lines += [f"from kernelwright.tasks.example_draws import {', '.join(draws)}"] if draws else []
     return "\n".join(lines) + (NONE_TYPE if "NoneType" in words else "")
 
 
-def _ranges(sizes: SizeNames, constraints: Any, reach: int) -> dict[str, tuple[int, int]]:
-    """Within what torch.export allows. A whole number below `reach` may be an index into any size that has it."""
+def _ranges(sizes: SizeNames, constraints: Any, reach: int, trial: SizeTrial) -> dict[str, tuple[int, int]]:
+    """Within what torch.export and the code allow. A whole number below `reach` may index any size that has it."""
     allowed = {str(symbol): (found.lower, found.upper) for symbol, found in constraints.items()}
     found = {}
     for symbol, name in sizes.symbols.items():
@@ -252,50 +398,12 @@ def _ranges(sizes: SizeNames, constraints: Any, reach: int) -> dict[str, tuple[i
             low = max(low, -(-reach // unit))
         least, most = allowed.get(symbol, (low, high))
         high = min(high, int(most) // unit) if most < high * unit else high
-        found[name] = (max(low, -(-int(least) // unit)), high)
+        low = max(low, -(-int(least) // unit))
+        found[name] = trial.ends(symbol, low, high) if unit == 1 else (low, high)
     return found
 
 
-def _units(exported: Any, sizes: SizeNames) -> dict[str, int]:
-    """Sizes, by symbol, that the code takes as multiples of a number alone, as halves of a gate are: found by calling
-    it without data, since torch.export notes only what its own operations refuse."""
-    import torch
-
-    placeholders = [node for node in exported.graph.nodes if node.op == "placeholder"]
-    example = {symbol: sizes.values[name] for symbol, name in sizes.symbols.items()}
-
-    def size(given: Any, chosen: dict[str, int]) -> int:
-        if isinstance(given, int):
-            return given
-        expression = given.node.expr
-        return int(expression.subs({one: chosen.get(str(one), given.node.hint) for one in expression.free_symbols}))
-
-    def runs(chosen: dict[str, int]) -> bool:
-        try:
-            with torch.no_grad():
-                exported.graph_module(
-                    *(
-                        torch.empty(
-                            [size(one, chosen) for one in n.meta["val"].shape], dtype=n.meta["val"].dtype, device="meta"
-                        )
-                        for n in placeholders
-                    )
-                )
-        except Exception:  # whatever its code raises at sizes that it cannot take
-            return False
-        return True
-
-    found: dict[str, int] = {}
-    if not runs(example):  # it needs data
-        return found
-    for symbol, value in example.items():
-        units = (unit for unit in range(1, MOST_UNIT + 1) if value % unit == 0)
-        fits = (u for u in units if all(runs(example | {symbol: value + more * u}) for more in (1, 2, 3)))
-        found[symbol] = next(fits, 1)
-    return {symbol: unit for symbol, unit in found.items() if unit > 1}
-
-
-def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: SizeNames) -> list[_Argument]:
+def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: SizeNames, *, within: bool) -> list[_Argument]:
     from torch.export.graph_signature import InputKind
 
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
@@ -313,7 +421,7 @@ def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: SizeName
         dtype = str(value.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise TaskError(f"{name} is {dtype}: a task takes {', '.join(DTYPES)}")
-        found.append(_Argument(name, sizes.dims(shape), dtype, _draw(value, dtype, given=given)))
+        found.append(_Argument(name, sizes.dims(shape), dtype, _draw(value, dtype, given=given, within=within)))
     return found
 
 
@@ -322,18 +430,19 @@ def _reach(tensors: tuple[torch.Tensor, ...]) -> int:
     return max(whole, default=0)
 
 
-def _draw(value: torch.Tensor, dtype: str, *, given: bool) -> str:
+def _draw(value: torch.Tensor, dtype: str, *, given: bool, within: bool) -> str:
     """Inputs are drawn from every family; parameters and whole numbers within the range that they have."""
+    from kernelwright.tasks.example_draws import draw_text
     from kernelwright.tasks.formats import arithmetic
 
-    if dtype in FLOATS and given:
+    if dtype not in FLOATS:
+        return draw_text(value)
+    if given and not within:
         return ""
     value = arithmetic(value.detach())
     low, high = (float(value.min()), float(value.max())) if value.numel() else (0.0, 1.0)
-    if dtype not in FLOATS:
-        return f"integers({int(low)}, {int(high) + 1})"
     if low == high:
-        low, high = (-0.1, 0.1) if low == 0 else sorted((0.5 * low, 1.5 * low))
+        low, high = ((0.0, 1.0) if given else (-0.1, 0.1)) if low == 0 else sorted((0.5 * low, 1.5 * low))
     return f"uniform({low!r}, {high!r})"
 
 
@@ -344,18 +453,3 @@ def _declared(argument: _Argument, main: str) -> str:
     if argument.dtype != main:
         parts.append(f"dtype={argument.dtype!r}")
     return f"{argument.name!r}: tensor({', '.join(parts)})"
-
-
-def _results(exported: Any) -> tuple[tuple[str, ...], str]:
-    """Names for the results, and the line that returns them."""
-    import torch
-
-    output = next(node for node in exported.graph.nodes if node.op == "output")
-    values = output.args[0]
-    for value in values:
-        if not isinstance(getattr(value, "meta", {}).get("val"), torch.Tensor) or value.op == "placeholder":
-            raise TaskError("it returns something other than new tensors: write a task file")
-    if len(values) == 1:
-        return ("out",), f"    return {values[0].name}"
-    returned = ", ".join(value.name for value in values)
-    return tuple(f"out{index}" for index in range(len(values))), f"    return ({returned})"

@@ -108,9 +108,11 @@ class IntegerDraw:
 
 @dataclass(frozen=True)
 class CustomDraw:
-    """`function(generator, shape, dtype, sizes)` returns the tensor; for what the others cannot express."""
+    """`function(generator, shape, dtype, sizes)` returns the tensor; for what the others cannot express. `whole`: the
+    whole numbers that it draws from, for the self-test of an exported kernel."""
 
     function: Callable[..., Any]
+    whole: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return f"custom({getattr(self.function, '__name__', 'function')})"
@@ -180,6 +182,7 @@ class CallArgument:
     number: Scalar | None = None
     unused: bool = False
     default: Scalar | None = None
+    held: str = ""  # of a module: the name of the parameter or buffer that it is
 
 
 @dataclass(frozen=True)

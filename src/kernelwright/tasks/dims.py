@@ -19,6 +19,10 @@ class TaskError(KernelwrightError):
     """A task that cannot be used, said in one line that names the file and the fix."""
 
 
+class NotFiniteError(TaskError):
+    """What a task draws leads its reference to NaN or infinities: the draws do not fit the reference."""
+
+
 _OPERATORS: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -40,12 +40,16 @@ def export_call(
     varying: Sequence[Collection[int]] | None = None,
     own: tuple[str, ...] = (),
     fix: str = "write a task file",
+    keywords: Sequence[str] = (),
 ) -> Any:
-    """What `function(*example)` computes. Numbers are part of it; tensors, also those in lists, are its inputs, and
-    every size of theirs varies that may: of each tensor the first `most`, and of those the axes in `varying`. `own`
-    are folders whose lines are not the author's."""
+    """What `function(*example)` computes; the last arguments are given by name where there are `keywords`. Numbers are
+    part of it; tensors, also those in lists, are its inputs, and every size of theirs varies that may: of each tensor
+    the first `most`, and of those the axes in `varying`. `own` are folders whose lines are not the author's."""
     import torch
+    from torch.fx.traceback import preserve_node_meta
     from torch.utils._pytree import tree_flatten, tree_unflatten
+
+    from kernelwright.tasks.line_recorder import LineRecorder
 
     leaves, structure = tree_flatten(tuple(example))
     tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
@@ -58,7 +62,10 @@ def export_call(
         def forward(self, *given: torch.Tensor) -> Any:
             waiting = iter(given)
             complete = [next(waiting) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            return self.inner(*tree_unflatten(complete, structure))
+            values = tree_unflatten(complete, structure)
+            first = len(values) - len(keywords)
+            with LineRecorder():
+                return self.inner(*values[:first], **dict(zip(keywords, values[first:], strict=True)))
 
     def freedom(place: int, dim: int) -> Any:
         free = (most is None or dim < most) and (varying is None or dim in varying[place])
@@ -67,7 +74,8 @@ def export_call(
     sizes = tuple([freedom(place, dim) for dim in range(one.dim())] for place, one in enumerate(tensors))
     printed = io.StringIO()
     try:
-        with redirect_stderr(printed), _without_advice():  # it prints the graph of what it could not finish
+        # It prints the graph of what it could not finish.
+        with redirect_stderr(printed), _without_advice(), preserve_node_meta():
             exported = quietly(torch.export.export, Wrapped(), tensors, dynamic_shapes=(sizes,))
     except Exception as error:  # whatever torch.export raises, it means that it cannot write this down
         if printed.getvalue():

@@ -10,12 +10,14 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 from kernelwright.paths import printable
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.model import Task
+from kernelwright.tasks.source_lines import read_map
 
 LONGEST_SUMMARY = 300
 
@@ -43,6 +45,10 @@ def summary(error: BaseException) -> str:
 
 
 def located(origin: str, line: int | None, message: str) -> TaskError:
+    """Of a file that was written for a task, the author's own line."""
+    known = read_map(Path(origin)).get(line) if line is not None else None
+    if known is not None:
+        return TaskError(f"{known.place}: {message}{f' ({known.text})' if known.text else ''}")
     where = shown_path(origin) if line is None else f"{shown_path(origin)}:{line}"
     return TaskError(f"{where}: {message}")
 
@@ -68,7 +74,9 @@ def load_task(path: Path) -> Task:
     task = module.task
     if not isinstance(task, Task):
         raise located(origin, None, f"`task` is a {type(task).__name__}: end the file with `task = Task(...)`")
-    return task.named(path.stem, origin=origin, doc=(module.__doc__ or "").strip())
+    named = task.named(path.stem, origin=origin, doc=(module.__doc__ or "").strip())
+    lines = read_map(path)
+    return replace(named, lines={origin: lines}) if lines else named
 
 
 def module_name(origin: str) -> str:

@@ -27,6 +27,7 @@ from kernelwright.tasks.declarations import (
     tensor,
 )
 from kernelwright.tasks.dims import Dim, Sizes, TaskError, described, evaluate
+from kernelwright.tasks.source_lines import SourceMap
 from kernelwright.tasks.structure import check_structure
 
 __all__ = [
@@ -192,7 +193,11 @@ class Task:
     traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
     notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
     baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # `--baseline own:NAME`, as the reference
+    lines: SourceMap = field(default_factory=dict)  # of code that was written for the task: whose lines they stand for
     call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
+    form: dict[str, Any] | None = (
+        None  # and what it gives back, if not a tensor or tuple: export/standalone/returned.py
+    )
     module: ModuleForm | None = None  # of a task that was a module
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import FLOATS, Family
-from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.dims import NotFiniteError, TaskError
 from kernelwright.tasks.drawing import draw_inputs, signature
 from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.hidden import hidden_workloads
@@ -23,6 +23,7 @@ from kernelwright.tasks.reference import Argument, call_reference, dtype_name, f
 from kernelwright.tasks.small_sizes import is_inside, is_light, smallest_workload, trial_workload
 
 SEED = 20
+
 VJP_TOLERANCE = 1e-9
 
 
@@ -100,11 +101,11 @@ def _check_results(task: Task, workload: Workload, family: Family) -> None:
                 f"{spec.shape} {spec.dtype} without: its shape must follow from the sizes alone",
             )
         if not _is_finite(result):
-            raise fault(
-                task,
+            message = (
                 f"result {name!r} is not finite for family {family} and {workload.label}: "
-                f"draw its inputs from a narrower range, or leave the family out of families",
+                f"draw its inputs from a narrower range, or leave the family out of families"
             )
+            raise NotFiniteError(str(fault(task, message)))
 
 
 def _is_finite(result: torch.Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -24,6 +25,7 @@ from kernelwright.search.session import larger_budget
 from kernelwright.search.summary import (
     beats_baseline,
     gain_over_start,
+    generic_steps,
     lineage,
     money,
     no_gain,
@@ -37,6 +39,7 @@ from kernelwright.search.summary import (
 )
 
 SCHEMA_VERSION = 1
+MOST_LINES = 6  # of one kind, on a terminal; JSON has them all
 NEXT_WHEN_NOISY = "pause other work on this machine, then resume the run: its finals are held again"
 
 
@@ -87,6 +90,7 @@ class RunReport(BaseModel):
     outcomes: dict[str, int] = {}
     matches: dict[str, int] = {}
     leader: int | None
+    generic: tuple[str, ...] = ()  # steps of the best (else of the first candidate) that are correct and not fast
     best: BestReport | None
 
 
@@ -118,6 +122,7 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
         outcomes=calls.outcomes,
         matches=calls.matches,
         leader=state.leader,
+        generic=generic_steps(state),
         best=_best(state),
     )
 
@@ -176,9 +181,17 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
             out.print(f"  [dim]next[/]     {NEXT_WHEN_NOISY}", soft_wrap=True)
     else:
         _show_best(out, found.best, folder, begun_here=found.begun_here)
+    for place, line in enumerate(shortened_list(found.generic)):
+        out.print(f"  [dim]{'' if place else 'generic':8}[/] {plain(line)}", soft_wrap=True)
     out.print(f"  [dim]files[/]    {plain(str(folder))}", soft_wrap=True)
     if resume:
         out.print(f"  [dim]resume[/]   {plain(how_to_resume(state, folder))}", soft_wrap=True)
+
+
+def shortened_list(lines: Sequence[str]) -> list[str]:
+    """The first few, and how many more there are."""
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], *([f"and {counted(more, 'line')} more"] if more > 0 else [])]
 
 
 def how_to_resume(state: State, folder: Path) -> str:

@@ -23,6 +23,7 @@ from .choice import Direction, SelectedVariant
 from .device import Reader
 from .manifest import Manifest, parsed
 from .operators import Operators
+from .returned import in_form
 
 ALLOW = "KERNELWRIGHT_ALLOW"  # what Kernel.allow takes, separated by commas, for a whole process
 ALLOWANCES = frozenset({"device", "threads", "sizes"})
@@ -58,6 +59,7 @@ class LoadedKernel:
         self.__signature__ = self._call.signature
         self._count = len(operation.call)
         self._direct = self._call.direct
+        self._form = operation.form
         self._reference, self._outer = reference, outer
         self._lock = threading.Lock()
         self._used = itertools.count()
@@ -102,6 +104,10 @@ class LoadedKernel:
         if self._fast is not None:
             self._fast.clear()
 
+    def fall_back_to(self, function: Callable[..., Any]) -> None:
+        """What answers where the kernel does not, called with all arguments by position, in place of the reference."""
+        self._outer = function
+
     def warm_up(self, *args: Any, **kwargs: Any) -> None:
         """Loads every library, so that no later call does; with arguments, makes a call with them as well."""
         for direction in (self._forward, self._backward):
@@ -132,7 +138,9 @@ class LoadedKernel:
         if is_compiling():
             return self._traced(args)
         answer = self._fast_call(*args)
-        return self._answered(args) if answer is NotImplemented else answer
+        if answer is NotImplemented:
+            return self._answered(args)
+        return answer if self._form is None else self._given(answer, args)
 
     def _answered(self, args: Sequence[Any]) -> Any:
         """By Python: the first call of its kind, or every call where there is no fast path."""
@@ -152,8 +160,8 @@ class LoadedKernel:
         self._enter(chosen, arguments)
         next(self._used)
         if wanted:
-            return self._operators.differentiable(chosen, arguments)
-        return self._returned(self._run(chosen, arguments))
+            return self._given(self._operators.differentiable(chosen, arguments), args)
+        return self._given(self._returned(self._run(chosen, arguments)), args)
 
     def _run(self, chosen: SelectedVariant, arguments: Sequence[Any]) -> list[torch.Tensor]:
         outputs = chosen.run(arguments)
@@ -193,7 +201,7 @@ class LoadedKernel:
         arguments = args if self._direct else self._call.arguments(args)
         if isinstance(arguments, str):
             raise ValueError(f"{self.__name__}: {self._call.built_in(args)}")
-        return self._reference(*arguments)
+        return self._given(self._reference(*arguments), args)
 
     def count(self, reason: str) -> None:
         with self._lock:
@@ -209,12 +217,12 @@ class LoadedKernel:
             args = self._call.bound(args, {})
         arguments = args if self._direct else self._call.arguments(args)
         if not isinstance(arguments, str) and self._traceable(arguments):
-            return self._returned_operator(self._op(*arguments))
+            return self._given(self._returned_operator(self._op(*arguments)), args)
         if self._outer is not None:
             return self._outer(*args)
         if isinstance(arguments, str):
             raise ValueError(f"{self.__name__}: {self._call.built_in(args)}")
-        return self._reference(*arguments)
+        return self._given(self._reference(*arguments), args)
 
     def _traceable(self, arguments: Sequence[Any]) -> bool:
         if torch.is_autocast_enabled(self._kind) or not self._forward.may_hold(arguments):
@@ -224,6 +232,10 @@ class LoadedKernel:
         return True
 
     # ---- what comes back
+
+    def _given(self, answer: Any, args: Sequence[Any]) -> Any:
+        """As the function that was captured gives it back."""
+        return answer if self._form is None else in_form(self._form, _as_list(answer), args)
 
     def _returned(self, outputs: list[torch.Tensor]) -> Any:
         returns = self.operation.returns

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from .dims import Dim
+from .returned import Form, checked
 
 SCHEMA = 1
 Number = float | int | bool
@@ -57,11 +58,13 @@ class CallParameter:
     fixed: Number | None = None
     default: Number | None = None
     unused: bool = False
+    held: str = ""  # of a captured module: the name in it of the parameter or buffer that this is
 
 
 @dataclass(frozen=True)
 class OperationSpec:
-    """What is computed. `returns`: what the reference gives back, "tensor", "tuple" or "none"."""
+    """What is computed. `returns`: what the reference gives back, "tensor", "tuple" or "none". `form`: what the
+    function that it was captured from gives back, where that is anything else (`returned`)."""
 
     name: str
     parameters: tuple[OperationParameter, ...]
@@ -69,6 +72,7 @@ class OperationSpec:
     returns: str
     call: tuple[CallParameter, ...]
     work: Dim
+    form: Form | None = None
 
     @property
     def tensors(self) -> tuple[OperationParameter, ...]:
@@ -153,8 +157,19 @@ def digest(value: Any) -> str:
 
 def proved_digest(operation: OperationSpec, direction: str, variant: ProvedVariant) -> str:
     """What a certificate signs of a manifest: what is computed, and where this variant is used for it."""
-    plain = {"operation": asdict(operation), "direction": direction, "variant": variant.proved_part}
+    plain = {"operation": _signed(operation), "direction": direction, "variant": variant.proved_part}
     return digest(json.loads(json.dumps(plain)))
+
+
+def _signed(operation: OperationSpec) -> dict[str, Any]:
+    """Without fields that were added later, where they say nothing: what was signed before stays valid."""
+    plain = asdict(operation)
+    if plain["form"] is None:
+        del plain["form"]
+    for one in plain["call"]:
+        if not one["held"]:
+            del one["held"]
+    return plain
 
 
 def parsed(text: str) -> Manifest:
@@ -177,6 +192,7 @@ def parsed(text: str) -> Manifest:
 
 
 def _operation(raw: Mapping[str, Any]) -> OperationSpec:
+    form = checked(raw.get("form"), len(raw["outputs"]), len(raw["call"]))
     return OperationSpec(
         name=_text(raw["name"]),
         parameters=tuple(
@@ -187,6 +203,7 @@ def _operation(raw: Mapping[str, Any]) -> OperationSpec:
         returns=_text(raw["returns"]),
         call=tuple(CallParameter(**one) for one in raw["call"]),
         work=raw["work"],
+        form=form,
     )
 
 

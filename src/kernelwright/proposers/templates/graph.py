@@ -11,10 +11,14 @@ from math import prod
 from typing import Any
 
 from kernelwright.errors import KernelwrightError
+from kernelwright.tasks.source_lines import SourceLine
 
 
 class CannotExpressError(KernelwrightError):
-    """A reference that no template covers; the message names the operation."""
+    """A reference that no template covers; the message names the operation and the author's line."""
+
+
+OTHERS = "another proposer may write it: --proposer llm asks a model, files asks you"
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,17 @@ class GraphTensor:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a node comes from: the operation of torch that it was lowered from, and the author's line."""
+
+    operation: str
+    line: SourceLine | None = None
+
+    def __str__(self) -> str:
+        return self.operation if self.line is None else f"{self.operation} at {self.line}"
+
+
+@dataclass(frozen=True)
 class Graph:
     task: str
     nodes: tuple[Node, ...]
@@ -205,6 +220,10 @@ class Graph:
     scalars: tuple[str, ...]
     closed: tuple[tuple[Extent, str], ...] = ()  # sizes that follow from others: closed_forms.py
     unclear: frozenset[Extent] = frozenset()  # different sizes that were the same in both traces
+    origins: tuple[Origin | None, ...] = ()  # of each node
+
+    def origin(self, place: int) -> Origin | None:
+        return self.origins[place] if place < len(self.origins) else None
 
 
 @dataclass(frozen=True)
@@ -224,12 +243,15 @@ class GraphBuilder:
 
     task: str
     nodes: list[Node] = field(default_factory=list)
+    origins: list[Origin | None] = field(default_factory=list)
+    origin: Origin | None = None  # of what is added now
     _known: dict[Node, int] = field(default_factory=dict)
 
     def add(self, node: Node) -> NodeRef:
         if node not in self._known:
             self._known[node] = len(self.nodes)
             self.nodes.append(node)
+            self.origins.append(self.origin)
         return NodeRef(self._known[node])
 
     def forget(self, count: int) -> None:
@@ -237,6 +259,7 @@ class GraphBuilder:
         for node in self.nodes[count:]:
             del self._known[node]
         del self.nodes[count:]
+        del self.origins[count:]
 
     def constant(self, value: Number, dtype: str) -> NodeRef:
         return self.add(Constant((), dtype, value=value))
@@ -275,11 +298,14 @@ class Call:
         return self.builder.pointwise(operation, operands, self.shape, dtype or self.dtype)
 
     def refuse(self, why: str = "") -> CannotExpressError:
-        about = f" ({why})" if why else ""
-        return CannotExpressError(
-            f"{self.builder.task}: no template covers the operation {self.name}{about}: "
-            "use another --proposer (llm, files)"
-        )
+        return not_covered(self.builder.task, self.name, self.builder.origin, why)
+
+
+def not_covered(task: str, operation: str, origin: Origin | None, why: str = "") -> CannotExpressError:
+    """Says which operation, why, on which line, and who else may write the kernel."""
+    about = f" ({why})" if why else ""
+    line = f" at {origin.line}" if origin is not None and origin.line is not None else ""
+    return CannotExpressError(f"{task}: no template covers the operation {operation}{about}{line}; {OTHERS}")
 
 
 Lowering = Callable[[Call], Lowered]

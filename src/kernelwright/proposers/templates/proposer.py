@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.proposers.templates.backends import Renderer, renderer_for
 from kernelwright.proposers.templates.cut import make_plan
+from kernelwright.proposers.templates.generic_steps import generic_steps
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
 from kernelwright.proposers.templates.plan import StepPlan, fused
@@ -30,6 +32,10 @@ class TemplateProposer:
     @property
     def name(self) -> str:
         return "templates"
+
+    @cached_property
+    def generic(self) -> tuple[str, ...]:
+        return generic_steps(self.plan)
 
     def propose(self, request: Request) -> Sequence[Proposal]:
         """Fresh ones begin with the expert's choice and go on in order of promise; `seed` tells runs apart after it."""
@@ -69,6 +75,7 @@ class TemplateProposer:
             genes=genes,
             note=self.renderer.describe(self.plan, genes),
             parents=tuple(parent.proposal.candidate.id for parent in parents),
+            generic=self.generic,
         )
 
 

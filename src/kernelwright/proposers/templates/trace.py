@@ -6,6 +6,7 @@ arguments. docs/decisions/0011-templates-trace-twice.md says why sizes are not t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -14,9 +15,11 @@ import torch
 import torch.fx
 from torch._decomp import core_aten_decompositions, decomposition_table, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
 
 from kernelwright.proposers.templates.closed_forms import ClosedForms, closed_forms
 from kernelwright.proposers.templates.graph import (
+    OTHERS,
     ArgumentNode,
     CannotExpressError,
     Extent,
@@ -27,16 +30,21 @@ from kernelwright.proposers.templates.graph import (
     Merged,
     NodeRef,
     Number,
+    Origin,
     Result,
     Shape,
+    not_covered,
 )
 from kernelwright.proposers.templates.lower import lower, operations, whole_nests
+from kernelwright.proposers.templates.plain_operations import PlainOperations
 from kernelwright.proposers.templates.recurrent_trace import WholeLayers
 from kernelwright.proposers.templates.size_rules import POWERS, samples_of, size_forms
 from kernelwright.tasks.declarations import Upstream
 from kernelwright.tasks.drawing import without_data
+from kernelwright.tasks.line_recorder import LineRecorder
 from kernelwright.tasks.model import Task, TaskError, Workload
 from kernelwright.tasks.reference import call_reference, dtype_name
+from kernelwright.tasks.source_lines import line_of
 
 aten = torch.ops.aten
 PRIMES = (
@@ -116,8 +124,18 @@ def read_graph(task: Task) -> Graph:
         waiting = waiting or found  # another choice may tell those sizes apart
     if waiting is not None:
         return waiting
-    reason = str(fault).splitlines()[0] if fault else "it has too few workloads"
-    raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}")
+    reason = _reason(fault) if fault else "it has too few workloads"
+    raise CannotExpressError(f"{task.name}: templates cannot trace the reference: {reason}; {OTHERS}")
+
+
+def _reason(fault: Exception) -> str:
+    """In one line; torch says at length that it knows no sizes where they depend on values."""
+    line = str(fault).splitlines()[0]
+    unsized = re.search(r"register_meta function for torch\.(\w+)\(\)", line)
+    if unsized is not None:
+        before = line.partition("the reference raised:")[0]
+        return f"{before}the size of what {unsized[1]} gives depends on values"
+    return line
 
 
 def _closed_forms(task: Task, workloads: Sequence[Workload], first: _Traced, second: _Traced) -> ClosedForms:
@@ -211,7 +229,7 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
         arguments = {name: named[name] if name in named else scalars[name] for name in given}
         for name in task.inout:
             arguments[name] = named[name].clone()
-        with WholeLayers("meta"):
+        with PlainOperations(), WholeLayers("meta"), LineRecorder(task.lines):
             return list(call_reference(task, arguments).values())
 
     mode: Literal["symbolic", "real"] = "symbolic" if symbolic else "real"
@@ -219,14 +237,18 @@ def _trace(task: Task, workload: Workload, shift: float, *, symbolic: bool = Fal
 
     def functional(function: Callable[..., Any]) -> torch.fx.GraphModule:
         whole = torch.func.functionalize(function)
-        return make_fx(whole, decomposition_table=table, tracing_mode=mode)(*tensors.values())
+        return written(whole, decomposition_table=table)
+
+    def written(function: Callable[..., Any], **options: Any) -> torch.fx.GraphModule:
+        with preserve_node_meta():  # so that nodes get the lines that the recorder sets
+            return make_fx(function, tracing_mode=mode, **options)(*tensors.values())
 
     # A gradient is written down first, since autograd does not work on what functionalize hands out; so is what a
     # decomposition changes in place.
     derived = any(isinstance(value, Upstream) for value in task.inputs.values())
     module = None if derived else functional(reference)
     if module is None or any(_changes(node) for node in module.graph.nodes):
-        module = functional(make_fx(reference, tracing_mode=mode)(*tensors.values()))
+        module = functional(torch.fx.Interpreter(written(reference)).run)
     nodes = _live(module.graph)
     returned: Any = nodes[-1].args[0]
     forms = {name: (tuple(value.shape), dtype_name(value.dtype)) for name, value in tensors.items()}
@@ -255,27 +277,29 @@ def _changes(node: torch.fx.Node) -> bool:
 
 
 def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> Graph:
-    if [node.target for node in first.nodes if node.op == "call_function"] != [
-        node.target for node in second.nodes if node.op == "call_function"
-    ]:
-        raise CannotExpressError(f"{task.name}: templates need one form for all sizes; the reference's steps differ")
+    _require_same_steps(task, first, second)
     builder = GraphBuilder(task.name)
     places: dict[torch.fx.Node, NodeRef | tuple[NodeRef, ...]] = {}
     tensors = _tensors(task, first, second)
     sizes = tuple(dict.fromkeys(e for tensor in tensors for e in tensor.shape if e.literal is None))
-    merge = _Merge(task.name, places, first.ledger, second.ledger, forms, sizes)
+    merge = _Merge(places, first.ledger, second.ledger, forms, sizes)
     arguments = iter(tensor for tensor in tensors if tensor.role != "output")
     for one, other in zip(first.nodes, second.nodes, strict=True):
         if one.op == "placeholder":
             tensor = next(arguments)
             places[one] = builder.add(ArgumentNode(tensor.shape, tensor.dtype, name=tensor.name))
         elif one.op == "call_function":
+            builder.origin = _origin(task, one)
             shape, dtype = _form(one, other)
-            args = tuple(merge(a, b) for a, b in zip(one.args, other.args, strict=True))
-            kwargs = {key: merge(value, other.kwargs[key]) for key, value in one.kwargs.items()}
+            try:
+                args = tuple(merge(a, b) for a, b in zip(one.args, other.args, strict=True))
+                kwargs = {key: merge(value, other.kwargs[key]) for key, value in one.kwargs.items()}
+            except UnclearNumberError as error:
+                raise not_covered(task.name, builder.origin.operation, builder.origin, str(error)) from error
             places[one] = lower(builder, one.target, args, kwargs, shape, dtype)
         elif one.op != "output":
             raise CannotExpressError(f"{task.name}: the reference holds a tensor of its own, which no template covers")
+    builder.origin = None
     results = []
     for name, node in zip(task.result_names, first.results, strict=True):
         place = places[node]
@@ -284,7 +308,30 @@ def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> 
     scalars = tuple(name for name, value in task.inputs.items() if isinstance(value, bool | int | float))
     closed = tuple((extent, text) for extent, text in forms.sizes.items() if extent not in forms.ambiguous)
     unclear = frozenset(forms.ambiguous)
-    return Graph(task.name, tuple(builder.nodes), tuple(results), tensors, scalars, closed, unclear)
+    made, origins = tuple(builder.nodes), tuple(builder.origins)
+    return Graph(task.name, made, tuple(results), tensors, scalars, closed, unclear, origins)
+
+
+def _origin(task: Task, node: torch.fx.Node) -> Origin:
+    target: Any = node.target
+    packet = getattr(target, "overloadpacket", target)
+    return Origin(str(getattr(packet, "__name__", packet)), line_of(node.stack_trace, task.lines))
+
+
+def _require_same_steps(task: Task, first: _Traced, second: _Traced) -> None:
+    steps = [[node for node in traced.nodes if node.op == "call_function"] for traced in (first, second)]
+    if [node.target for node in steps[0]] == [node.target for node in steps[1]]:
+        return
+    apart = next((one for one, other in zip(*steps, strict=False) if one.target != other.target), None)
+    line = _origin(task, apart).line if apart is not None else None
+    where = f", from {line}" if line is not None else ""
+    raise CannotExpressError(
+        f"{task.name}: templates need one form for all sizes; the reference's steps differ{where}; {OTHERS}"
+    )
+
+
+class UnclearNumberError(Exception):
+    """A number that does not follow from sizes and scalars in a way that templates know."""
 
 
 def _tensors(task: Task, first: _Traced, second: _Traced) -> tuple[GraphTensor, ...]:
@@ -315,7 +362,6 @@ def _form(one: torch.fx.Node, other: torch.fx.Node) -> tuple[Shape, str]:
 class _Merge:
     """Two arguments of the same operation as one."""
 
-    task: str
     places: Mapping[torch.fx.Node, NodeRef | tuple[NodeRef, ...]]
     first: FormulaTable
     second: FormulaTable
@@ -345,7 +391,7 @@ class _Merge:
             for power in POWERS:
                 if all(abs(n**power / v - 1) < 1e-14 for n, v in ((size.first, one), (size.second, other))):
                     return Formula("pow", (size, power))
-        raise CannotExpressError(f"{self.task}: templates cannot tell how {one!r} follows from sizes and scalars")
+        raise UnclearNumberError(f"templates cannot tell how {one!r} follows from sizes and scalars")
 
 
 Term = Formula | str | float

@@ -174,13 +174,15 @@ class Proposed(Happened):
     parents: tuple[str, ...] = ()
     prompt: str = ""
     answer: str = ""
+    generic: tuple[str, ...] = ()
     island: int = 0
     fingerprint: str  # of the source without comments and layout
 
     @property
     def proposal(self) -> Proposal:
         candidate = Candidate(self.contract, self.source, self.name)
-        return Proposal(candidate, self.origin, self.genes, self.note, self.parents, self.prompt, self.answer)
+        said = (self.note, self.parents, self.prompt, self.answer, self.generic)
+        return Proposal(candidate, self.origin, self.genes, *said)
 
 
 class Refused(Happened):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import torch
 
+from kernelwright.paths import printable
 from kernelwright.tasks.declarations import (
     FLOATS,
     Chosen,
@@ -28,7 +29,7 @@ from kernelwright.tasks.drawing import draw_inputs, without_data
 from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.imported.bounded import Bounded, TooCostly
 from kernelwright.tasks.imported.forms import Bundle
-from kernelwright.tasks.imported.rebuild import recipe_of, reference_of
+from kernelwright.tasks.imported.rebuild import rebuilt, recipe_of
 from kernelwright.tasks.imported.traced import (
     AnyFamily,
     Distribution,
@@ -41,6 +42,7 @@ from kernelwright.tasks.imported.traced import (
 )
 from kernelwright.tasks.model import ModuleForm, Task, Workload
 from kernelwright.tasks.reference import call_reference, run_reference, torch_dtype
+from kernelwright.tasks.source_lines import SourceLine
 
 SPREADS = (4.0, 3.0, 2.0, 1.5, 1.25, 1.0)  # how far above its own sizes a problem has to hold, where memory allows it
 DIVISORS = (4, 8, 16, 32, 64, 128, 256)  # and how far below: until it is small
@@ -69,14 +71,15 @@ End = Callable[[TracedSize, float], int]  # the end of a size's range, by how fa
 
 def task_of(problem: TracedProblem, bundle: Bundle) -> Task:
     """The task of a problem, named after its file or folder. TaskError names an operator that it may not use."""
-    reference = reference_of(problem)
+    lines = lines_of(problem, bundle)
+    made = rebuilt(problem, lines)
     own = {size.name: size.value for size in problem.sizes}
     notes = _notes(problem)
     floats = [argument.dtype for argument in problem.arguments if argument.dtype in FLOATS]
     main = floats[0] if floats else problem.arguments[0].dtype
     outputs = _output_names(problem)
     task = Task(
-        reference,
+        made.reference,
         inputs=_inputs(problem, main),
         public=[own],
         hidden={name: (value, value) for name, value in own.items()},
@@ -90,6 +93,7 @@ def task_of(problem: TracedProblem, bundle: Bundle) -> Task:
         traced=True,
         notes=notes,
         module=_module(problem),
+        lines={made.file: {number: lines[node] for number, node in made.nodes.items() if node in lines}},
     )
     _require_unchanged(task)
     task = _with_settings(replace(task, hidden=_ranges(task, problem.sizes)), problem, own)
@@ -99,6 +103,20 @@ def task_of(problem: TracedProblem, bundle: Bundle) -> Task:
             "write a task file"
         )
     return _in_domain(task, problem)
+
+
+def lines_of(problem: TracedProblem, bundle: Bundle) -> dict[int, SourceLine]:
+    """Where nodes come from, by node. What the tracer says is a claim: a line that no file has is left out."""
+    files = {
+        name: (str(path.absolute()), content.decode("utf-8", "replace").splitlines())
+        for (name, content), path in zip(bundle.content, bundle.files, strict=False)
+    }
+    found: dict[int, SourceLine] = {}
+    for one in problem.lines:
+        path, text = files.get(one.file, ("", []))
+        if one.line <= len(text):
+            found[one.node] = SourceLine(path, one.line, printable(text[one.line - 1].strip()))
+    return found
 
 
 def _require_unchanged(task: Task) -> None:

@@ -7,8 +7,11 @@ reference takes it: float64, tracing, autograd, torch.compile.
 from __future__ import annotations
 
 import keyword
+import linecache
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,22 +41,38 @@ from kernelwright.tasks.imported.traced import (
     Value,
 )
 from kernelwright.tasks.reference import torch_dtype
+from kernelwright.tasks.source_lines import SourceLine
 
 Node = torch.fx.Node
 TAKEN = frozenset({"self", "torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "math", "operator"})
+ASSIGNED = re.compile(r"    (\w+) = ")
 BYTES = 64  # for an element of an argument: a recipe makes it in several steps, in types of up to eight bytes
 MOST_DRAWN, SECONDS = 1 << 30, 120.0
 
 
+@dataclass(frozen=True)
+class Rebuilt:
+    """The function of the arguments, in order, that the graph computes; and of its own text, by line, the node of the
+    problem that is computed there."""
+
+    reference: Callable[..., Any]
+    file: str
+    nodes: Mapping[int, int]
+
+
 def reference_of(problem: TracedProblem) -> Callable[..., Any]:
-    """The function of the arguments, in order, that the graph computes."""
+    return rebuilt(problem).reference
+
+
+def rebuilt(problem: TracedProblem, lines: Mapping[int, SourceLine] | None = None) -> Rebuilt:
+    """`lines` says of nodes where they come from, for the error that refuses one."""
     for name in problem.names:
         _require_free(name)
     graph = torch.fx.Graph()
     arguments = [graph.placeholder(argument.name) for argument in problem.arguments]
     declared = [(node, argument.dtype) for node, argument in zip(arguments, problem.arguments, strict=True)]
     device = graph.call_function(working_device, (arguments[0],))
-    made = _append(graph, arguments, problem.nodes, device)
+    made = _append(graph, arguments, problem.nodes, device, lines or {})
     results = [made[index] for index in problem.results]
     graph.output(results[0] if len(results) == 1 else tuple(results))
     floats = [(node, dtype) for node, dtype in declared if dtype in FLOATS]
@@ -71,7 +90,11 @@ def reference_of(problem: TracedProblem) -> Callable[..., Any]:
         return module(*given)
 
     reference.__wrapped__ = module.forward  # type: ignore[attr-defined]  # so that its text can be shown
-    return reference
+    file = module.forward.__code__.co_filename
+    places = {node.name: place for place, node in enumerate(made[len(arguments) :])}
+    assigned = ((number, ASSIGNED.match(line)) for number, line in enumerate(linecache.getlines(file), 1))
+    found = {number: places.get(match[1]) for number, match in assigned if match is not None}
+    return Rebuilt(reference, file, {number: place for number, place in found.items() if place is not None})
 
 
 def _require_free(name: str) -> None:
@@ -81,12 +104,19 @@ def _require_free(name: str) -> None:
 
 
 def _append(
-    graph: torch.fx.Graph, made: list[Node], nodes: Sequence[OperatorCall | Literals | DrawnNumbers], device: Node
+    graph: torch.fx.Graph,
+    made: list[Node],
+    nodes: Sequence[OperatorCall | Literals | DrawnNumbers],
+    device: Node,
+    lines: Mapping[int, SourceLine],
 ) -> list[Node]:
     made = list(made)
-    for node in nodes:
+    for place, node in enumerate(nodes):
         if isinstance(node, OperatorCall):
-            function = _checked(node)
+            try:
+                function = _checked(node)
+            except TaskError as error:
+                raise TaskError(f"{error} (at {lines[place]})" if place in lines else str(error)) from error
             args = tuple(_value(value, made, device) for value in node.args)
             kwargs = _options(node, made, device)
             made.append(graph.call_function(function, args, kwargs))

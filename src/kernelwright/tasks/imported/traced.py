@@ -103,6 +103,14 @@ class DrawnNumbers(_Closed):
 Node = Annotated[OperatorCall | Literals | DrawnNumbers, Field(discriminator="kind")]
 
 
+class TracedLine(_Closed):
+    """The line of one of the problem's files that a node comes from, which messages name."""
+
+    node: Index
+    file: Annotated[str, Field(pattern=r"^[\w.-]{1,120}$")]
+    line: Annotated[int, Field(ge=1, le=1 << 24)]
+
+
 class Recipe(_Closed):
     """How an argument is made of random numbers, where no single distribution says it: `triu(rand(n, n))`."""
 
@@ -216,6 +224,7 @@ class TracedProblem(_Closed):
     arguments: Annotated[list[TracedArgument], Field(min_length=1, max_length=MOST_ARGUMENTS)]
     sizes: Annotated[list[TracedSize], Field(max_length=64)]
     nodes: Annotated[list[Node], Field(max_length=MOST_NODES)]
+    lines: Annotated[list[TracedLine], Field(max_length=MOST_NODES)] = []
     results: Annotated[list[Index], Field(min_length=1, max_length=64)]
     notes: Annotated[list[Note], Field(max_length=16)] = []
     numbers: Annotated[list[TracedNumber], Field(max_length=64)] = []

@@ -144,7 +144,8 @@ def _ours() -> str:
     """Of the code that traces: another version may write another graph."""
     whole = hashlib.sha256()
     folder = Path(__file__).resolve().parent
-    for path in sorted((*folder.rglob("*.py"), folder.parent / "exporting.py", folder.parent / "dims.py")):
+    others = (folder.parent / name for name in ("exporting.py", "dims.py", "source_lines.py", "line_recorder.py"))
+    for path in sorted((*folder.rglob("*.py"), *others)):
         whole.update(hashlib.sha256(path.read_bytes()).digest())
     try:
         torch = version("torch")

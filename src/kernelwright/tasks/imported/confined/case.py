@@ -77,8 +77,9 @@ class Setting:
 
 @dataclass
 class Bench:
-    """Where cases are made: without data, and on the tape."""
+    """Where cases are made: without data, and on the tape. `folder` has the problem's files."""
 
+    folder: Path | None = None
     fake: FakeTensorMode = field(
         default_factory=lambda: FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     )

@@ -32,7 +32,7 @@ def purify(exported: Any, unwritten: Set[str] = frozenset()) -> list[str]:
     module = exported.graph_module
     graph = module.graph
     _drop_new_states(graph, exported.graph_signature)
-    notes = _inline_blocks(module)
+    notes = inline_blocks(module)
     for node in list(graph.nodes):
         if node.op == "get_attr" or (
             node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator)
@@ -77,7 +77,7 @@ def _random_numbers_as_inputs(graph: Any) -> set[str]:
     for node in list(graph.nodes):
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
-        if torch.Tag.nondeterministic_seeded not in node.target.tags or _changed(node) or packet(node) in KEPT:
+        if torch.Tag.nondeterministic_seeded not in node.target.tags or changed_by(node) or packet(node) in KEPT:
             continue
         drawn = draws(TapeStep(node.target, node.args, dict(node.kwargs), node.meta["val"]))
         if drawn is None or drawn.of not in ("uniform", "normal", "integers"):
@@ -94,7 +94,7 @@ def _random_numbers_as_inputs(graph: Any) -> set[str]:
 BLOCKS = {"wrap_with_set_grad_enabled"}
 
 
-def _inline_blocks(module: Any) -> set[str]:
+def inline_blocks(module: Any) -> set[str]:
     """Blocks under `torch.no_grad()`. No gradient flows through one inside of a function; where it makes all results,
     it says no more than that its author wanted no gradients, and they are derived as of any function."""
     notes: set[str] = set()
@@ -104,7 +104,7 @@ def _inline_blocks(module: Any) -> set[str]:
             continue
         enabled, inner, *given = node.args
         block = getattr(module, inner.target)
-        notes |= _inline_blocks(block)
+        notes |= inline_blocks(block)
         places = [one for one in block.graph.nodes if one.op == "placeholder"]
         with graph.inserting_before(node):
             made = graph.graph_copy(block.graph, dict(zip(places, given, strict=True)))
@@ -184,7 +184,7 @@ def _fix_dtype(node: Any) -> None:
         node.update_kwarg("dtype", made.dtype)
 
 
-def _changed(node: Any) -> list[Any]:
+def changed_by(node: Any) -> list[Any]:
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return []
     found = []
@@ -200,7 +200,7 @@ def _drop_unused(graph: Any) -> None:
     for node in reversed(list(graph.nodes)):
         if node.op != "call_function" or node.users:
             continue
-        changed = _changed(node)
+        changed = changed_by(node)
         if all(given.op == "placeholder" and set(given.users) == {node} for given in changed):
             graph.erase_node(node)
 
@@ -210,7 +210,7 @@ def _copy_what_changes(graph: Any, unwritten: Set[str]) -> set[str]:
     holders = {storage_of(node.meta["val"]): node for node in graph.nodes if _holds(node)}
     changed = {}
     for node in graph.nodes:
-        for given in _changed(node):
+        for given in changed_by(node):
             value = given.meta.get("val")
             if isinstance(value, torch.Tensor) and storage_of(value) in holders:
                 holder = holders[storage_of(value)]

@@ -61,7 +61,7 @@ class Opened:
 
 
 def trace(files: BundleFiles, form: str, setting: int | None = None) -> Data:
-    bench = Bench()
+    bench = Bench(files.folder)
     chosen = choose(OPENERS[form](files), bench, setting)
     wider = stretch(chosen, bench)
     found, writer = written(wider or chosen, bench)

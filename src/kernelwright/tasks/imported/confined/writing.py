@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from kernelwright.tasks.imported.confined import encode, learn
 from kernelwright.tasks.imported.confined.case import Bench, Leaf, ReferenceCase
 from kernelwright.tasks.imported.confined.surgery import DRAWN
 from kernelwright.tasks.imported.confined.tape import Draws, Untraceable, is_fake
+from kernelwright.tasks.source_lines import line_of
 
 Data = dict[str, Any]
 _WORDS = """alignas alignof and asm auto bool case catch char class const constexpr default delete do double else enum
@@ -85,6 +87,7 @@ class ProblemWriter:
         self._names, self._unwritten = _Names(case), unwritten
         self._places: dict[Any, int] = {}
         self._nodes: list[Any] = []
+        self._lines: list[Data] = []
         self.declared: list[tuple[Leaf, list[int | str]]] = []  # inputs, with the sizes that they are declared with
 
     def problem(self, notes: list[str]) -> Data:
@@ -119,6 +122,7 @@ class ProblemWriter:
             "arguments": declared,
             "sizes": found_sizes,
             "nodes": self._nodes,
+            "lines": self._lines,
             "results": results,
             "notes": list(dict.fromkeys([*notes, *(["unwritten_input"] if made else [])])),
             "numbers": self._numbers([one.leaf for one in arguments]),
@@ -287,9 +291,17 @@ class ProblemWriter:
             if node.op == "call_function":
                 self._nodes.append(encode.call(node.target, node.args, node.kwargs, self._place))
                 self._places[node] = self._first + len(self._nodes) - 1
+                self._note_line(node)
             elif node.op == "output":
                 return [self._places[result] for result in node.args[0]]
         raise AssertionError("a graph ends with its output")
+
+    def _note_line(self, node: Any) -> None:
+        """Of one of the problem's own files, from which the last node comes."""
+        line, folder = line_of(node.meta.get("stack_trace")), self._bench.folder
+        if line is not None and folder is not None and Path(line.file).is_relative_to(folder):
+            file = str(Path(line.file).relative_to(folder))
+            self._lines.append({"node": len(self._nodes) - 1, "file": file, "line": line.line})
 
     def _place(self, given: Any) -> int | None:
         return self._places[given] if isinstance(given, torch.fx.Node) else None
