@@ -11,18 +11,18 @@ from kernelwright.contracts.cpp import LINK, WARNINGS
 from kernelwright.contracts.cuda.emulate.refuse import without_comments
 from kernelwright.contracts.cuda.emulate.translate import (
     FLAGS,
-    HEADERS,
     PLAIN,
     QUIET,
     SANITIZED,
     STEPS,
     THREADS,
+    emulator_headers,
     host_source,
 )
 from kernelwright.contracts.extension.emulate.launches import without_launches
 from kernelwright.contracts.extension.source import call_plan, check, with_own_headers
 from kernelwright.contracts.extension.values import DTYPE_NUMBERS, LIGHT_HEADERS, advice_on_torch, light_headers
-from kernelwright.contracts.model import BuildFailure, BuildPlan, host_abi
+from kernelwright.contracts.model import BuildFailure, BuildPlan
 from kernelwright.contracts.recorded.calls import CallPlan
 from kernelwright.contracts.target import Target
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -85,10 +85,9 @@ def _host_text(source: str) -> str:
 
 
 def _build_plan(source: str, glue: str, *, sanitized: bool) -> BuildPlan:
-    emulator = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
     host = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(_OWN.glob("*.h")))
     empty = tuple((name, "#pragma once\n") for name in _EMPTY)
-    files = ((SOURCE_NAME, source), ("glue.cpp", glue), host_abi(), *emulator, *host, *light_headers(), *empty)
+    files = ((SOURCE_NAME, source), ("glue.cpp", glue), *emulator_headers(), *host, *light_headers(), *empty)
     arguments = (
         *("-std=c++20", *FLAGS, *STEPS, *THREADS, *WARNINGS, *QUIET, "-Wno-init-list-lifetime"),
         *(SANITIZED if sanitized else PLAIN),
