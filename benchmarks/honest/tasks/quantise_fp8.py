@@ -13,7 +13,7 @@ def quantise(x: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, torch.
 task = Task(
     reference=quantise,
     inputs={"x": tensor("rows", "cols"), "scale": tensor(1, draw=uniform(0.01, 0.1))},
-    outputs=("fine", "wide"),
+    outputs=("fine", "coarse"),
     public=[{"rows": 64, "cols": 512}, {"rows": 30, "cols": 1000}, {"rows": 500, "cols": 64}],
     hidden={"rows": (1, 1000), "cols": (1, 2000)},
 )
