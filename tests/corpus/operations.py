@@ -201,11 +201,7 @@ _BF16_SILENT = dict.fromkeys(
 )
 
 _EXACT = "8-bit floats are exact in 11 bits, and so are they in parts of them"
-_FP8_SILENT = {
-    name: _EXACT
-    for name in DOWNCASTS
-    if name.startswith(("inputs", "inner", "2xTF32", "bf16x", "fp16x"))
-}
+_FP8_SILENT = {name: _EXACT for name in DOWNCASTS if name.startswith(("inputs", "inner", "2xTF32", "bf16x", "fp16x"))}
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(RMSNORM, kernels.rmsnorm, NORMALISES),
