@@ -23,6 +23,14 @@ def rmsnorm(a: Arithmetic, x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
     return (x * r * w,)
 
 
+def rmsnorm_scaled(a: Arithmetic, x: Tensor, w: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    return (a.divide(rmsnorm(a, x, w)[0], scale),)
+
+
+def scaled_product(a: Arithmetic, x: Tensor, w: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+    return (a.multiply(a.load(x), a.load(w).T) * scale,)
+
+
 def rmsnorm_backward(a: Arithmetic, x: Tensor, w: Tensor, g: Tensor) -> tuple[Tensor, ...]:
     x, w, g = a.load(x), a.load(w), a.load(g)
     r = a.rsqrt(a.sum(x * x, -1) / x.shape[-1] + EPS)

@@ -22,6 +22,7 @@ from kernelwright.judge.oracle.right.tolerance import (
 )
 from kernelwright.tasks.declarations import FAMILIES, Family
 from kernelwright.tasks.drawing import draw_inputs
+from kernelwright.tasks.formats import is_narrow
 from kernelwright.tasks.model import Workload
 from kernelwright.tasks.reference import run_reference
 
@@ -81,7 +82,8 @@ class Trial:
         key = zlib.crc32(f"{operation.name} {workload.label} {family} {seed}".encode())
         self.inputs = draw_inputs(task, workload, family, torch.Generator().manual_seed(key))
         self.expected = expectations(task, self.inputs, workload)
-        if workload.dtype == "float32":
+        self._forms = {name: result.dtype for name, result in run_reference(task, self.inputs).items()}
+        if not any(is_narrow(form) for form in self._forms.values()):
             self._allowed = {name: _from_bounds(bounds) for name, bounds in self.expected.items()}
         else:  # bounds that were rounded to a narrow format no longer show the tolerance
             seen = study(partial(run_reference, task), self.inputs, compute_dtype(task, workload))
@@ -90,7 +92,7 @@ class Trial:
     def judge(self, results: dict[str, Tensor]) -> tuple[float, bool]:
         ratios = list(self._ratios(results))
         accepted = all(
-            check(self.expected[name], _as_stored(result, self.expected[name]), SENTINEL) is None
+            check(self.expected[name], result.to(self._forms[name]).contiguous(), SENTINEL) is None
             for name, result in results.items()
         )
         return max(ratios), accepted
@@ -108,8 +110,3 @@ def _from_bounds(bounds: Expectation) -> tuple[Tensor, Tensor]:
     assert isinstance(bounds, Within) and bounds.nan is None
     low, high = bounds.low.double(), bounds.high.double()
     return (low + high) / 2, (high - low) / 2
-
-
-def _as_stored(result: Tensor, bounds: Expectation) -> Tensor:
-    assert isinstance(bounds, Within | BitExact)
-    return result.to(bounds.value.dtype if isinstance(bounds, BitExact) else bounds.low.dtype).contiguous()

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from corpus import kernels
 from corpus.arithmetic import DOWNCASTS, HONEST, Arithmetic, Tensor
-from kernelwright.tasks import Task, integers, tensor
+from kernelwright.tasks import Task, cast, integers, tensor, uniform
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.model import Workload
 
@@ -127,6 +127,14 @@ def _maxpool(x: Tensor) -> Tensor:
     return F.max_pool2d(x, 2)
 
 
+def _rmsnorm_fp8(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    return cast(_rmsnorm(x, w) / scale, torch.float8_e4m3fn)
+
+
+def _scaled_product(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    return (cast(x, torch.float32) @ cast(w, torch.float32).T) * scale
+
+
 def _moved(x: Tensor) -> Tensor:
     return x.t().flip(0).contiguous()
 
@@ -164,6 +172,20 @@ RMSNORM_BF16 = _task("rmsnorm bf16", _rmsnorm, {"x": _x, "w": _v}, *ROWS, dtypes
 SOFTMAX_BF16 = _task("softmax bf16", _softmax, {"x": _x}, *ROWS, dtypes=("bfloat16",))
 MAXPOOL = _task("maxpool", _maxpool, {"x": tensor("n", "c", "height", "height")}, {"n": 16, "c": 16, "height": 28})
 
+RMSNORM_FP8 = _task(
+    "rmsnorm fp8", _rmsnorm_fp8, {"x": _x, "w": _v, "scale": tensor("rows", 1, draw=uniform(0.1, 1.0))}, *ROWS
+)
+SCALED_PRODUCT = _task(
+    "scaled product fp8",
+    _scaled_product,
+    {
+        "x": tensor("rows", "inner", dtype="float8_e4m3fn"),
+        "w": tensor("cols", "inner", dtype="float8_e5m2"),
+        "scale": tensor("rows", 1, draw=uniform(0.1, 1.0)),
+    },
+    {"rows": 64, "inner": 4096, "cols": 128},
+    {"rows": 509, "inner": 512, "cols": 251},
+)
 MOVED = _task("moved", _moved, {"x": _x}, ROWS[0])
 
 _AVERAGES = "one number, the mean over the rows: independent errors cancel in it"
@@ -177,6 +199,9 @@ _BF16_SILENT = dict.fromkeys(
     ),
     _FINER,
 )
+
+_EXACT = "8-bit floats are exact in 11 bits, and so are they in parts of them"
+_FP8_SILENT = {name: _EXACT for name in DOWNCASTS if name.startswith(("inputs", "inner", "2xTF32", "bf16x", "fp16x"))}
 
 OPERATIONS: tuple[Operation, ...] = (
     Operation(RMSNORM, kernels.rmsnorm, NORMALISES),
@@ -223,4 +248,6 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(derive_backward(MAXPOOL), kernels.maxpool_backward, SELECTS),
     Operation(RMSNORM_BF16, kernels.rmsnorm, NORMALISES, silent=_BF16_SILENT),
     Operation(SOFTMAX_BF16, kernels.softmax, EXPONENTIATES, silent=_BF16_SILENT),
+    Operation(RMSNORM_FP8, kernels.rmsnorm_scaled, NORMALISES),
+    Operation(SCALED_PRODUCT, kernels.scaled_product, MULTIPLIES, silent=_FP8_SILENT),
 )

@@ -81,9 +81,9 @@ class _Parts:
             if value.__name__ not in MODULES:
                 raise _CannotTravelError(f"it uses the module {value.__name__}")
             self.imports.add(f"import {value.__name__} as {name}" if "." in value.__name__ else _plain(value, name))
-        elif value is casting.working_dtype:
+        elif isinstance(value, types.FunctionType) and value.__module__ == casting.__name__:
             self.imports.add("import torch")
-            self.take(casting.working_dtype)
+            self.take(value)
         elif type(value) in CONSTANTS and name not in self._taken:
             self._taken.add(name)
             number = isinstance(value, float) and not math.isfinite(value)

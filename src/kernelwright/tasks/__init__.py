@@ -1,5 +1,7 @@
 """What must be computed. These names are all that a task file needs; importing them does not import torch."""
 
+from typing import TYPE_CHECKING, Any
+
 from kernelwright.tasks.declarations import (
     CallArgument,
     Chosen,
@@ -15,6 +17,9 @@ from kernelwright.tasks.declarations import (
 )
 from kernelwright.tasks.model import Precision, Task, TaskError, Workloads, tensor
 
+if TYPE_CHECKING:
+    from kernelwright.tasks.casting import cast
+
 __all__ = [
     "CallArgument",
     "Chosen",
@@ -26,6 +31,7 @@ __all__ = [
     "Task",
     "TaskError",
     "Workloads",
+    "cast",
     "custom",
     "integers",
     "normal",
@@ -33,3 +39,12 @@ __all__ = [
     "tensor",
     "uniform",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`cast` imports torch, so it is imported where a task file asks for it."""
+    if name != "cast":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from kernelwright.tasks.casting import cast
+
+    return cast

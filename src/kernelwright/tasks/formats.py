@@ -1,9 +1,11 @@
 """Tensors of formats in which torch stores values but hardly computes: widened to float32, and rounded back.
 
-e4m3fn has no infinities: what is too large becomes its largest number, as torch rounds and as CUDA's conversion does.
+e4m3fn has no infinities: what is too large becomes its largest number.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import torch
 
@@ -31,10 +33,7 @@ def is_narrow(dtype: torch.dtype) -> bool:
     return dtype in NARROW_FORMATS
 
 
-def wider(one: torch.dtype, other: torch.dtype) -> torch.dtype:
-    """As `torch.promote_types`, which refuses formats of 8 bits: any other float holds their values."""
-    if one in _STORED_ONLY and other.is_floating_point and one != other:
-        return torch.float32 if other in _STORED_ONLY else other
-    if other in _STORED_ONLY and one.is_floating_point:
-        return one
-    return torch.promote_types(one, other)
+@cache
+def saturates() -> bool:
+    """Whether torch rounds what float8_e4m3fn cannot hold to its largest number, as kernels do; it once made it NaN."""
+    return bool(arithmetic(torch.tensor(1e6).to(torch.float8_e4m3fn)).isfinite())

@@ -11,6 +11,7 @@ import torch
 from kernelwright.errors import JudgeOutOfMemory
 from kernelwright.tasks.declarations import DTYPES, Scalar
 from kernelwright.tasks.dims import TaskError
+from kernelwright.tasks.formats import saturates
 from kernelwright.tasks.loading import blame, located
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.without_values import followed
@@ -55,6 +56,8 @@ def guarded(task: Task, what: str, function: Callable[..., Any], *arguments: Any
     except Exception as error:
         if is_out_of_memory(error):  # which says nothing of the task, and must not pass for a value that it refuses
             raise JudgeOutOfMemory(f"{home(task)}: {what} because memory ran out: {first_line_of(error)}") from error
+        if isinstance(error, NotImplementedError) and "'Float8_" in str(error):
+            what += ", since torch does not compute in 8-bit floats (widen them first, as in x.float())"
         raise blame(error, home(task), what) from error
 
 
@@ -95,6 +98,12 @@ def _checked(task: Task, name: str, value: object) -> torch.Tensor:
         raise fault(task, f"the reference returned a {type(value).__name__} for {name!r}: return a tensor")
     if dtype_name(value.dtype) not in DTYPES:
         raise fault(task, f"result {name!r} is {dtype_name(value.dtype)}: use one of {', '.join(DTYPES)}")
+    if value.dtype == torch.float8_e4m3fn and not saturates():
+        raise fault(
+            task,
+            f"result {name!r} is float8_e4m3fn, whose largest number torch {torch.__version__} does not keep where "
+            f"more is rounded to it: install torch 2.13 or newer",
+        )
     return value
 
 

@@ -126,9 +126,7 @@ class _NoDowncast(TorchFunctionMode):
         if torch.float64 in given and isinstance(result, torch.Tensor) and _is_less(result.dtype):
             raise TaskError(
                 f"the reference casts float64 to {dtype_name(result.dtype)}, but answers are in float64: write "
-                f"x.to(torch.promote_types(x.dtype, torch.{dtype_name(result.dtype)})) in place of the cast, or with "
-                f"8-bit floats x.to(working_dtype(torch.{dtype_name(result.dtype)}, x, torch.DECLARED)) from "
-                f"kernelwright.tasks.casting"
+                f"cast(x, torch.{dtype_name(result.dtype)}) in place of the cast, with cast from kernelwright.tasks"
             )
         return result
 

@@ -11,10 +11,9 @@ import pytest
 
 from kernelwright.contracts import nvrtc
 from kernelwright.contracts.cuda.emulate.headers import BRINGS, constants, included, taken_back
-from kernelwright.contracts.cuda.emulate.translate import HEADERS
+from kernelwright.contracts.cuda.emulate.translate import emulator_headers
 from kernelwright.contracts.cuda.toolchain.builder import fixed_options
 from kernelwright.contracts.cuda.toolkit import has_toolkit
-from kernelwright.contracts.model import host_abi
 
 NAMES = tuple(re.findall(r"#undef (\w+)", taken_back()))
 AT_ONCE = 50  # NVRTC gives up after a hundred errors
@@ -24,9 +23,7 @@ USUAL = {"INFINITY", "NAN", "HUGE_VALF", "M_PI", "FLT_MAX", "DBL_EPSILON", "INT_
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("headers")
-    for path in HEADERS.glob("*.h"):
-        (place / path.name).write_text(path.read_text())
-    for name, text in (host_abi(), *constants()):
+    for name, text in (*emulator_headers(), *constants()):
         (place / name).write_text(text)
     return place
 

@@ -164,10 +164,33 @@ def make(sizes, device):
     assert run_reference(task, drawn(task))["y"].shape[1] == smallest_workload(task).size_map["cols"]
 
 
+def test_a_definition_may_have_8_bit_floats_with_scales(tmp_path: Path) -> None:
+    folder = definition(
+        tmp_path / "scaled",
+        "return ((x.float() @ w.float().T) * sx * sw).to(torch.bfloat16)",
+        {
+            "x": (["n", "depth"], "float8_e4m3fn"),
+            "w": (["depth", "depth"], "float8_e4m3fn"),
+            "sx": (["n", "one"], "float32"),
+            "sw": (["one"], "float32"),
+        },
+        axes={"n": None, "depth": 16, "one": 1},
+        workloads=[{"axes": {"n": n}, "inputs": {}} for n in (8, 24)],
+    )
+    task = opened_here(folder)
+    inputs = drawn(task)
+    x, w, sx, sw = (inputs[name] for name in ("x", "w", "sx", "sw"))
+    assert x.dtype == torch.float8_e4m3fn  # type: ignore[union-attr]
+    right = (x.double() @ w.double().T) * sx.double() * sw.double()  # type: ignore[union-attr]
+    torch.testing.assert_close(run_reference(task, inputs, torch.float64)["y"], right)
+    assert run_reference(task, inputs)["y"].dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize(
     ("body", "dtype", "given", "said"),
     [
-        ("return x * 2", "float8_e4m3fn", {"type": "random"}, "x is float8_e4m3fn, which a task cannot have"),
+        ("return x * 2", "float8_e4m3fnuz", {"type": "random"}, "x is float8_e4m3fnuz, which a task cannot have"),
+        ("return x * 2", "float8_e4m3fn", {"type": "random"}, "torch does not compute in 8-bit floats"),
         ("return x * 2", "int32", {"type": "safetensors", "path": "../../key"}, "takes the values of x from a file"),
         (
             "return x * x[0].item()",

@@ -23,7 +23,7 @@ from kernelwright.proposers.templates.patterns.rows import HALVES
 
 
 @dataclass(frozen=True)
-class OperandScale:
+class TakenScale:
     """A value that results are multiplied with, or divided by: of an operand's shape, with one element along the
     depth."""
 
@@ -34,7 +34,7 @@ class OperandScale:
 @dataclass(frozen=True)
 class Unscaled:
     operands: tuple[NodeRef, NodeRef]
-    scales: tuple[OperandScale, ...]
+    scales: tuple[TakenScale, ...]
 
     def applied(self, call: Call, made: NodeRef) -> NodeRef:
         for scale in self.scales:
@@ -61,7 +61,7 @@ def without_scales(builder: GraphBuilder, first: NodeRef, second: NodeRef) -> Un
     return Unscaled((left, right), scales)
 
 
-def _taken(builder: GraphBuilder, place: NodeRef, depth: int) -> tuple[NodeRef, list[OperandScale]] | None:
+def _taken(builder: GraphBuilder, place: NodeRef, depth: int) -> tuple[NodeRef, list[TakenScale]] | None:
     """The operand without scales, and those; None where it is not a narrow one with scales."""
     node = builder.nodes[place.node]
     if is_widened(builder, place):
@@ -73,12 +73,12 @@ def _taken(builder: GraphBuilder, place: NodeRef, depth: int) -> tuple[NodeRef, 
                 scale = _single_along(builder, NodeRef(factor), node.shape, depth)
                 rest = _taken(builder, NodeRef(value), depth) if scale is not None else None
                 if scale is not None and rest is not None and builder.shape(NodeRef(value)) == node.shape:
-                    return rest[0], [*rest[1], OperandScale(operation, scale)]
+                    return rest[0], [*rest[1], TakenScale(operation, scale)]
         case Permute(dims=dims):
             inner = _taken(builder, NodeRef(node.inputs[0]), dims[depth])
             if inner is not None:
                 return _turned(builder, inner[0], dims), [
-                    OperandScale(scale.operation, _turned(builder, _lifted(builder, scale.value, len(dims)), dims))
+                    TakenScale(scale.operation, _turned(builder, _lifted(builder, scale.value, len(dims)), dims))
                     for scale in inner[1]
                 ]
         case ViewNode():
@@ -86,7 +86,7 @@ def _taken(builder: GraphBuilder, place: NodeRef, depth: int) -> tuple[NodeRef, 
     return None
 
 
-def _viewed(builder: GraphBuilder, node: ViewNode, depth: int) -> tuple[NodeRef, list[OperandScale]] | None:
+def _viewed(builder: GraphBuilder, node: ViewNode, depth: int) -> tuple[NodeRef, list[TakenScale]] | None:
     """Rows put together, as a linear layer does with its batch; the depth stays the last dimension."""
     source = NodeRef(node.inputs[0])
     shape = builder.shape(source)
@@ -100,7 +100,7 @@ def _viewed(builder: GraphBuilder, node: ViewNode, depth: int) -> tuple[NodeRef,
     for scale in inner[1]:
         whole = _expanded(builder, scale.value, (*shape[:-1], ONE))
         rows = builder.add(ViewNode((*node.shape[:-1], ONE), builder.dtype(whole), (whole.node,)))
-        scales.append(OperandScale(scale.operation, rows))
+        scales.append(TakenScale(scale.operation, rows))
     return value, scales
 
 

@@ -66,9 +66,9 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
 
 
 def emulator_headers() -> tuple[tuple[str, str], ...]:
-    """What every source for the emulator is built beside, also one with host code."""
+    """Every header that `emulator.h` brings, and `abi.h`, for the files of a build plan."""
     own = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
-    return (host_abi(), float8_header(), *own)
+    return host_abi(), float8_header(), *own
 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:

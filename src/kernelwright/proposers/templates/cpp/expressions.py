@@ -21,8 +21,8 @@ _CALLED = {
     "sin": "sine",
     "cos": "cosine",
     "floor": "floored",
-    "round": "rounded",
-    "trunc": "truncated",
+    "round": "nearest_whole",
+    "trunc": "whole_part",
     "logical_not": "no",
     "where": "pick",
 }

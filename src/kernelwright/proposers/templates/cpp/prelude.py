@@ -322,10 +322,10 @@ inline V cosine(V x) { return each(x, [](float a) { return std::cos(a); }); }
 inline float cosine(float x) { return std::cos(x); }
 inline V floored(V x) { return each(x, [](float a) { return std::floor(a); }); }
 inline float floored(float x) { return std::floor(x); }
-inline V rounded(V x) { return each(x, [](float a) { return std::nearbyint(a); }); }
-inline float rounded(float x) { return std::nearbyint(x); }
-inline V truncated(V x) { return each(x, [](float a) { return std::trunc(a); }); }
-inline float truncated(float x) { return std::trunc(x); }
+inline V nearest_whole(V x) { return each(x, [](float a) { return std::nearbyint(a); }); }
+inline float nearest_whole(float x) { return std::nearbyint(x); }
+inline V whole_part(V x) { return each(x, [](float a) { return std::trunc(a); }); }
+inline float whole_part(float x) { return std::trunc(x); }
 """
 
 _PLACE = """
@@ -394,8 +394,8 @@ _NEEDS = {
     "exp_minus_one": ("each",),
     "sine(": ("each",),
     "floored": ("each",),
-    "rounded": ("each",),
-    "truncated": ("each",),
+    "nearest_whole": ("each",),
+    "whole_part": ("each",),
 }
 _PARTS = {
     "product": CORE,

@@ -237,7 +237,7 @@ COSTLY = frozenset(("exp", "log", "tanh", "erf", "pow", "sigmoid", "log1p", "exp
 TYPES = {"float32": "float", "int64": "long long", "bool": "bool"}
 STORED = CUDA_TYPES | {"float8_e4m3fn": "E4M3", "float8_e5m2": "E5M2"}
 # As torch rounds: CUDA's own e5m2 saturates where torch has infinities.
-_FLOAT8 = """\
+FLOAT8 = """\
 #include <cuda_fp8.h>
 struct E4M3 : __nv_fp8_e4m3 {
   E4M3() = default;
@@ -253,8 +253,8 @@ struct E5M2 : __nv_fp8_e5m2 {
 HEADERS = {
     "float16": "#include <cuda_fp16.h>",
     "bfloat16": "#include <cuda_bf16.h>",
-    "float8_e4m3fn": _FLOAT8,
-    "float8_e5m2": _FLOAT8,
+    "float8_e4m3fn": FLOAT8,
+    "float8_e5m2": FLOAT8,
 }
 
 

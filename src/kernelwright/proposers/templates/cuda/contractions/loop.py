@@ -90,6 +90,9 @@ __device__ inline void copy_piece(Element* to, const Element* from, const bool i
   else
     *to = inside ? *from : Element(0.0f);
 }
+"""
+
+WIDENED_PIECE = """\
 // What is stored in fewer bits is widened on the way.
 template <int Width, class Element, class Stored>
 __device__ inline void copy_piece(Element* to, const Stored* from, const bool inside) {

@@ -50,7 +50,6 @@ def declared(name: str, operand: GatheredOperand) -> list[str]:
     return [
         f"struct {name} {{",
         f"  using Element = {STORED[operand.panel]};",
-        f"  using Stored = {kind};",
         f"  static constexpr bool ALONG_DEPTH = {str(operand.along_depth).lower()};",
         f"  static constexpr int WIDTH = WIDTH_{name};",
         f"  static constexpr int ROWS = ROWS_{name}, DEPTH = DEPTH_{name};",

@@ -8,6 +8,7 @@ from kernelwright.proposers.templates.cuda.contractions.loop import (
     COPY_PIECE,
     GATHERED,
     GATHERED_GROUPS,
+    WIDENED_PIECE,
 )
 from kernelwright.proposers.templates.cuda.contractions.narrow import DEEP, NARROW_CHOICE
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm, declared
@@ -100,17 +101,19 @@ def written(method: str, form: ProductForm, code: KernelWriter) -> KernelBody:
         shared,
         f"fit_{n}",
         heavy=True,
-        needs=(*_needs(form.left.panel, group=group), CONTRACTED),
+        needs=(*_needs(form, group=group), CONTRACTED),
         helpers=(CHOICE, TILE_CHOICE, *((NARROW_CHOICE if narrow else GROUP_CHOICE,) if group else ())),
     )
 
 
-def _needs(dtype: str, *, group: bool) -> tuple[str, ...]:
+def _needs(form: ProductForm, *, group: bool) -> tuple[str, ...]:
+    dtype = form.left.panel
+    widens = any(operand.dtype != operand.panel for operand in (form.left, form.right))
+    common = (COPIES, BLOCKED, TENSORS, COPY_PIECE, *((WIDENED_PIECE,) if widens else ()), GATHERED)
     if dtype == "float32":
-        groups: tuple[str, ...] = (GROUPS, GATHERED_GROUPS) if group else ()
-        return (COPIES, BLOCKED, TENSORS, COPY_PIECE, GATHERED, *groups)
+        return (*common, *((GROUPS, GATHERED_GROUPS) if group else ()))
     groups = (GROUPS, narrow_cores.groups(dtype), narrow_cores.GROUP_CORE) if group else ()
-    return (COPIES, BLOCKED, TENSORS, COPY_PIECE, GATHERED, narrow_cores.warps(dtype), narrow_cores.WARP_CORE, *groups)
+    return (*common, narrow_cores.warps(dtype), narrow_cores.WARP_CORE, *groups)
 
 
 def sized(form: ProductForm, code: KernelWriter) -> None:
