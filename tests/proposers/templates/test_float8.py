@@ -1,4 +1,4 @@
-"""Templates with 8-bit numbers: products with scales, quantising and dequantising, in C++ and in CUDA on the emulator."""
+"""Templates with 8-bit numbers: products with scales, quantising, dequantising; C++, and CUDA on the emulator."""
 
 from __future__ import annotations
 
