@@ -21,7 +21,17 @@ from benchmarks.shared.record import RESULTS, load  # noqa: E402
 PAGE = ROOT / "docs" / "templates.md"
 BEGIN, END = "<!-- coverage -->", "<!-- end of coverage -->"
 PROBLEMS = {"1": 100, "2": 100, "3": 50}  # of KernelBench's own levels, however many were examined
-HEAD = ("level", "problems", "examined", "captured", "C++ covered", "C++ right", "CUDA covered", "CUDA right", "commits")
+HEAD = (
+    "level",
+    "problems",
+    "examined",
+    "captured",
+    "C++ covered",
+    "C++ right",
+    "CUDA covered",
+    "CUDA right",
+    "commits",
+)
 COUNTS = ("problems", "captured", "cpp_covered", "cpp_right", "cuda_covered", "cuda_right")
 
 

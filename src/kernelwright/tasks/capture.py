@@ -23,12 +23,14 @@ from kernelwright.tasks.exporting import (
     quietly,
     widen_types,
 )
+from kernelwright.tasks.loading import summary
 
 if TYPE_CHECKING:
     import torch
 
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
+RANDOM = re.compile(r"rand|normal|uniform|bernoulli|exponential|multinomial|poisson|cauchy|geometric|log_normal")
 MOST_UNIT = 64  # of which a size may have to be a multiple
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""
@@ -87,15 +89,37 @@ def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tenso
         raise TaskError("no example input is a tensor: give at least one")
     _refuse_misfit(function, example)
     exported = _exported(function, example)
-    plain = quietly(exported.run_decompositions, {})
+    plain = _plain(exported)
     if getattr(function, "training", False) and any("dropout" in str(node.target) for node in plain.graph.nodes):
         raise TaskError("the module uses dropout in training mode: call eval() on it first")
+    if drawn := next((node for node in plain.graph.nodes if _draws(node)), None):
+        raise TaskError(
+            f"it draws random numbers ({drawn.target.__name__.partition('.')[0]}), and two draws differ: make what it "
+            "draws an argument"
+        )
     changes = plain.graph_signature  # the first form still has changes in place
     if changes.buffers_to_mutate or changes.user_inputs_to_mutate:
         raise TaskError("it changes a buffer or an input in place: call eval() on the module, or write a task file")
     _widen(exported)
     doc = doc or f"{function_name(function)}, captured by torch.export."
     return _text(exported, tensors, doc, _Called(function, tuple(example)))
+
+
+def _plain(exported: Any) -> Any:
+    """In a form in which every change in place is named."""
+    try:
+        return quietly(exported.run_decompositions, {})
+    except RuntimeError as error:  # a tensor that is an attribute, and neither parameter nor buffer, is changed
+        raise TaskError(
+            f"torch.export cannot write it down: {summary(error)}; pass its state as an argument, or write a task file"
+        ) from error
+
+
+def _draws(node: Any) -> bool:
+    import torch
+
+    drawn = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return drawn and RANDOM.match(node.target.__name__) is not None  # dropout has the tag where it does nothing, too
 
 
 def _exported(function: Callable[..., Any], example: Sequence[Any]) -> Any:
