@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from kernelwright.tasks import Task, tensor
 from tests.proposers.templates.emulated import emulated_errors
+
+from kernelwright.tasks import Task, tensor
 
 LAUNCHES, NUMBERS = 300, 7
 NAMES = [f"n{number}" for number in range(NUMBERS)]

@@ -49,8 +49,8 @@ LEFT_SECONDS = 3.0  # in which an evaluation without a caller may come to its ne
 INTERRUPT = signal.SIGUSR1
 
 
-class CallerLeft(BaseException):  # noqa: N818 - it names an event, which no evaluation must take for a fault of its own
-    """Raised in the evaluation under way, wherever it is."""
+class CallerLeft(BaseException):
+    """Raised in the evaluation under way, wherever it is: an event, which it must not take for a fault of its own."""
 
 
 @dataclass
@@ -77,9 +77,9 @@ class QueuedRequest:
         """Until it was dealt with. A caller sends nothing meanwhile, unless it leaves."""
         poll = select.poll()
         poll.register(self.caller.channel.fd, select.POLLIN | select.POLLRDHUP)
-        if poll.poll()[0][1] & (select.POLLRDHUP | select.POLLHUP | select.POLLERR):
-            if not self.served.wait(LEFT_SECONDS):
-                interrupt(self)
+        left = poll.poll()[0][1] & (select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+        if left and not self.served.wait(LEFT_SECONDS):
+            interrupt(self)
         self.served.wait()
 
     def announce(self, ahead: int) -> None:
