@@ -110,7 +110,7 @@ def test_the_norm_of_llama_is_captured_and_judged(judge: Judge, tmp_path: Path) 
 
 
 def test_what_draws_random_numbers_is_refused_and_a_dropout_that_does_nothing_is_not() -> None:
-    with pytest.raises(TaskError, match="draws random numbers .rand.*: make what it draws an argument"):
+    with pytest.raises(TaskError, match=r"draws random numbers .rand.*: make what it draws an argument"):
         task_text(lambda x: x + torch.randn(x.shape[0], 3), (torch.ones(5, 3),))
     dropped = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5)).eval()
     assert "linear" in task_text(dropped, (torch.ones(5, 3),))
@@ -130,6 +130,6 @@ class Remembering(nn.Module):
 
 
 def test_a_module_that_changes_an_attribute_is_refused_in_one_line() -> None:
-    with pytest.raises(TaskError, match="mutated in the forward method.*as an argument") as caught:
+    with pytest.raises(TaskError, match=r"mutated in the forward method.*as an argument") as caught:
         task_text(Remembering(), (torch.ones(5, 3), torch.ones(5, 3)))
     assert "\n" not in str(caught.value)
