@@ -70,7 +70,8 @@ def examined(path: Path, folder: Path, contracts: list[str], seconds: float) -> 
 
 def _child(there: Connection, path: Path, folder: Path, contracts: list[str]) -> None:
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, most))  # the sandbox sets limits of its own
     there.send(report(path, folder, contracts))
 
 

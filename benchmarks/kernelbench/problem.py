@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.kernelbench.shrinking import TooLargeError, problems
+from benchmarks.kernelbench.shrinking import Problem, TooLargeError, problems
 from benchmarks.shared.record import load, save
 
 from kernelwright.contracts import Candidate
@@ -26,8 +26,10 @@ from kernelwright.tasks.declarations import Family
 from kernelwright.tasks.drawing import draw_inputs, run_reference, signature
 from kernelwright.tasks.loading import load_task
 from kernelwright.tasks.model import ScalarSpec, Signature, Task
+from kernelwright.tasks.resolve import resolve
 
 TRIES = 6  # rewritings that run but cannot be captured
+OPENED = "as a problem file"  # traced in the sandbox, in training mode
 MAX_RANK = 8
 
 
@@ -44,23 +46,39 @@ class _Argument(ctypes.Structure):
 
 
 def captured(path: Path, folder: Path) -> tuple[Task, dict[str, Any]]:
-    """The smallest rewriting that can be captured, and how it was made; kept in the folder for another time."""
+    """The smallest rewriting that can be captured, and how it was made; kept in the folder for another time.
+
+    What capture cannot take (a module with a state, random numbers, sizes that its code fixes) is opened as the problem
+    file that it is.
+    """
     file, notes = folder / f"problem_{path.parent.name}_{path.stem}.py", folder / f"{path.parent.name}_{path.stem}.json"
     if notes.exists():
-        return load_task(file), load(notes)
-    fault: KernelwrightError | None = None
-    for tried, problem in enumerate(problems(path)):
-        try:
-            file.write_text(task_text(problem.model, problem.inputs))
-        except KernelwrightError as error:
-            fault = error
-            if tried + 1 == TRIES:
-                break
-            continue
-        how = {"mode": "as it is" if problem.trained else "eval()", "limit": problem.limit}
-        save(notes, how)
-        return load_task(file), how
-    raise fault or TooLargeError("no rewriting is small enough")
+        how = load(notes)
+        return resolve(str(file)) if how["mode"] == OPENED else load_task(file), how
+    fault: Exception | None = None
+    smallest: Problem | None = None
+    try:
+        for tried, problem in enumerate(problems(path)):
+            smallest = smallest or problem
+            try:
+                file.write_text(task_text(problem.model, problem.inputs))
+            except KernelwrightError as error:
+                fault = error
+                if tried + 1 == TRIES:
+                    break
+                continue
+            how = {"mode": "as it is" if problem.trained else "eval()", "limit": problem.limit}
+            save(notes, how)
+            return load_task(file), how
+    except TooLargeError as error:
+        fault = fault or error
+    if smallest is None:
+        raise fault or TooLargeError("no rewriting is small enough")
+    file.write_text(smallest.source)
+    how = {"mode": OPENED, "limit": smallest.limit}
+    task = resolve(str(file))
+    save(notes, how)
+    return task, how
 
 
 def plans(task: Task, contract: str, source: str, form: Signature) -> BuildPlan | BuildFailure:

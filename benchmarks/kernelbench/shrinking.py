@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Problem:
     inputs: list[Any]
     trained: bool  # as the file makes it; otherwise `eval()` was called
     limit: int | str  # the largest number, or the share of all channels
+    source: str = ""  # of the file, rewritten
 
 
 class _Divided(ast.NodeTransformer):
@@ -134,7 +135,7 @@ def problems(path: Path) -> Iterator[Problem]:
         try:
             code = compile(ast.fix_missing_locations(tree), str(path), "exec")
             _refuse_early(code)
-            found = made(code, limit)
+            found = replace(made(code, limit), source=ast.unparse(tree))
         except Exception as error:  # whatever a rewritten model raises, another rewriting may do
             fault = error
             continue

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.kernelbench import coverage
+from benchmarks.kernelbench import coverage, problem
 
 CONTRACTS = ["cpp", "cuda"]
 
@@ -50,3 +50,35 @@ def test_a_process_that_ends_early_is_reported(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(coverage, "report", report)
     found = coverage.examined(tmp_path, tmp_path, CONTRACTS, 30.0)
     assert found == {"captured": False, "line": "the process ended with exit code 3"}
+
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.fc = nn.Linear(features, features)
+
+    def forward(self, x):
+        return self.fc(x + torch.randn(x.shape[0], 1, device=x.device))
+
+features = 512
+
+def get_inputs():
+    return [torch.rand(64, features)]
+
+def get_init_inputs():
+    return [features]
+"""
+
+
+def test_what_cannot_be_captured_is_opened_as_the_problem_file_that_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "level9" / "1_Noisy.py"
+    path.parent.mkdir()
+    path.write_text(PROBLEM)
+    for _ in range(2):  # the second time from what was kept
+        task, how = problem.captured(path, tmp_path)
+        assert how["mode"] == problem.OPENED
+        assert set(task.public[0].values()) <= {1, 2, 4}, task.public

@@ -107,3 +107,29 @@ def test_the_norm_of_llama_is_captured_and_judged(judge: Judge, tmp_path: Path) 
     for factor, outcome in (("1", Outcome.accepted), ("1.03f", Outcome.rejected)):
         candidate = Candidate("cpp", KERNEL.replace("FACTOR", factor), "norm.cpp")
         assert judge.judge(str(path), candidate, settings=RIGHT).verdict is outcome, factor
+
+
+def test_what_draws_random_numbers_is_refused_and_a_dropout_that_does_nothing_is_not() -> None:
+    with pytest.raises(TaskError, match=r"draws random numbers .rand.*: make what it draws an argument"):
+        task_text(lambda x: x + torch.randn(x.shape[0], 3), (torch.ones(5, 3),))
+    dropped = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5)).eval()
+    assert "linear" in task_text(dropped, (torch.ones(5, 3),))
+
+
+class Remembering(nn.Module):
+    """Its state is neither a parameter nor a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = torch.zeros(5, 3)
+
+    def forward(self, x: torch.Tensor, initial: torch.Tensor) -> torch.Tensor:
+        self.state.copy_(initial)
+        self.state = (x + self.state).tanh()
+        return self.state * 2
+
+
+def test_a_module_that_changes_an_attribute_is_refused_in_one_line() -> None:
+    with pytest.raises(TaskError, match=r"changes its tensor .*state.* an argument") as caught:
+        task_text(Remembering(), (torch.ones(5, 3), torch.ones(5, 3)))
+    assert "\n" not in str(caught.value)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
+RANDOM = re.compile(r"rand|normal|uniform|bernoulli|exponential|multinomial|poisson|cauchy|geometric|log_normal")
 ASSIGNED = re.compile(r"    (\w+) = ")
 NORMS = ("batch_norm", "instance_norm")
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
@@ -175,11 +176,16 @@ def _exported(called: _Called) -> Any:
 
 
 def _refuse_changes(function: Callable[..., Any], exported: Any) -> None:
-    """Numbers that a dropout draws, and buffers that a call changes; arguments changed in place are results."""
-    drops = next((node for node in exported.graph.nodes if "dropout" in str(node.target) and _draws(node)), None)
+    """Random numbers, and what a call changes beside its arguments; arguments changed in place are results."""
+    drops = next((node for node in exported.graph.nodes if "dropout" in str(node.target) and _drops(node)), None)
     if drops is not None:
         training = "call eval() on it first" if getattr(function, "training", False) else "take it out"
         raise TaskError(f"it uses dropout, which draws random numbers{_at(drops)}: {training}")
+    if drawn := next((node for node in exported.graph.nodes if _draws(node)), None):
+        raise TaskError(
+            f"it draws random numbers ({packet(drawn)}){_at(drawn)}, and two draws differ: make what it draws an "
+            "argument"
+        )
     changes = _changes(exported)
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     for spec in exported.graph_signature.input_specs:
@@ -187,6 +193,8 @@ def _refuse_changes(function: Callable[..., Any], exported: Any) -> None:
         change = changes.get(_storage(node)) if node is not None else None
         if change is not None and spec.kind.name != "USER_INPUT":
             name = str(spec.target).removeprefix("inner.")
+            if spec.kind.name != "BUFFER":
+                raise TaskError(f"it changes its tensor {name!r}{_at(change)}: make that an argument")
             raise TaskError(f"it changes its buffer {name!r}{_at(change)}: call eval() on the module")
         if change is not None and packet(change) in NORMS:
             raise TaskError(f"it updates running statistics{_at(change)}: leave them out, or call it in evaluation")
@@ -215,6 +223,13 @@ def _changes(exported: Any) -> dict[int | None, Any]:
 
 
 def _draws(node: Any) -> bool:
+    import torch
+
+    drawn = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return drawn and RANDOM.match(packet(node)) is not None  # dropout has the tag where it does nothing, too
+
+
+def _drops(node: Any) -> bool:
     """Whether a dropout is one: in evaluation, or with a share of 0, it is not."""
     names = [one.name for one in node.target._schema.arguments] if hasattr(node.target, "_schema") else []
     given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}

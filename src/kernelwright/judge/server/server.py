@@ -51,7 +51,7 @@ INTERRUPT = signal.SIGUSR1
 
 
 class CallerLeft(BaseException):
-    """Raised in the evaluation under way, wherever it is."""
+    """Raised in the evaluation under way, wherever it is: an event, which it must not take for a fault of its own."""
 
 
 @dataclass
@@ -78,9 +78,9 @@ class QueuedRequest:
         """Until it was dealt with. A caller sends nothing meanwhile, unless it leaves."""
         poll = select.poll()
         poll.register(self.caller.channel.fd, select.POLLIN | select.POLLRDHUP)
-        if poll.poll()[0][1] & (select.POLLRDHUP | select.POLLHUP | select.POLLERR):
-            if not self.served.wait(LEFT_SECONDS):
-                interrupt(self)
+        left = poll.poll()[0][1] & (select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+        if left and not self.served.wait(LEFT_SECONDS):
+            interrupt(self)
         self.served.wait()
 
     def announce(self, ahead: int) -> None:

@@ -89,14 +89,16 @@ def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildP
 
 
 def _glue(program: Program, plan: Plan, signature: Signature, target: Target) -> str:
-    """The kernels have internal linkage, so that shared variables of templates may lie in a section of their own."""
+    """The kernels have internal linkage, so that shared variables of templates may lie in a section of their own.
+    Every launch is a function of its own: the arguments of hundreds of them do not fit on a stack together."""
     definitions = "".join(f"#define {name} {value}\n" for name, value in plan.definitions)
-    steps = "\n".join(_step(step, program, target) for step in program.launches)
+    steps = "".join(_step(number, step, target) for number, step in enumerate(program.launches))
+    calls = "".join(f"  kw_launch{number}(m);\n" for number in range(len(program.launches)))
     return (
         f"#define KW_ARCHITECTURE {_architecture(target)}\n"
         f'#include "abi.h"\n#include "emulator.h"\n{taken_back()}{definitions}'
-        f'namespace {{\n#include "{KERNEL_NAME}"\n\n'
-        f"void kw_launches(const kw_argument* a) {{\n  (void)a;\n{_memory(program, signature)}{steps}}}\n}}\n"
+        f'namespace {{\n#include "{KERNEL_NAME}"\n\n{steps}'
+        f"void kw_launches(const kw_argument* a) {{\n  (void)a;\n{_memory(program, signature)}{calls}}}\n}}\n"
         'extern "C" __attribute__((visibility("default"))) void kw_run(const kw_argument* a) {\n'
         "  kw::OneCall call;\n  kw_launches(a);\n}\n"
     )
@@ -108,13 +110,12 @@ def _architecture(target: Target) -> int:
 
 def _memory(program: Program, signature: Signature) -> str:
     tensors = {a.name: i for i, a in enumerate(signature.arguments) if isinstance(a, TensorSpec)}
-    lines = []
+    lines = [f"  char* m[{len(program.blocks) + 1}] = {{}};\n"]
     for number, block in enumerate(program.blocks):
         if block.name in tensors:
-            lines.append(f"  char* const m{number} = static_cast<char*>(a[{tensors[block.name]}].data);\n")
+            lines.append(f"  m[{number}] = static_cast<char*>(a[{tensors[block.name]}].data);\n")
         else:
-            lines.append(f"  {_own(block, number)}\n  char* const m{number} = own{number}.data;\n")
-        lines.append(f"  (void)m{number};\n")
+            lines.append(f"  {_own(block, number)}\n  m[{number}] = own{number}.data;\n")
     return "".join(lines)
 
 
@@ -122,8 +123,8 @@ def _own(block: Block, number: int) -> str:
     return f'kw::Memory own{number}("{block.name}", {block.extent}ul, kw::Fill::{_FILLS[block.fill]});'
 
 
-def _step(step: ProgramStep, program: Program, target: Target) -> str:
-    arguments = "".join(f"      {_argument(argument)},\n" for argument in step.arguments)
+def _step(number: int, step: ProgramStep, target: Target) -> str:
+    arguments = "".join(f"    {_argument(argument)},\n" for argument in step.arguments)
     geometry = ", ".join(
         (
             f'"{step.function}"',
@@ -134,14 +135,15 @@ def _step(step: ProgramStep, program: Program, target: Target) -> str:
         )
     )
     return (
-        f'  {{\n    const kw::Argument arguments[] = {{\n{arguments}      kw::Argument("", 0)}};\n'
-        f"    kw::launch(kw::Geometry{{{geometry}}}, {step.function}, arguments, {len(step.arguments)}u);\n  }}\n"
+        f"__attribute__((noinline)) void kw_launch{number}(char* const* m) {{\n  (void)m;\n"
+        f'  const kw::Argument arguments[] = {{\n{arguments}    kw::Argument("", 0)}};\n'
+        f"  kw::launch(kw::Geometry{{{geometry}}}, {step.function}, arguments, {len(step.arguments)}u);\n}}\n"
     )
 
 
 def _argument(argument: Argument) -> str:
     data = "".join(f"\\x{argument.data[i : i + 2]}" for i in range(0, len(argument.data), 2))
-    pointers = "".join(f".at({p.at}, m{p.block} + {p.offset})" for p in argument.pointers)
+    pointers = "".join(f".at({p.at}, m[{p.block}] + {p.offset})" for p in argument.pointers)
     return f'kw::Argument("{data}", {argument.size}){pointers}'
 
 

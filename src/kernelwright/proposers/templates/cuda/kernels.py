@@ -326,7 +326,10 @@ class KernelWriter:
         return self.genes.get("sizes") == DYNAMIC
 
     def define(self, name: str, python: str) -> None:
-        self.setup.append(f'definitions_["{name}"] = {python}')
+        begin = f'definitions_["{name}"] = '
+        known = next((line for line in self.setup if line.startswith(begin)), begin + python)
+        assert known == begin + python, f"{name} is {known.removeprefix(begin)} and {python}"
+        self.setup.append(begin + python)
 
     def give(self, name: str, python: str, kind: str = "int") -> None:
         """A number that may have many values: a definition, or with dynamic sizes an argument of that name."""

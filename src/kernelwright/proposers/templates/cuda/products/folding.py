@@ -133,6 +133,7 @@ def written_operand(code: KernelWriter, made: FoldedOperand) -> tuple[str, str]:
         step=code.step,
         setup=code.setup,
         parameters=inner.parameters,
+        numbers="OPERAND_NUMBER",
     )
     varying = [place for place in places if program.instructions[place].span & Span.col]
     loads = [place for place in varying if program.instructions[place].operation == "load"]

@@ -158,6 +158,7 @@ class Writer(KernelWriter):
 
     program: RowProgram
     stage: RowStage
+    numbers: str = "NUMBER"  # another word where a step has a second program, whose places are counted from 0 as well
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -203,7 +204,7 @@ class Writer(KernelWriter):
         return expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
 
     def _number(self, place: int, i: Instruction) -> str:
-        name = f"NUMBER_{self.step}_{place}"
+        name = f"{self.numbers}_{self.step}_{place}"
         number = python_number(i.number, self.sizes)
         if self.dynamic and depends_on_sizes(i.number):
             self.give(name, number, TYPES[i.dtype])
