@@ -15,6 +15,7 @@ from kernelwright.proposers.templates.generic_steps import generic_steps
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
 from kernelwright.proposers.templates.plan import StepPlan, fused
+from kernelwright.proposers.templates.safe_names import other_names, renamed_graph, renamed_signature
 from kernelwright.proposers.templates.trace import read_graph
 from kernelwright.tasks.model import Signature, Task
 
@@ -86,8 +87,11 @@ def make(task: Task, contract: str) -> TemplateProposer:
     if len(task.dtypes) != 1:
         raise CannotExpressError(f"{task.name}: templates are written for one dtype, not {', '.join(task.dtypes)}")
     renderer = renderer_for(contract)
-    plan = fused(make_plan(read_graph(task), attention=renderer.ATTENTION, mixed=renderer.MIXED))
     signatures = tuple(signature(task, workload) for workload in task.public_workloads())
+    others = other_names([argument.name for argument in signatures[0].arguments])
+    graph = renamed_graph(read_graph(task), others)
+    plan = fused(make_plan(graph, attention=renderer.ATTENTION, mixed=renderer.MIXED))
+    signatures = tuple(renamed_signature(one, others) for one in signatures)
     return TemplateProposer(plan, renderer, contract, signatures, _pattern(plan))
 
 
