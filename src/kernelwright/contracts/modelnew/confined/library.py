@@ -63,7 +63,7 @@ class LibraryWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         needed = self._construction.needed(set(memory._places))
         if isinstance(needed, str):
             raise memory.refusals.refuse(
-                f"forward uses a tensor that its constructor fills with {needed}, and that is no parameter of the "
+                f"forward uses a tensor that its constructor fills with {needed}, and that is not a parameter of the "
                 "problem"
             )
         own, memory.steps = memory.steps, []

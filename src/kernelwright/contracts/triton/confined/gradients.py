@@ -72,7 +72,7 @@ def _walked(outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor | None
 
 
 def _applied(node: Any, arrived: dict[Place, torch.Tensor]) -> Any:
-    """What a node makes of the gradients of its forward's results. Those that nobody uses are zero."""
+    """What a node makes of the gradients of its forward's results. Those without a use are zero."""
     forms = node._input_metadata
     given: list[torch.Tensor | None] = [arrived.get((node, number)) for number in range(len(forms))]
     written_in_python = isinstance(node, torch.autograd.function.BackwardCFunction)
