@@ -13,11 +13,11 @@ import pytest
 from benchmarks.shared import record
 
 SCRIPTS = sorted(path for path in (record.ROOT / "benchmarks").rglob("*.py"))
-# They write no results: one copies runs and their certificates, one prints what a results file holds as text, and one
-# makes smaller problems.
+# They write no results: one copies runs and their certificates, one prints what a results file holds as text, one
+# makes smaller problems, one writes a table into a page, and one has a compiler write modules.
 PAGES = (
     *("report", "report_picture", "results_page", "answered", "precision_tables", "products_precision"),
-    *("small_suite", "coverage_table"),
+    *("small_suite", "coverage_table", "generate_modules"),
 )
 
 WRITERS = ("record", "honest_corpus")  # the last keeps kernels to be judged, which are not results

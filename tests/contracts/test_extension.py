@@ -199,8 +199,9 @@ def test_the_emulator_tells_right_from_faulty(change: str) -> None:
 
 
 def test_an_extension_builds_for_the_emulator() -> None:
-    source = SOFTMAX.replace("return y;", "auto zero = torch::tensor(0.0, x.options()); return y;")
-    assert source != SOFTMAX
+    more = "auto zero = torch::tensor(-FLT_MAX, x.options()); return y;"
+    source = "#include <float.h>\n#include <limits.h>\n" + SOFTMAX.replace("return y;", more)
+    assert more in source
     (plan,) = EXTENSION.emulation(Candidate("extension", source)).builds((forms("softmax"),), HOPPER, sanitized=False)
     assert isinstance(plan, BuildPlan)
     assert not isinstance(build_as(plan), BuildFailure)

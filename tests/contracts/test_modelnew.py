@@ -169,6 +169,21 @@ def test_the_operators_that_the_light_headers_declare_are_those_that_are_carried
     assert {*declared, *(name for _, name in macros if name != "NAME")} == set(outside.OPERATORS)
 
 
+def test_files_that_a_module_wrote_are_built_as_strings_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kw_confined", confined)
+    monkeypatch.setitem(sys.modules, "kw_confined.refusal", refusal)
+    inline = importlib.import_module("kernelwright.contracts.modelnew.confined.inline")
+    for name in ("a.cpp", "b.cu"):
+        (tmp_path / name).write_text(f"of {name}")
+    refusals = refusal.Refusals()
+    libraries = inline.Libraries({}, None, refusals)
+    libraries.load("n", [str(tmp_path / "a.cpp"), str(tmp_path / "b.cu")], verbose=True)
+    (wanted,) = libraries.wanted.values()
+    assert wanted == {"cpp": "of a.cpp", "cuda": "of b.cu", "functions": []}
+    with pytest.raises(refusal.HostCodeRefused, match=r"builds from c\.cu, a file that is not there"):
+        libraries.load("n", sources=["c.cu"])
+
+
 def view(block: int, size: int = 64) -> TensorView:
     return TensorView(block, 0, "float32", (size,), (1,))
 

@@ -68,11 +68,11 @@ def translate(kernel: str, plan: Plan, signature: Signature, target: Target) -> 
 def emulator_headers() -> tuple[tuple[str, str], ...]:
     """Every header that `emulator.h` brings, and `abi.h`, for the files of a build plan."""
     own = tuple((path.name, path.read_text(encoding="utf-8")) for path in sorted(HEADERS.glob("*.h")))
-    return host_abi(), float8_header(), *own
+    return (host_abi(), float8_header(), *own, *constants())
 
 
 def build_plan(source: str, glue: str, plan: Plan, *, sanitized: bool) -> BuildPlan:
-    files = ((KERNEL_NAME, source), ("glue.cpp", glue), *emulator_headers(), *constants())
+    files = ((KERNEL_NAME, source), ("glue.cpp", glue), *emulator_headers())
     arguments = (
         *(
             f"-std={plan.options.std}",

@@ -1,5 +1,5 @@
-// Operators of torch and products of cuBLAS in host code. There is no library here: whoever calls the extension may
-// carry them out (contracts/modelnew/confined), and where nobody does they are refused by name.
+// Operators of torch and products of cuBLAS in host code. There is no library here: the process that calls may
+// carry them out (contracts/modelnew/confined). Otherwise they are refused by name.
 #pragma once
 #include <stdexcept>
 

@@ -17,8 +17,8 @@ from kw_confined.refusal import Refusals
 GRAPHS = ("CUDAGraph", "graph", "make_graphed_callables", "graph_pool_handle", "is_current_stream_capturing_graph")
 
 
-def put_right(refusals: Refusals, load_inline: Callable[..., Any]) -> None:
-    _extensions(refusals, load_inline)
+def put_right(refusals: Refusals, load_inline: Callable[..., Any], load: Callable[..., Any]) -> None:
+    _extensions(refusals, load_inline, load)
     torch.compile = _wrapped  # type: ignore[assignment]
     for name in ("script", "trace", "freeze", "optimize_for_inference"):
         setattr(torch.jit, name, _wrapped)
@@ -38,15 +38,15 @@ def _wrapped(given: Any = None, *_: Any, **__: Any) -> Any:
     return given if given is not None else lambda function: function
 
 
-def _extensions(refusals: Refusals, load_inline: Callable[..., Any]) -> None:
+def _extensions(refusals: Refusals, load_inline: Callable[..., Any], load: Callable[..., Any]) -> None:
     """torch.utils.cpp_extension without its compiler."""
 
     def refused(*_: Any, **__: Any) -> Any:
-        raise refusals.refuse("host code builds from files: give all sources to load_inline, as strings")
+        raise refusals.refuse("host code builds by setuptools: give all sources to load_inline, as strings")
 
     made = types.ModuleType("torch.utils.cpp_extension")
-    made.load_inline = load_inline  # type: ignore[attr-defined]
-    for name in ("load", "CUDAExtension", "CppExtension", "BuildExtension"):
+    made.load_inline, made.load = load_inline, load  # type: ignore[attr-defined]
+    for name in ("CUDAExtension", "CppExtension", "BuildExtension"):
         setattr(made, name, refused)
     made.CUDA_HOME = "/usr/local/cuda"  # type: ignore[attr-defined]
     made.include_paths = made.library_paths = lambda *_, **__: []  # type: ignore[attr-defined]

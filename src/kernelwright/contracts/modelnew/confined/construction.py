@@ -99,7 +99,8 @@ def move_to_device(model: torch.nn.Module) -> None:
     """
     moved: dict[torch.Tensor, torch.Tensor] = {}  # one that two modules share stays one
     for module in model.modules():
-        for held in (module._parameters, module._buffers):
+        tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for held in tables:
             for name, value in held.items():
                 if value is None or value.device.type != "cpu":
                     continue

@@ -28,7 +28,8 @@ class EmulatedCalls:
         if raw.data is None:
             return torch.empty_strided(sizes, strides, dtype=dtype)
         extent = torch.empty_strided(sizes, strides, dtype=dtype, device="meta").untyped_storage().nbytes()
-        return tensor_at(raw.data, extent, dtype, sizes, strides)
+        found: torch.Tensor = tensor_at(raw.data, extent, dtype, sizes, strides)
+        return found
 
     def _keep(self, made: torch.Tensor) -> int:
         self._lent.append(made)

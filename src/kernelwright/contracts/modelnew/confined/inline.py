@@ -1,4 +1,5 @@
-"""`load_inline` in the sandbox: the candidate's own library, built by the builder, called through its plain entry.
+"""`load_inline`, and `load` of files that a module wrote, in the sandbox: the candidate's own library, built by the
+builder, called through its plain entry.
 
 A library is known by the strings that it is made of. Where it is not built yet it is asked for, and the functions of
 it end the call; the toolchain builds it and runs the recorder again.
@@ -17,6 +18,7 @@ import torch
 from kw_confined.refusal import HostCodeRefused, Refusals
 
 RANK, ROOM = 8, 64
+CUDA_SUFFIXES = (".cu", ".cuh")
 NONE, TENSOR, INTEGER, REAL, BOOL, LIST = range(6)
 DTYPES = {  # as c10::ScalarType numbers them
     torch.uint8: 0,
@@ -121,6 +123,17 @@ class Libraries:
         if key not in self._known:
             self._known[key] = LoadedLibrary(key, None if path is None else Path(path), self._call, self._refusals)
         return self._known[key]
+
+    def load(self, name: Any = "", sources: Any = (), *_: Any, **__: Any) -> LoadedLibrary:
+        """Of files that the module wrote itself: there are no others where it runs."""
+        paths = [Path(one) for one in ([sources] if isinstance(sources, str | Path) else sources)]
+        missing = next((one for one in paths if not one.is_file()), None)
+        if missing is not None:
+            raise self._refusals.refuse(f"host code builds from {missing.name}, a file that is not there")
+        texts = {path: path.read_text(errors="replace") for path in paths}
+        cuda = [text for path, text in texts.items() if path.suffix in CUDA_SUFFIXES]
+        host = [text for path, text in texts.items() if path.suffix not in CUDA_SUFFIXES]
+        return self.load_inline(name, host, cuda)
 
 
 def _text(given: Any) -> str:

@@ -52,7 +52,8 @@ def main(go: str, done: str, layout: str, request_path: str, source: str, withou
     torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
     _autocast()
     calls = EmulatedCalls(refusals, without_kernels=bool(without))
-    put_right(refusals, Libraries(request["libraries"], calls, refusals).load_inline)
+    libraries = Libraries(request["libraries"], calls, refusals)
+    put_right(refusals, libraries.load_inline, libraries.load)
     while True:
         os.write(int(done), b"d")
         if os.read(int(go), 1) != b"r":

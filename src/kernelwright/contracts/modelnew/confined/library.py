@@ -63,8 +63,8 @@ class LibraryWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         needed = self._construction.needed(set(memory._places))
         if isinstance(needed, str):
             raise memory.refusals.refuse(
-                f"forward uses a tensor that its constructor fills with {needed}, and the problem has no parameter for "
-                "it"
+                f"forward uses a tensor that its constructor fills with {needed}, and that is not a parameter of the "
+                "problem"
             )
         own, memory.steps = memory.steps, []
         stream, memory.stream = memory.stream, 0

@@ -35,7 +35,7 @@ def main(request_path: str, source: str, answer: str, folder: str) -> None:
     _prepare(state, request)
     calls = StandInCalls(request["recorder"], state, request["base"]["start"], request["base"]["gap"])
     libraries = Libraries({key: f"{folder}/{key}.so" for key in request["libraries"]}, calls, refusals)
-    put_right(refusals, libraries.load_inline)
+    put_right(refusals, libraries.load_inline, libraries.load)
     found = [_recorded(one, Path(source), state, request) for one in request["calls"]]
     told_back = {
         "kernels": state.kernels.found,

@@ -86,7 +86,7 @@ class ModelNewToolchain:
         for turn in range(ROUNDS):
             self._build(libraries, built, failures)
             request = ModelNewRequest(candidate.source, calls, signatures, self._target, registers, built)
-            looking = turn == 0 and not libraries and "load_inline" in candidate.source
+            looking = turn == 0 and not libraries and "cpp_extension" in candidate.source
             answers = record_once(request) if looking else record_twice(request)
             if isinstance(answers, BuildFailure):
                 return answers

@@ -6,7 +6,7 @@ seen like all that host code computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ Place = tuple[Any, int]
 
 def stand_in_for_autograd(tensors: type[torch.Tensor]) -> None:
     torch.autograd.grad, torch.autograd.backward = grad, backward  # type: ignore[assignment]
-    tensors.backward = lambda self, gradient=None, *_, **__: backward(self, gradient)  # type: ignore[assignment]
+    tensors.backward = lambda self, gradient=None, *_, **__: backward(self, gradient)  # type: ignore[method-assign]
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *_: Any, **named: Any) -> tuple[torch.Tensor | None, ...]:
@@ -72,7 +72,7 @@ def _walked(outputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor | None
 
 
 def _applied(node: Any, arrived: dict[Place, torch.Tensor]) -> Any:
-    """What a node makes of the gradients of its forward's results. Those that nobody uses are zero."""
+    """What a node makes of the gradients of its forward's results. Those without a use are zero."""
     forms = node._input_metadata
     given: list[torch.Tensor | None] = [arrived.get((node, number)) for number in range(len(forms))]
     written_in_python = isinstance(node, torch.autograd.function.BackwardCFunction)
@@ -85,7 +85,7 @@ def _zeros(form: Any) -> torch.Tensor:
     return torch.zeros(tuple(form.shape), dtype=form.dtype, device=form.device)
 
 
-def _in_order(roots: Sequence[Any]) -> Iterator[Any]:
+def _in_order(roots: Sequence[Any]) -> list[Any]:
     """Every node after all those that use its results."""
     done: list[Any] = []
     seen: set[Any] = set()
@@ -98,4 +98,4 @@ def _in_order(roots: Sequence[Any]) -> Iterator[Any]:
             seen.add(node)
             waiting.append((node, True))
             waiting += [(before, False) for before, _ in node.next_functions if before is not None]
-    return reversed(done)
+    return done[::-1]

@@ -1,6 +1,6 @@
 """Writes the Triton modules that Helion makes of small kernels, for the coverage benchmark; it needs no GPU.
 
-    python benchmarks/triton_modules/helion/generate.py FOLDER
+    python benchmarks/triton_modules/helion/generate_modules.py FOLDER
 
 `pip install --no-deps helion` has what this needs beside torch and Triton. FOLDER gets the modules and a kernels.toml.
 """
