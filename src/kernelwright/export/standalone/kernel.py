@@ -133,7 +133,7 @@ class LoadedKernel:
     # ---- a call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:
+        if kwargs or not self._call.complete:
             args = self._call.bound(args, kwargs)
         if is_compiling():
             return self._traced(args)

@@ -59,6 +59,7 @@ class CallParameter:
     default: Number | None = None
     unused: bool = False
     held: str = ""  # of a captured module: the name in it of the parameter or buffer that this is
+    values: Any = None  # of a tensor that the code itself writes out, which no caller passes
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,9 @@ def _signed(operation: OperationSpec) -> dict[str, Any]:
     if plain["form"] is None:
         del plain["form"]
     for one in plain["call"]:
-        if not one["held"]:
-            del one["held"]
+        for added, nothing in (("held", ""), ("values", None)):
+            if one[added] == nothing:
+                del one[added]
     return plain
 
 

@@ -45,7 +45,7 @@ def in_form(form: Form, outputs: Sequence[Any], arguments: Sequence[Any]) -> Any
 @cache
 def _named(name: str, fields: tuple[str, ...]) -> Any:
     """A tuple with the names that the function's own has."""
-    return namedtuple(name, fields)  # type: ignore[misc]
+    return namedtuple(name, fields)
 
 
 def checked(form: Any, outputs: int, arguments: int, depth: int = 0) -> Form | None:
