@@ -13,7 +13,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from kernelwright.api import written_task
-from kernelwright.export.standalone.returned import FormError, checked, in_form
+from kernelwright.export.standalone.calls import in_form
+from kernelwright.export.standalone.manifest import ManifestError, checked_form
 from kernelwright.tasks import TaskError
 from kernelwright.tasks.capture import captured
 from kernelwright.tasks.drawing import draw_inputs
@@ -62,7 +63,7 @@ def test_results_come_back_in_the_functions_own_form(
     expected = function(X)
     if task.form is not None:
         outputs = [*run_reference(task, {"given_0": X}).values()]
-        checked(task.form, len(outputs), 1)
+        checked_form(task.form, len(outputs), 1)
         found = in_form(task.form, outputs, (X,))
         assert str(found) == str(expected) and type(found).__name__ == type(expected).__name__
 
@@ -178,5 +179,5 @@ def test_what_has_no_form_is_refused_in_a_line(function: Any, example: Any, said
     ],
 )
 def test_a_form_of_others_is_looked_at_before_it_is_used(form: Any) -> None:
-    with pytest.raises(FormError):
-        checked(form, 2, 1)
+    with pytest.raises(ManifestError):
+        checked_form(form, 2, 1)

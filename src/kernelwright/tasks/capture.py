@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree"}
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
 ASSIGNED = re.compile(r"    (\w+) = ")
-WRAPPED = {dict: "{'x': x, 'y': y}", tuple: "(x, y)"}
+WRAPPED: dict[type, str] = {dict: "{'x': x, 'y': y}", tuple: "(x, y)"}
 MOST_VALUES = 4096  # of a tensor that the code writes out
 NORMS = ("batch_norm", "instance_norm")
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's

@@ -1,22 +1,24 @@
-"""From what a user passes to the reference's arguments: names, defaults, and numbers that are built in."""
+"""From what a user passes to the reference's arguments, and from its results to what the user gets back."""
 
 from __future__ import annotations
 
 import inspect
+from collections import namedtuple
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 
 from . import guards
-from .manifest import CallParameter, OperationSpec
+from .manifest import CallParameter, Form, OperationSpec
 
 
 class CallBinding:
     def __init__(self, operation: OperationSpec) -> None:
         self._operation = operation
         self._parameters = [one for one in operation.call if one.values is None]
-        self.signature = inspect.Signature(_shown(self._parameters))
+        self.signature = inspect.Signature(list(_shown(self._parameters)))
         names = [one.name for one in operation.parameters]
         self._places = [names.index(one.reference) if one.reference is not None else None for one in operation.call]
         self._constants = _constants(operation)
@@ -94,3 +96,32 @@ def _shown(call: Sequence[CallParameter]) -> Iterator[inspect.Parameter]:
         optional = optional or one.default is not None
         default = inspect.Parameter.empty if one.default is None else one.default
         yield inspect.Parameter(one.name, kind, default=default)
+
+
+def in_form(form: Form, outputs: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """`arguments` are those of the call, `outputs` the tensors that were computed."""
+    ((kind, value),) = form.items()
+    match kind:
+        case "output":
+            return outputs[value]
+        case "argument":
+            return arguments[value]
+        case "number":
+            return value
+        case "tuple":
+            return tuple([in_form(one, outputs, arguments) for one in value])
+        case "list":
+            return [in_form(one, outputs, arguments) for one in value]
+        case "dict":
+            return {key: in_form(one, outputs, arguments) for key, one in value}
+        case "named":
+            name, parts = value
+            made = _named(name, tuple(field for field, _ in parts))
+            return made(*(in_form(one, outputs, arguments) for _, one in parts))
+    return None
+
+
+@cache
+def _named(name: str, fields: tuple[str, ...]) -> Any:
+    """A tuple with the names that the function's own has."""
+    return namedtuple(name, fields)
