@@ -194,64 +194,6 @@ class Task:
     lines: SourceMap = field(default_factory=dict)  # of code that was written for the task: whose lines they stand for
     call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
     form: dict[str, Any] | None = None  # and what it gives back: `Form` in export/standalone/manifest.py
-    module: ModuleForm | None = None
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        return tuple(a for a in self.arguments if isinstance(a, TensorSpec))
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        return tuple(t for t in self.tensors if t.role == "output")
-
-
-class Pullback(Protocol):
-    """A backward in two goes, as training has it."""
-
-    @property
-    def forward(self) -> Callable[..., Any]: ...
-
-    def begin(self, forward: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], Any]:
-        """Calls `forward`, the task's or one that was compiled from it, and returns what is left to do."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What must be computed. See docs/tasks.md for how to write one.
-
-    A task is checked when it is made, as far as that goes without running it; `validate` does the rest.
-    """
-
-    reference: Callable[..., Any]
-    inputs: Mapping[str, Input]
-    public: Sequence[Mapping[str, int]]
-    hidden: Mapping[str, tuple[int, int]]
-    name: str = ""
-    doc: str = ""
-    outputs: tuple[str, ...] = ("out",)
-    dtypes: tuple[str, ...] = ("float32",)
-    families: tuple[Family, ...] = FAMILIES
-    precision: Precision = Precision()
-    comparators: Mapping[str, Comparator] = field(default_factory=dict)
-    inout: tuple[str, ...] = ()
-    constant: tuple[str, ...] = ()
-    saved: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    vjp: Callable[..., Any] | None = None
-    work: Dim | None = None
-    cuda: Workloads | None = None
-    unchecked: tuple[str, ...] = ()  # kinds of special values (`ValueKind`) that the judge leaves out
-    direction: str = "forward"
-    origin: str = ""
-    files: tuple[str, ...] = ()  # of an imported task, all that it consists of
-    pullback: Pullback | None = None  # of a derived backward
-    traced: bool = False  # the reference is a graph of listed operators, pure by the way it was made
-    notes: tuple[str, ...] = ()  # of what an imported task leaves out or takes otherwise, for lint
-    baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # `--baseline own:NAME`, as the reference
-    lines: SourceMap = field(default_factory=dict)  # of code that was written for the task: whose lines they stand for
-    call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
-    form: dict[str, Any] | None = (
-        None  # and what it gives back, if not a tensor or tuple: export/standalone/manifest.py
-    )
     module: ModuleForm | None = None  # of a task that was a module
 
     def __post_init__(self) -> None:
