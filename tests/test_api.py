@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import kernelwright
 from kernelwright.api import _View, written_task
@@ -105,7 +106,7 @@ def branching(x: torch.Tensor) -> torch.Tensor:
         (rms, ([1.0], 2), "an example input is a list"),
         (rms, (1.0, 2), "no example input is a tensor"),
         (branching, (torch.randn(4, 4),), "torch.export cannot write branching down"),
-        (lambda x: x.add_(1), (torch.randn(4, 4),), "in place"),
+        (lambda x: F.batch_norm(x, x[0], x[0], training=True), (torch.randn(4, 4),), "updates running statistics"),
         (nn.BatchNorm1d(8), (torch.randn(16, 8),), "call eval"),
         (nn.Sequential(nn.Linear(8, 8), nn.Dropout()), (torch.randn(16, 8),), "call eval() on it first"),
         ("softmax", (torch.randn(4, 4),), "not a value of type str; a task by its name is for the command"),
@@ -113,7 +114,7 @@ def branching(x: torch.Tensor) -> torch.Tensor:
         (torch.relu, 3, "the example inputs are of type int: give a tuple or list of the call's arguments"),
         (torch.relu, {"x": torch.randn(4, 4)}, "the example inputs are of type dict: give a tuple or list"),
         (lambda x: x.shape[0], (torch.randn(4, 4),), "write a task file"),
-        (lambda x: x.reshape(2, 8) * 2, (torch.randn(4, 4),), "the reference raised"),
+        (lambda x: x.reshape(2, 8) * 2, (torch.randn(4, 4),), "at the sizes of the example alone"),
         (lambda x: x + torch.ones(4, 4), (torch.randn(4, 4),), "all sizes are fixed"),
     ],
 )

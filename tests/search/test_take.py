@@ -13,6 +13,7 @@ from kernelwright.search.core.events import Answered, Event, Proposed, Refused
 from kernelwright.search.core.state import State, fold
 from kernelwright.search.progress import line_of
 from kernelwright.search.run import create
+from kernelwright.search.summary import generic_steps
 from kernelwright.search.take import sweep, take
 from tests.search import toy
 from tests.search.toy import evaluated, proposed
@@ -97,3 +98,12 @@ def test_two_starts_that_are_the_same_are_refused(tmp_path: object) -> None:
     other = Proposal(Candidate("cpp", "int  a;", "two.cpp"), "start")
     with pytest.raises(KernelwrightError, match=r"two\.cpp: is the same program"):
         create(tmp_path, toy.started(), [one, other])  # type: ignore[arg-type]
+
+
+def test_lines_that_are_computed_without_speed_are_kept_with_a_candidate() -> None:
+    slow = ("cumsum at scan.py:7: h = torch.cumsum(x, 1)",)
+    proposal = Proposal(toy.candidate_of((2,) * 8), "toy", generic=slow)
+    state = fold([toy.started()])
+    events = take(state, 7, 0, [proposal], at=5.0, seconds=0.1)
+    assert isinstance(events[0], Proposed) and events[0].proposal.generic == slow
+    assert generic_steps(fold([toy.started(), *events])) == slow and generic_steps(state) == ()

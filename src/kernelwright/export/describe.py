@@ -104,7 +104,7 @@ def _call(task: Task) -> tuple[CallParameter, ...]:
 
 def _captured(one: CallArgument) -> CallParameter:
     if one.input is not None:
-        return CallParameter(one.name, one.input, held=one.held)
+        return CallParameter(one.name, one.input, held=one.held, values=one.values)
     return CallParameter(one.name, None, one.number, one.default, one.unused)
 
 

@@ -26,7 +26,7 @@ class KernelModule(nn.Module):
         self.kernel = kernel
         call = kernel.manifest.operation.call
         self._held = [attrgetter(one.held) for one in call if one.held]
-        self._own = [one for one in call if not one.held]
+        self._own = _own(call)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(*self._complete(args, kwargs))
@@ -53,7 +53,7 @@ class KernelModule(nn.Module):
 
 def fallback_of(function: Callable[..., Any], call: Sequence[CallParameter]) -> Callable[..., Any]:
     """What answers where the kernel does not: `function`, given all arguments of the kernel's call by position."""
-    names = [one.name for one in call if not one.held]
+    names = [one.name for one in _own(call)]
     parameters = _parameters(function.forward if isinstance(function, nn.Module) else function)
     leading = [name for name, one in list(parameters.items())[: len(names)] if one.kind not in BY_NAME]
     if leading == names or not set(names) <= set(parameters):
@@ -65,6 +65,11 @@ def fallback_of(function: Callable[..., Any], call: Sequence[CallParameter]) -> 
         return function(*(given.pop(name) for name in first), **given)
 
     return called
+
+
+def _own(call: Sequence[CallParameter]) -> list[CallParameter]:
+    """What a caller passes."""
+    return [one for one in call if not one.held and one.values is None]
 
 
 BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)

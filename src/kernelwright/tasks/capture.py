@@ -34,6 +34,8 @@ KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
 RANDOM = re.compile(r"rand|normal|uniform|bernoulli|exponential|multinomial|poisson|cauchy|geometric|log_normal")
 ASSIGNED = re.compile(r"    (\w+) = ")
+WRAPPED: dict[type, str] = {dict: "{'x': x, 'y': y}", tuple: "(x, y)"}
+MOST_VALUES = 4096  # of a tensor that the code writes out
 NORMS = ("batch_norm", "instance_norm")
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
 HEAD = '''"""{doc}"""
@@ -149,7 +151,7 @@ def _called(
         if not isinstance(value, torch.Tensor | int | float | bool | None):
             raise TaskError(
                 f"the example input {label} is a {type(value).__name__}: a task takes tensors and numbers; wrap the "
-                "function in one that does, such as lambda x, y: f({'x': x, 'y': y})"
+                f"function in one that does, such as lambda x, y: f({WRAPPED.get(type(value), '[x, y]')})"
             )
     return _Called(function, values, tuple(named))
 
@@ -211,7 +213,7 @@ def _changes(exported: Any) -> dict[int | None, Any]:
     """The memory that a call changes, each with a step that does. Norms in training do not say it of their own."""
     found: dict[int | None, Any] = {}
     for node in exported.graph.nodes:
-        written = changed_by(node)
+        written = changed_by(node) if packet(node) != "detach_" else []  # which changes no value
         if packet(node) in NORMS and (argument(node, "training") or argument(node, "use_input_stats")):
             written = [
                 one for one in (argument(node, "running_mean"), argument(node, "running_var")) if one is not None
@@ -298,8 +300,19 @@ class _Called:
             else:
                 found.append(CallArgument(name, number=value, default=default))
         others = [spec for spec in specs if spec.kind is not InputKind.USER_INPUT and spec.arg.name in inputs]
-        held = {spec.arg.name: str(spec.target).removeprefix("inner.") for spec in others}
-        return [*found, *(CallArgument(name, name, held=path) for name, path in held.items())]
+        return [*found, *(self._held(exported, spec.arg.name, str(spec.target)) for spec in others)]
+
+    def _held(self, exported: Any, name: str, target: str) -> CallArgument:
+        """A tensor of the module's, or one that the code writes out, whose values go along."""
+        if target.startswith("inner."):
+            return CallArgument(name, name, held=target.removeprefix("inner."))
+        value = exported.constants[target]
+        if value.numel() > MOST_VALUES:
+            raise TaskError(
+                f"it uses a tensor of {value.numel():,} numbers that is not an argument or buffer: pass it as an "
+                "argument, or register it in a module"
+            )
+        return CallArgument(name, name, values=value.tolist())
 
     def _parameters(self) -> Iterator[tuple[str, Any, Any]]:
         """Names, defaults and values, in the function's order. What was not given and is not a number keeps its
@@ -351,9 +364,10 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
     computed = "\n".join(line for line in (*body, results.last_line) if line)
     declared = "\n".join(f"        {_declared(argument, main)}," for argument in arguments)
     call = called.arguments(exported, [argument.name for argument in arguments])
+    given = "\n".join(f"        {_written(one)}," for one in call)
     return HEAD.format(
         doc=doc.replace("\\", " ").replace('"', "'"),
-        imports=_imports(computed, declared),
+        imports=_imports(computed, f"{declared}\n{given}"),
         arguments=", ".join(argument.name for argument in arguments),
         body=computed,
         inputs=declared,
@@ -361,7 +375,7 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
         hidden=repr(hidden),
         outputs=repr(results.names),
         dtype=main,
-        call="\n".join(f"        {_written(one)}," for one in call),
+        call=given,
         further=_further(exported, results.form),
     )
 
@@ -379,7 +393,8 @@ def _written(one: CallArgument) -> str:
     """As a task file has it, without what goes without saying."""
     if one.input is not None:
         held = f", held={one.held!r}" if one.held else ""
-        return f"CallArgument({one.name!r}, {one.input!r}{held})"
+        values = f", values={one.values!r}" if one.values is not None else ""
+        return f"CallArgument({one.name!r}, {one.input!r}{held}{values})"
     if one.unused:
         return f"CallArgument({one.name!r}, unused=True)"
     default = "" if one.default is None else f", default={one.default!r}"

@@ -183,6 +183,7 @@ class CallArgument:
     unused: bool = False
     default: Scalar | None = None
     held: str = ""  # of a module: the name of the parameter or buffer that it is
+    values: Any = None  # of a tensor that the code itself writes out: its values, in nested lists
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,9 @@ def _mark(result: Any, written: str) -> None:
     left = [one.grad_fn for one in _tensors(result) if one.grad_fn is not None]
     while left:
         step = left.pop()
-        if MARK not in step.metadata:
-            step.metadata[MARK] = written
+        known: Any = step.metadata
+        if MARK not in known:
+            known[MARK] = written
             step.register_prehook(partial(_set, written))
             left += [inner for inner, _ in step.next_functions if inner is not None]
 

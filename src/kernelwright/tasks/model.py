@@ -195,9 +195,7 @@ class Task:
     baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # `--baseline own:NAME`, as the reference
     lines: SourceMap = field(default_factory=dict)  # of code that was written for the task: whose lines they stand for
     call: tuple[CallArgument, ...] = ()  # how the function is called that the task was captured from
-    form: dict[str, Any] | None = (
-        None  # and what it gives back, if not a tensor or tuple: export/standalone/returned.py
-    )
+    form: dict[str, Any] | None = None  # and what it gives back: `Form` in export/standalone/manifest.py
     module: ModuleForm | None = None  # of a task that was a module
 
     def __post_init__(self) -> None:

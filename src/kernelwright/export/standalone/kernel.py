@@ -18,12 +18,11 @@ from torch.autograd.graph import increment_version
 from torch.compiler import is_compiling
 
 from . import fastpath, guards
-from .calls import CallBinding
+from .calls import CallBinding, in_form
 from .choice import Direction, SelectedVariant
 from .device import Reader
 from .manifest import Manifest, parsed
 from .operators import Operators
-from .returned import in_form
 
 ALLOW = "KERNELWRIGHT_ALLOW"  # what Kernel.allow takes, separated by commas, for a whole process
 ALLOWANCES = frozenset({"device", "threads", "sizes"})
@@ -133,7 +132,7 @@ class LoadedKernel:
     # ---- a call
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:
+        if kwargs or not self._call.complete:
             args = self._call.bound(args, kwargs)
         if is_compiling():
             return self._traced(args)

@@ -9,10 +9,17 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from .dims import Dim
-from .returned import Form, checked
 
 SCHEMA = 1
 Number = float | int | bool
+
+
+DEEPEST = 8  # levels of nested results
+
+# What a call gives back where that is more than a tensor or a tuple of tensors: {"output": 0}, {"argument": 1},
+# {"number": 3}, {"none": true}, {"tuple": [...]}, {"list": [...]}, {"dict": [[key, form], ...]} or
+# {"named": [name, [[field, form], ...]]}.
+Form = dict[str, Any]
 
 
 class ManifestError(ValueError):
@@ -59,12 +66,13 @@ class CallParameter:
     default: Number | None = None
     unused: bool = False
     held: str = ""  # of a captured module: the name in it of the parameter or buffer that this is
+    values: Any = None  # of a tensor that the code itself writes out, which no caller passes
 
 
 @dataclass(frozen=True)
 class OperationSpec:
     """What is computed. `returns`: what the reference gives back, "tensor", "tuple" or "none". `form`: what the
-    function that it was captured from gives back, where that is anything else (`returned`)."""
+    function that it was captured from gives back, where that is anything else."""
 
     name: str
     parameters: tuple[OperationParameter, ...]
@@ -167,8 +175,9 @@ def _signed(operation: OperationSpec) -> dict[str, Any]:
     if plain["form"] is None:
         del plain["form"]
     for one in plain["call"]:
-        if not one["held"]:
-            del one["held"]
+        for added, nothing in (("held", ""), ("values", None)):
+            if one[added] == nothing:
+                del one[added]
     return plain
 
 
@@ -192,7 +201,7 @@ def parsed(text: str) -> Manifest:
 
 
 def _operation(raw: Mapping[str, Any]) -> OperationSpec:
-    form = checked(raw.get("form"), len(raw["outputs"]), len(raw["call"]))
+    form = checked_form(raw.get("form"), len(raw["outputs"]), len(raw["call"]))
     return OperationSpec(
         name=_text(raw["name"]),
         parameters=tuple(
@@ -237,3 +246,37 @@ def _text(raw: Any) -> str:
     if not isinstance(raw, str):
         raise ManifestError("kernel.json has something else where text belongs")
     return raw
+
+
+def checked_form(form: Any, outputs: int, arguments: int, depth: int = 0) -> Form | None:
+    """A form of others, before anything is done with it."""
+    if form is None and depth == 0:
+        return None
+    if not isinstance(form, dict) or len(form) != 1 or depth > DEEPEST:
+        raise ManifestError("a form of results is not one of the known")
+    ((kind, value),) = form.items()
+    bounds = {"output": outputs, "argument": arguments}
+    if kind in bounds:
+        if type(value) is not int or not 0 <= value < bounds[kind]:
+            raise ManifestError(f"a form of results names {kind} {value!r:.20}")
+    elif kind in ("tuple", "list"):
+        _check_each(value, outputs, arguments, depth)
+    elif kind == "dict":
+        if not all(isinstance(key, str | int) for key, _ in value):
+            raise ManifestError("a form of results has a key that is neither text nor a number")
+        _check_each([one for _, one in value], outputs, arguments, depth)
+    elif kind == "named":
+        name, parts = value
+        if not all(isinstance(one, str) and one.isidentifier() for one in (name, *(field for field, _ in parts))):
+            raise ManifestError("a form of results has a name that is not one")
+        _check_each([one for _, one in parts], outputs, arguments, depth)
+    elif not (kind == "none" and value is True) and not (kind == "number" and isinstance(value, bool | int | float)):
+        raise ManifestError("a form of results is not one of the known")
+    return form
+
+
+def _check_each(forms: Any, outputs: int, arguments: int, depth: int) -> None:
+    if not isinstance(forms, list):
+        raise ManifestError("a form of results has something else where a list belongs")
+    for one in forms:
+        checked_form(one, outputs, arguments, depth + 1)

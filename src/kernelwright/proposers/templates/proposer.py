@@ -11,9 +11,9 @@ from kernelwright.contracts import Candidate
 from kernelwright.proposers.model import Operator, Proposal, Request
 from kernelwright.proposers.templates.backends import Renderer, renderer_for
 from kernelwright.proposers.templates.cut import make_plan
-from kernelwright.proposers.templates.generic_steps import generic_steps
 from kernelwright.proposers.templates.genes import GenePool, Genes
 from kernelwright.proposers.templates.graph import CannotExpressError
+from kernelwright.proposers.templates.patterns.generic_steps import generic_steps
 from kernelwright.proposers.templates.plan import StepPlan, fused
 from kernelwright.proposers.templates.safe_names import other_names, renamed_graph, renamed_signature
 from kernelwright.proposers.templates.trace import read_graph

@@ -1,7 +1,8 @@
 """Keeps recurrent layers whole while a reference is traced, where torch would write a step for every point in time.
 
 A layer becomes a product for all times at once, which gives each gate its share of the input, and one operation that
-goes through time: `kernelwright_templates::recurrent`.
+goes through time: `kernelwright_templates::recurrent`. Operations that torch cannot functionalize are written as others
+that it can.
 """
 
 from __future__ import annotations
@@ -92,3 +93,19 @@ def _unfolded(
         value = torch.cat(sides, -1) if both else sides[0]
     result = value.transpose(0, 1) if batch_first else value
     return (result, *(torch.stack(one) for one in last))
+
+
+class PlainOperations(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(getattr(func, "overloadpacket", func).__name__)
+        given = dict(kwargs or {})
+        if name == "fill_diagonal_" and args[0].dim() == 2 and not (args[2:] or given.get("wrap")):
+            return _fill_diagonal(args[0], args[1] if len(args) > 1 else given["fill_value"])
+        return func(*args, **given)
+
+
+def _fill_diagonal(matrix: torch.Tensor, value: float) -> torch.Tensor:
+    rows, cols = (torch.arange(size, device=matrix.device) for size in matrix.shape)
+    return matrix.masked_fill_(rows[:, None] == cols, value)

@@ -36,8 +36,7 @@ from kernelwright.proposers.templates.graph import (
     not_covered,
 )
 from kernelwright.proposers.templates.lower import lower, operations, whole_nests
-from kernelwright.proposers.templates.plain_operations import PlainOperations
-from kernelwright.proposers.templates.recurrent_trace import WholeLayers
+from kernelwright.proposers.templates.recurrent_trace import PlainOperations, WholeLayers
 from kernelwright.proposers.templates.size_rules import POWERS, samples_of, size_forms
 from kernelwright.tasks.declarations import Upstream
 from kernelwright.tasks.drawing import without_data

@@ -53,6 +53,3 @@ def _inside(step: NestStep) -> Iterator[int]:
         yield place
         node: Node = step.graph.nodes[place]
         left += () if place in step.reads else node.inputs
-
-
-__all__ = ["generic_steps"]
