@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.proposers.templates.memory import FEW, homes, residents
+from kernelwright.proposers.templates.plan import FEW, homes, residents
 
 STEPS = st.lists(st.sets(st.integers(0, 15), max_size=4), max_size=30)
 

@@ -20,7 +20,6 @@ from kernelwright.proposers.templates.cpp import (
 )
 from kernelwright.proposers.templates.cpp.prelude import prelude
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
-from kernelwright.proposers.templates.memory import homes, residents
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.heavy import (
     ConvolutionStep,
@@ -32,7 +31,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Buffer, Step, StepPlan, touched
+from kernelwright.proposers.templates.plan import Buffer, Step, StepPlan, homes, residents, touched
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.model import Signature
 

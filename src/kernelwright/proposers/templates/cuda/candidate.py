@@ -28,7 +28,6 @@ from kernelwright.proposers.templates.cuda.windows import convolution, pooling
 from kernelwright.proposers.templates.cuda.windows.convolution import PooledConvolution
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
 from kernelwright.proposers.templates.graph import Graph
-from kernelwright.proposers.templates.memory import homes, residents
 from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep, apart
 from kernelwright.proposers.templates.patterns.heavy import (
@@ -41,7 +40,7 @@ from kernelwright.proposers.templates.patterns.heavy import (
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.recurrent import RecurrentStep
 from kernelwright.proposers.templates.patterns.rows import RowProgram
-from kernelwright.proposers.templates.plan import Step, StepPlan, with_last_steps
+from kernelwright.proposers.templates.plan import Step, StepPlan, homes, residents, with_last_steps
 from kernelwright.proposers.templates.sizes import Sizes
 from kernelwright.tasks.dtypes import ITEM_BYTES
 from kernelwright.tasks.model import Signature
