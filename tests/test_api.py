@@ -103,7 +103,7 @@ def branching(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("function", "example", "said"),
     [
-        (rms, ([1.0], 2), "an example input is a list"),
+        (rms, ([1.0], 2), "the example input number 1 is a list"),
         (rms, (1.0, 2), "no example input is a tensor"),
         (branching, (torch.randn(4, 4),), "torch.export cannot write branching down"),
         (lambda x: F.batch_norm(x, x[0], x[0], training=True), (torch.randn(4, 4),), "updates running statistics"),

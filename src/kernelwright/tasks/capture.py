@@ -102,8 +102,6 @@ def captured(
         raise TaskError(f"give a function or a module, not a value of type {type(function).__name__}{by_name}")
     called = _called(function, example, keywords or {})
     tensors = tuple(value for value in called.example if isinstance(value, torch.Tensor))
-    if not tensors:
-        raise TaskError("no example input is a tensor: give at least one")
     exported = _exported(called)
     _refuse_changes(function, exported)
     inline_blocks(exported.graph_module)
@@ -137,12 +135,6 @@ def _called(
             "or the tensor that is the only one; arguments by name go into example_kwargs"
         )
     signature = _signature(function)
-    if signature is not None:
-        try:
-            signature.bind(*example, **keywords)
-        except TypeError as error:
-            call = f"{function_name(function)}({', '.join(signature.parameters)})"
-            raise TaskError(f"the example inputs are not the arguments of {call}: {error}") from error
     order = list(signature.parameters) if signature is not None else []
     named = sorted(keywords, key=lambda name: order.index(name) if name in order else len(order))
     values = (*example, *(keywords[name] for name in named))
@@ -153,6 +145,14 @@ def _called(
                 f"the example input {label} is a {type(value).__name__}: a task takes tensors and numbers; wrap the "
                 f"function in one that does, such as lambda x, y: f({WRAPPED.get(type(value), '[x, y]')})"
             )
+    if not any(isinstance(value, torch.Tensor) for value in values):
+        raise TaskError("no example input is a tensor: give at least one")
+    if signature is not None:
+        try:
+            signature.bind(*example, **keywords)
+        except TypeError as error:
+            call = f"{function_name(function)}({', '.join(signature.parameters)})"
+            raise TaskError(f"the example inputs are not the arguments of {call}: {error}") from error
     return _Called(function, values, tuple(named))
 
 
