@@ -13,6 +13,7 @@ class Finalized:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background has it ignored
 stopping.listen()
 del_me = Finalized()
 del del_me

@@ -34,7 +34,7 @@ class Judge(toy.ToyJudge):
 
     stop_after = 10**9
 
-    def __init__(self, settings: Settings, *, own: bool = False) -> None:
+    def __init__(self, settings: Settings, *, own: bool = False, leave_at: float | None = None) -> None:
         super().__init__()
 
     def __enter__(self) -> Judge:
