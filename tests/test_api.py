@@ -131,11 +131,13 @@ def noisy(x: torch.Tensor) -> torch.Tensor:
     return x + torch.rand_like(x)
 
 
-def test_what_was_captured_is_blamed_on_the_function_since_the_file_is_gone(tmp_path: Path) -> None:
+def test_random_numbers_are_blamed_on_the_line_that_draws_them(tmp_path: Path) -> None:
     with pytest.raises(TaskError) as caught:
         write_task(noisy, torch.randn(4, 4), tmp_path)
-    where = f"noisy ({shown_path(__file__)}:{noisy.__code__.co_firstlineno})"
-    assert str(caught.value) == f"{where}: the reference draws random numbers: make them an input"
+    where = f"{shown_path(__file__)}:{noisy.__code__.co_firstlineno + 1}: return x + torch.rand_like(x)"
+    assert str(caught.value) == (
+        f"it draws random numbers (rand_like) (at {where}), and two draws differ: make what it draws an argument"
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def _packed(text: str) -> str:
 
 def test_python_has_exactly_these_options_with_their_defaults() -> None:
     parameters = inspect.signature(kernelwright.optimize).parameters
-    others = {"function", "example_inputs", "name", "direction", "resume", "on_progress"}
+    others = {"function", "example_inputs", "example_kwargs", "name", "direction", "resume", "on_progress"}
     assert set(parameters) - others == set(OPTIONS)
     for name in OPTIONS:
         assert parameters[name].default == FIELDS[name].default, name

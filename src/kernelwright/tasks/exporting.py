@@ -114,10 +114,12 @@ def _cause(error: Exception, own: tuple[str, ...]) -> str:
     import torch
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+    from kernelwright.tasks import line_recorder
+
     reason = summary(error)
     if isinstance(error, GuardOnDataDependentSymNode):
         reason = "a branch, a loop or a size in it depends on the values of a tensor"
-    others = (str(Path(torch.__file__).parent), __file__, *own)
+    others = (str(Path(torch.__file__).parent), __file__, line_recorder.__file__, *own)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(others)]
     return f"{reason} ({shown_path(frames[-1].filename)}:{frames[-1].lineno})" if frames else reason
 

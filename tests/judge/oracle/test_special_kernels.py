@@ -140,12 +140,13 @@ def test_honest_formulas_are_right_on_every_special_value(operation: Operation) 
     for special, inputs, expected in trials(task, workload):
         if "-100" in special.name:
             continue
+        stored = {name: value.dtype for name, value in run_reference(task, inputs).items()}
         for variant in honest:
             results = variant.run(inputs)
             for name, expectation in expected.items():
                 result = results[name]
                 if isinstance(expectation, Within):
-                    result = result.to(expectation.low.dtype)
+                    result = result.to(stored[name])
                 assert check(expectation, result.contiguous(), SENTINEL) is None, (special.name, variant.name, name)
 
 

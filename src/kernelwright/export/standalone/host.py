@@ -10,6 +10,7 @@ import ctypes
 import hashlib
 import itertools
 import os
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,6 @@ import torch
 MAX_RANK = 8
 MAX_BLOCKS = 256  # shapes that a thread remembers
 PAGE = 4096
-_number = itertools.count(1)  # of libraries that this process has loaded
 _libraries = itertools.count()  # of objects for them
 COPIED = 1 << 16  # bytes: a tensor that a kernel may not read behind of is copied up to this size
 SLACK = 256  # what the judge lets a kernel read beyond a tensor: to the next multiple of this from its beginning
@@ -145,8 +145,9 @@ def _opened(content: bytes) -> ctypes.CDLL:
         while view:
             view = view[file.write(view) :]
         # The loader takes a path that it has seen for the library that it has, and descriptors are used again: so no
-        # path comes twice. The number is spelt in steps that lead nowhere.
-        unique = "".join("./" if bit == "1" else "/" for bit in f"{next(_number):b}")
+        # path may come twice, also where several exported packages, each with this module, are in one process. A random
+        # number is spelt in steps that lead nowhere.
+        unique = "".join("./" if bit == "1" else "/" for bit in f"{secrets.randbits(96):096b}")
         return ctypes.CDLL(f"/proc/self/fd/{unique}{file.fileno()}")
 
 
