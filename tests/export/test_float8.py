@@ -43,4 +43,5 @@ def test_an_exported_one_brings_the_cast_of_its_reference(tmp_path: Path, monkey
     x, scale = torch.randn(64, 512).to(torch.float8_e5m2), torch.rand(64, 1) + 0.1
     right = (x.float() * scale).bfloat16()
     assert torch.equal(operation(x, scale), right)
-    assert torch.equal(operation(x.T.contiguous().T, scale), right)  # by the reference: other strides than proved
+    with pytest.warns(UserWarning, match="not contiguous"):  # so the reference answers
+        assert torch.equal(operation(x.T.contiguous().T, scale), right)
