@@ -16,6 +16,7 @@ from kernelwright.contracts.host_build import build_as
 from kernelwright.contracts.model import BuildFailure, BuildPlan, GpuBuild
 from kernelwright.contracts.registry import read_source
 from kernelwright.contracts.target import HOPPER
+from kernelwright.devices import lock
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature
@@ -213,7 +214,8 @@ needs_nvcc = pytest.mark.skipif(nvcc() is None, reason="there is no nvcc on this
 
 
 def recorded(source: str) -> GpuBuild | BuildFailure:
-    return EXTENSION.toolchain(HOPPER).build(Candidate("extension", source), (forms("softmax"),))
+    with lock.working():  # as the judge does
+        return EXTENSION.toolchain(HOPPER).build(Candidate("extension", source), (forms("softmax"),))
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from kernelwright.contracts.triton.configurations import choices, configured
 from kernelwright.contracts.triton.source import module_call
 from kernelwright.contracts.triton.toolchain import ptxas, record
 from kernelwright.contracts.tunables import declared, render, variants
+from kernelwright.devices import lock
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.tasks.drawing import signature
 from kernelwright.tasks.model import Signature
@@ -51,7 +52,8 @@ def called(task: str, source: str) -> list[object]:
 
 
 def built(task: str, source: str, count: int = 1) -> GpuBuild | BuildFailure:
-    return TRITON.toolchain(HOPPER).build(Candidate("triton", source), forms(task, count))
+    with lock.working():  # as the judge does
+        return TRITON.toolchain(HOPPER).build(Candidate("triton", source), forms(task, count))
 
 
 def task_named(task: str) -> str:

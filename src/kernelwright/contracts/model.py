@@ -19,6 +19,7 @@ from kernelwright.contracts.program import Program
 from kernelwright.contracts.symbolic import SymbolicSignature
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import TunableSyntax
+from kernelwright.devices import lock
 from kernelwright.devices.names import Kind
 from kernelwright.errors import KernelwrightError
 from kernelwright.paths import printable
@@ -110,7 +111,8 @@ class GpuToolchain(Protocol):
         """What compiles, with its version, as a verdict names it."""
 
     def build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
-        """A program for every signature. A failure may quote the sizes of any of them."""
+        """A program for every signature. A failure may quote the sizes of any of them. The caller holds the CPU's lock
+        for work, so that nothing here may ask for it: where somebody waits to measure, that would be a deadlock."""
 
     def refill(self) -> None:
         """Starts what the last build used up, so that the next one need not wait."""
@@ -330,7 +332,8 @@ class GpuContract(Contract):
     ) -> BuildFailure | None:
         toolchain = self.toolchain(target)
         try:
-            made = toolchain.build(candidate, signatures)
+            with lock.working():
+                made = toolchain.build(candidate, signatures)
         finally:
             toolchain.close()
         return made if isinstance(made, BuildFailure) else None

@@ -23,6 +23,7 @@ from kernelwright.contracts.recorded.formula import FoundShapes, SizedRecording,
 from kernelwright.contracts.recorded.kept import keep, place_of, read_kept
 from kernelwright.contracts.recorded.planned import planned
 from kernelwright.contracts.symbolic import Expression, SymbolicSignature, value_of
+from kernelwright.devices import lock
 from kernelwright.tasks.model import Signature
 
 FIRST = 32  # recordings all over the ranges, before anything is guessed
@@ -46,7 +47,12 @@ def build_portable(
     known = read_kept(kept)
     if known is not None:
         return known
-    recorder = _Recorder(lambda signatures: toolchain.build(candidate, signatures), request.symbolic)
+
+    def build(signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
+        with lock.working():
+            return toolchain.build(candidate, signatures)
+
+    recorder = _Recorder(build, request.symbolic)
     listed = recorder.record([sizes for sizes, _ in request.listed])
     if isinstance(listed, BuildFailure):
         return listed

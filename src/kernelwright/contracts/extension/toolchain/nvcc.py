@@ -19,7 +19,6 @@ from kernelwright.contracts.extension.source import with_own_headers
 from kernelwright.contracts.extension.values import INCLUDE, advice_on_torch, light_headers
 from kernelwright.contracts.model import BuildFailure, Part
 from kernelwright.contracts.target import Target
-from kernelwright.devices import lock
 from kernelwright.devices.compiler import compiler
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start, warden
@@ -113,7 +112,7 @@ def _arguments(target: Target) -> tuple[str, ...]:
 def _compile(files: dict[str, str], arguments: tuple[str, ...]) -> bytes | BuildFailure:
     log, product = Log(1 << 18), os.memfd_create("extension", os.MFD_CLOEXEC)
     try:
-        with tempfile.TemporaryDirectory(prefix="kernelwright-nvcc-") as name, lock.working():
+        with tempfile.TemporaryDirectory(prefix="kernelwright-nvcc-") as name:
             folder = Path(name)
             start.make_folder(folder, files)
             source, output = start.source_directory(folder), f"{start.scratch_directory(folder)}/library.so"

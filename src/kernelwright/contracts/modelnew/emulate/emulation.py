@@ -18,6 +18,7 @@ from kernelwright.contracts.modelnew.toolchain.record import CONFINED, FOLDERS, 
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.configurations import choices
 from kernelwright.contracts.triton.toolchain.record import VARIABLES, boot, device_text, visible
+from kernelwright.devices import lock
 from kernelwright.tasks.model import Signature
 
 START_SECONDS = 120.0
@@ -32,7 +33,8 @@ class ModelNewEmulation:
         self, signatures: tuple[Signature, ...], target: Target, *, sanitized: bool
     ) -> Iterator[InterpretedPlan | BuildFailure]:
         """The module is compiled and recorded first: what runs here takes much that a record does not."""
-        made = ModelNewToolchain(target).built(Candidate("modelnew", self._source), signatures)
+        with lock.working():
+            made = ModelNewToolchain(target).built(Candidate("modelnew", self._source), signatures)
         if isinstance(made, BuildFailure):
             yield made
             return

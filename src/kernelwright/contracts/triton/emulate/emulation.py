@@ -12,6 +12,7 @@ from kernelwright.contracts.triton.configurations import choices
 from kernelwright.contracts.triton.source import SOURCE_NAME, check, module_call
 from kernelwright.contracts.triton.toolchain.build import TritonToolchain
 from kernelwright.contracts.triton.toolchain.record import VARIABLES, boot, call_text, device_text, visible
+from kernelwright.devices import lock
 from kernelwright.tasks.model import Signature
 
 START_SECONDS = 60.0
@@ -26,7 +27,8 @@ class TritonEmulation:
         self, signatures: tuple[Signature, ...], target: Target, *, sanitized: bool
     ) -> Iterator[InterpretedPlan | BuildFailure]:
         """The module is compiled and recorded first: the interpreter takes much that the compiler refuses."""
-        made = TritonToolchain(target).build(Candidate("triton", self._source), signatures)
+        with lock.working():
+            made = TritonToolchain(target).build(Candidate("triton", self._source), signatures)
         if isinstance(made, BuildFailure):
             yield made
             return

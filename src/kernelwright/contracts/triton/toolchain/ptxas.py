@@ -18,7 +18,6 @@ from pathlib import Path
 from kernelwright.contracts.cuda.toolchain.cubin import Resources, resources
 from kernelwright.contracts.model import BuildFailure, Part
 from kernelwright.contracts.target import Target
-from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start, warden
 from kernelwright.isolation.log import Log, shown_lines
@@ -120,7 +119,7 @@ def _run(ptx: str, flags: tuple[str, ...], program: Path, seconds: float) -> tup
         return BuildFailure(("ptxas has no time left for this kernel",), timed_out=True)
     log, product = Log(1 << 18), os.memfd_create("cubin", os.MFD_CLOEXEC)
     try:
-        with tempfile.TemporaryDirectory(prefix="kernelwright-ptxas-") as name, lock.working():
+        with tempfile.TemporaryDirectory(prefix="kernelwright-ptxas-") as name:
             folder = Path(name)
             start.make_folder(folder, {"kernel.ptx": ptx})
             source, output = start.source_directory(folder), f"{start.scratch_directory(folder)}/kernel.cubin"
