@@ -112,7 +112,7 @@ class GpuToolchain(Protocol):
 
     def build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
         """A program for every signature. A failure may quote the sizes of any of them. The caller holds the CPU's lock
-        for work, so that nothing here may ask for it: where another process waits to measure, that would be a deadlock."""
+        for work, so that nothing here may ask for it: with a process that waits to measure, that is a deadlock."""
 
     def refill(self) -> None:
         """Starts what the last build used up, so that the next one need not wait."""
