@@ -205,6 +205,19 @@ def test_a_tool_that_does_not_end_is_left_at_its_deadline_and_the_others_have_sa
     assert arena.results == tuple(2.0 * i for i in range(COUNT))
 
 
+def test_initcheck_is_not_waited_for_long_once_the_others_have_ended(
+    arena: Arena, tools: Inspectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspectors, "LEAST_PATIENCE", 1.0)
+    monkeypatch.setattr(inspectors, "MOST_SLOWER", 1.0)
+    begin = time.monotonic()
+    found = tools.inspect(
+        tuple(Tool), program(launch("twice_slowly")), [b"cubin"], arena.files, WORD, 500.0, "kernel.cu"
+    )
+    assert [one.fault.kind if one.fault else None for one in found] == [None, None, FaultKind.timed_out]
+    assert time.monotonic() - begin < 100.0
+
+
 def test_nobody_waits_for_a_process_that_cannot_be_ended(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gated, "KILL_SECONDS", 0.2)
     launcher = LauncherProcess(b"helpers", level=Level.none)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from kernelwright.judge.launcher.copies import APART, BESIDE, UNTIMED
 if TYPE_CHECKING:
     from kernelwright.isolation.levels import Level
 
+ASK_SECONDS = 0.2  # between two questions whether to wait on
 __all__ = ["END_SECONDS", "FaultKind", "Faulted", "LauncherProcess", "Timing", "Tooling"]
 
 COPIES = "KERNELWRIGHT_TOOL_COPIES"  # a variable: `beside` keeps the arena mapped while a tool watches a call
@@ -114,11 +116,18 @@ class LauncherProcess(GatedProcess):
         self._look_at_workspaces(message)
         return timing
 
-    def run(self, word: int, deadline: float, *, filled: bool = False) -> None:
-        """One call without clocks. With `filled` outputs hold the last byte of `word` before, as scratch does."""
+    def run(
+        self, word: int, deadline: float, *, filled: bool = False, late: Callable[[], bool] = lambda: False
+    ) -> None:
+        """One call without clocks. With `filled` outputs hold the last byte of `word` before, as scratch does. `late`
+        is asked meanwhile and says whether to wait no longer."""
         self._start()
         self._ask({"do": "run", "word": word, "filled": filled})
-        self._look_at_workspaces(self._answer(deadline))
+        until = time.monotonic() + deadline
+        while not self._readable(max(0.0, min(ASK_SECONDS, until - time.monotonic()))):
+            if late() or time.monotonic() >= until:
+                raise self._fault(FaultKind.timed_out, "the call was not done in time")
+        self._look_at_workspaces(self._answer(0.0))
 
     def well(self, deadline: float = 10.0) -> bool:
         """Whether the device behind the launcher computes; for a launcher that has not met a candidate."""

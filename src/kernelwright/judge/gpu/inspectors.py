@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 
 from kernelwright.contracts.program import Program
 from kernelwright.errors import CannotDecide
@@ -15,7 +16,35 @@ from kernelwright.isolation.start import level_of
 from kernelwright.judge.gpu.client import END_SECONDS, Faulted, LauncherProcess
 from kernelwright.judge.gpu.sanitize import Inspection, Tool, complete, parse, sanitizer, sanitizing
 
+LEAST_PATIENCE, MOST_SLOWER = 20.0, 10.0
+"""The seconds that initcheck is waited for after all, and how much longer than memcheck and racecheck it may take: with
+some instructions of Hopper it never ends, and another means takes its place."""
 SIDE_BY_SIDE = 8 << 30  # bytes of copies; a tool keeps about as much again of what it knows of them
+
+
+class Pace:
+    """How long the tools take for one call, so that the one that can be replaced is not waited for without reason."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._seconds: dict[Tool, float] = {}
+        self._others = [tool for tool in tools if tool is not Tool.initcheck]
+
+    @contextmanager
+    def running(self, tool: Tool) -> Iterator[Callable[[], bool]]:
+        """Whether `tool` has become late."""
+        begin = time.monotonic()
+
+        def late() -> bool:
+            known = dict(self._seconds)
+            if tool is not Tool.initcheck or not self._others or not all(other in known for other in self._others):
+                return False
+            allowed = max(LEAST_PATIENCE, MOST_SLOWER * max(known.values()))
+            return time.monotonic() - begin > allowed
+
+        try:
+            yield late
+        finally:
+            self._seconds[tool] = time.monotonic() - begin
 
 
 class Inspector:
@@ -41,12 +70,14 @@ class Inspector:
         word: int,
         deadline: float,
         source: str,
+        pace: Pace,
     ) -> Inspection:
         """Runs the call and ends. The arena holds the values; outputs are left there for a comparison."""
         fault = None
         try:
             self._launcher.open(program, modules, descriptors, exact=True)
-            self._launcher.run(word, deadline)
+            with pace.running(self.tool) as late:
+                self._launcher.run(word, deadline, late=late)
         except Faulted as faulted:
             fault = faulted
         self._launcher.end(END_SECONDS)
@@ -101,10 +132,12 @@ class Inspectors:
         if path is None:
             return (Inspection(Tool.memcheck, failed="compute-sanitizer is not installed; it is part of CUDA"),)
 
+        pace = Pace(tools)
+
         def inspected(tool: Tool) -> Inspection:
             inspector = self._taken(path, tool)
             try:
-                return inspector.inspect(program, modules, descriptors, word, deadline, source)
+                return inspector.inspect(program, modules, descriptors, word, deadline, source, pace)
             finally:
                 inspector.close()
 
