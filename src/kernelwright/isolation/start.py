@@ -26,7 +26,7 @@ from kernelwright.isolation.levels import Isolation, Level, capabilities
 from kernelwright.isolation.log import DrainedLog, Log, ToolReport
 from kernelwright.isolation.native import program
 from kernelwright.isolation.roles import ROLES, Devices, Filter, Proc, Role, Rules, Variables, VisibleFiles
-from kernelwright.isolation.warden import Reply, WardedProcess, run_to_end
+from kernelwright.isolation.warden import Reply, RunningProgram, WardedProcess, run_to_end
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 LOADER_CACHE = "/etc/ld.so.cache"
@@ -95,6 +95,13 @@ def run(
 ) -> Reply:
     """Runs a program to its end; `output` names the file it makes and the descriptor to copy it to."""
     return run_to_end(list(command), _options(role, grant), environment(role, grant), seconds, log, output)
+
+
+def running(
+    role: Role, command: Sequence[str], grant: Grant, seconds: float, log: Log, output: tuple[int, str] | None = None
+) -> RunningProgram:
+    """As `run`, without waiting for its end."""
+    return RunningProgram(list(command), _options(role, grant), environment(role, grant), seconds, log, output)
 
 
 def timed(

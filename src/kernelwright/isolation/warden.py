@@ -14,6 +14,8 @@ from kernelwright.errors import CannotDecide, MemoryEnded
 from kernelwright.isolation.log import DrainedLog, Log
 from kernelwright.isolation.native import program
 
+END_SECONDS = 5.0  # for a warden to end what it guards
+
 
 class Ending(StrEnum):
     """How a trial, or a whole program, ended."""
@@ -151,27 +153,56 @@ def run_to_end(
     output: tuple[int, str] | None = None,
 ) -> Reply:
     """Runs a program to its end under the warden; `output` names the file it makes and where to copy it."""
-    extra = ["--output", str(output[0]), "--output-path", output[1]] if output else []
-    process = subprocess.Popen(
-        [
-            *(str(program("warden")), "run", *options, *extra, "--log", str(log.fd)),
-            *("--milliseconds", str(int(seconds * 1000)), "--", *command),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        pass_fds=[log.fd, *([output[0]] if output else [])],
-        env=dict(environment),
-        start_new_session=True,
-    )
-    try:
-        answer = _read_all(process)
-    finally:
-        process.kill()
-        process.wait()
-    return _parse(answer) if answer.strip() else Reply(Ending.exited, process.returncode)
+    return RunningProgram(command, options, environment, seconds, log, output).reply()
 
 
-def _read_all(process: subprocess.Popen[bytes]) -> str:
-    assert process.stdin is not None and process.stdout is not None
-    with process.stdin, process.stdout:  # closing standard input is how the warden learns that we are gone
-        return process.stdout.read().decode()
+class RunningProgram:
+    """A program that runs to its end under the warden, within `seconds`."""
+
+    def __init__(
+        self,
+        command: list[str],
+        options: Iterable[str],
+        environment: Mapping[str, str],
+        seconds: float,
+        log: Log,
+        output: tuple[int, str] | None = None,
+    ) -> None:
+        extra = ["--output", str(output[0]), "--output-path", output[1]] if output else []
+        self._process = subprocess.Popen(
+            [
+                *(str(program("warden")), "run", *options, *extra, "--log", str(log.fd)),
+                *("--milliseconds", str(int(seconds * 1000)), "--", *command),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[log.fd, *([output[0]] if output else [])],
+            env=dict(environment),
+            start_new_session=True,
+        )
+
+    @property
+    def ended(self) -> bool:
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], 0)[0])
+
+    def reply(self, seconds: float | None = None) -> Reply:
+        """How it ended. One that has not done so within `seconds` from now is ended."""
+        assert self._process.stdout is not None
+        try:
+            if seconds is not None and not select.select([self._process.stdout], [], [], seconds)[0]:
+                return Reply(Ending.timeout)
+            answer = self._process.stdout.read().decode()
+        finally:
+            self.close()
+        return _parse(answer) if answer.strip() else Reply(Ending.exited, self._process.returncode)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()  # how the warden learns that we are gone
+        self._process.stdout.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

@@ -147,7 +147,7 @@ class ModelNewContract(GpuContract):
     def toolchain(self, target: Target, spare: int = 0) -> GpuToolchain:
         from kernelwright.contracts.modelnew.toolchain.build import ModelNewToolchain
 
-        return ModelNewToolchain(target)
+        return ModelNewToolchain(target, spare)
 
     def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
         from kernelwright.contracts.recorded.portable import build_portable

@@ -154,7 +154,7 @@ class TritonContract(GpuContract):
     def toolchain(self, target: Target, spare: int = 0) -> GpuToolchain:
         from kernelwright.contracts.triton.toolchain.build import TritonToolchain
 
-        return TritonToolchain(target)
+        return TritonToolchain(target, spare)
 
     def portable(self, candidate: Candidate, request: PortableRequest) -> PortableBuild | BuildFailure:
         from kernelwright.contracts.recorded.portable import build_portable

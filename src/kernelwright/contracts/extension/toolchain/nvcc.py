@@ -34,8 +34,12 @@ SOURCE_NAME = "kernel.cu"
 _INSTALL = "install the CUDA toolkit, or name its folder in CUDA_HOME"
 # Symbols are hidden so that no table of one library is another's; device code is kept plain so that it can be read.
 _FLAGS = (
-    *("-std=c++20", "-O3", "-shared", "-cudart", "none", "--no-compress", "-diag-suppress", "20012,177,550"),
-    *("-Xcompiler", "-fPIC,-fvisibility=hidden,-fno-gnu-unique,-Wno-init-list-lifetime", "--expt-relaxed-constexpr"),
+    *("-std=c++20", "-shared", "-cudart", "none", "--no-compress", "-diag-suppress", "20012,177,550"),
+    *(
+        "-Xcompiler",
+        "-O0,-fPIC,-fvisibility=hidden,-fno-gnu-unique,-Wno-init-list-lifetime",
+        "--expt-relaxed-constexpr",
+    ),
     *("--extended-lambda", "-lineinfo"),  # which costs nothing at run time, and lets the sanitizers name lines
 )
 

@@ -19,7 +19,7 @@ from kernelwright.contracts.recorded.calls import CallPlan
 from kernelwright.contracts.recorded.convert import to_program
 from kernelwright.contracts.recorded.pointers import CannotReplay
 from kernelwright.contracts.recorded.record import BASES, Bases, Record, RecordRefusal, with_scalars
-from kernelwright.contracts.recorded.recorder import RecorderProgram, read_answer, run_recorder
+from kernelwright.contracts.recorded.recorder import RecorderProcess, RecorderProgram, read_answer
 from kernelwright.contracts.target import Target
 from kernelwright.devices.compiler import compiled
 from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
@@ -60,8 +60,8 @@ def _record(library: bytes, call: str, bases: Bases) -> Record | BuildFailure:
     def command(folder: str, output: str) -> list[str]:
         return [str(program), f"{folder}/library.so", f"{folder}/call", output, str(bases.start), str(bases.gap)]
 
-    recorder = RecorderProgram(command, visible=(program,), seconds=SECONDS, address_space=ADDRESS_SPACE)
-    content = run_recorder(recorder, {"library.so": library, "call": call}, SOURCE_NAME)
+    recorder = RecorderProgram(command, visible=(program,), address_space=ADDRESS_SPACE)
+    content = RecorderProcess(recorder, {"library.so": library, "call": call}).record({}, SOURCE_NAME, SECONDS)
     if isinstance(content, BuildFailure):
         return content
     answer = read_answer(content, _ANSWER, SOURCE_NAME)

@@ -20,6 +20,7 @@ from kernelwright.contracts.modelnew.toolchain.record import (
     ModelNewRequest,
     record_once,
     record_twice,
+    recorder_program,
 )
 from kernelwright.contracts.program import ProgramStep
 from kernelwright.contracts.recorded.convert import to_program
@@ -32,8 +33,11 @@ from kernelwright.contracts.recorded.record import (
     RecordRefusal,
     with_scalars,
 )
+from kernelwright.contracts.recorded.recorder import RecorderPool
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.toolchain.build import (
+    MOST_SPARE,
+    PROCESSES,
     TritonToolchain,
     asked_for,
     kernel_key,
@@ -56,11 +60,13 @@ class ModelNewBuilt:
 
 
 class ModelNewToolchain:
-    """Fresh recorders and builders for every candidate: nothing is kept warm that has met one."""
+    """Fresh recorders and builders for every candidate: nothing is kept that has met one. After a first build,
+    recorders for `spare` more wait with torch and Triton imported."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, spare: int = 0) -> None:
         self._target = target
         self._triton = TritonToolchain(target)
+        self._recorders = RecorderPool(recorder_program, PROCESSES * min(spare, MOST_SPARE))
 
     @property
     def compiler(self) -> str:
@@ -87,7 +93,7 @@ class ModelNewToolchain:
             self._build(libraries, built, failures)
             request = ModelNewRequest(candidate.source, calls, signatures, self._target, registers, built)
             looking = turn == 0 and not libraries and "cpp_extension" in candidate.source
-            answers = record_once(request) if looking else record_twice(request)
+            answers = record_once(request, self._recorders) if looking else record_twice(request, self._recorders)
             if isinstance(answers, BuildFailure):
                 return answers
             wanted = {one.key: one for answer in answers for one in answer.wanted if one.key not in built}
@@ -128,10 +134,10 @@ class ModelNewToolchain:
                 built[key] = made
 
     def refill(self) -> None:
-        """There is nothing to start early."""
+        self._recorders.refill()
 
     def close(self) -> None:
-        """Nothing is left running."""
+        self._recorders.close()
 
 
 def _programs(

@@ -20,7 +20,7 @@ from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.modelnew.libraries import MOST_LIBRARIES, InlineLibrary
 from kernelwright.contracts.modelnew.source import SOURCE_NAME, ModelNewCall
 from kernelwright.contracts.recorded.record import BASES, Bases
-from kernelwright.contracts.recorded.recorder import RecorderProgram, read_answer, run_recorder
+from kernelwright.contracts.recorded.recorder import GO, RecorderPool, RecorderProgram, read_answer
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.configurations import choices
 from kernelwright.contracts.triton.toolchain.ptxas import ptx_version
@@ -76,53 +76,59 @@ def embedded_recorder() -> Path:
     return compiled(RECORDER, "recorder.so", ("-O1", "-shared", "-fPIC", "-DKW_EMBEDDED", *headers, "-ldl"))
 
 
-def record_once(request: ModelNewRequest) -> tuple[ModelNewAnswer, ...] | BuildFailure:
+@cache
+def recorder_program() -> RecorderProgram:
+    """Imports torch and Triton while it waits for a module."""
+
+    def command(folder: str, output: str) -> list[str]:
+        script = boot("recording", FOLDERS, wait=f"{folder}/{GO}")
+        return [*script, f"{folder}/request.json", f"{folder}/{SOURCE_NAME}", output, folder]
+
+    return RecorderProgram(
+        command,
+        visible=(*visible(), CONFINED, embedded_recorder()),
+        role=Role.torch_recorder,
+        waits=True,
+        address_space=ADDRESS_SPACE,
+        scratch_bytes=512 << 20,
+        most_bytes=MOST_ANSWER,
+        variables=VARIABLES,
+    )
+
+
+def record_once(request: ModelNewRequest, pool: RecorderPool) -> tuple[ModelNewAnswer, ...] | BuildFailure:
     """To find out what it builds."""
-    found = _record(request, BASES[0], backwards=False)
+    found = _record(request, BASES[0], pool, backwards=False)
     return found if isinstance(found, BuildFailure) else (found,)
 
 
-def record_twice(request: ModelNewRequest) -> tuple[ModelNewAnswer, ...] | BuildFailure:
+def record_twice(request: ModelNewRequest, pool: RecorderPool) -> tuple[ModelNewAnswer, ...] | BuildFailure:
     """Answers for both bases, their calls in the order of the request."""
-    with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(_record, request, bases, backwards=bool(n)) for n, bases in enumerate(BASES)]
+    with ThreadPoolExecutor(2) as threads:
+        jobs = [threads.submit(_record, request, bases, pool, backwards=bool(n)) for n, bases in enumerate(BASES)]
         first, second = (job.result() for job in jobs)
     if isinstance(first, BuildFailure):
         return first
     return second if isinstance(second, BuildFailure) else (first, second)
 
 
-def _record(request: ModelNewRequest, bases: Bases, *, backwards: bool) -> ModelNewAnswer | BuildFailure:
+def _record(
+    request: ModelNewRequest, bases: Bases, pool: RecorderPool, *, backwards: bool
+) -> ModelNewAnswer | BuildFailure:
     calls = [call_text(*pair) for pair in zip(request.calls, request.signatures, strict=True)]
-    recorder_library = embedded_recorder()
-
-    def command(folder: str, output: str) -> list[str]:
-        script = boot("recording", FOLDERS)
-        return [*script, f"{folder}/request.json", f"{folder}/{SOURCE_NAME}", output, folder]
-
-    recorder = RecorderProgram(
-        command,
-        visible=(*visible(), CONFINED, recorder_library),
-        role=Role.torch_recorder,
-        seconds=min(MOST_SECONDS, START_SECONDS + CALL_SECONDS * len(calls)),
-        address_space=ADDRESS_SPACE,
-        scratch_bytes=512 << 20,
-        most_bytes=MOST_ANSWER,
-        variables=VARIABLES,
-    )
     told = {
         "device": device_text(request.target),
         "ptx_version": ptx_version(request.target),
         "registers": dict(request.registers),
         "choices": choices(request.source),
         "base": {"start": bases.start, "gap": bases.gap},
-        "recorder": str(recorder_library),
+        "recorder": str(embedded_recorder()),
         "libraries": sorted(request.built),
         "calls": calls[::-1] if backwards else calls,
     }
     files: dict[str, str | bytes] = {"request.json": json.dumps(told), SOURCE_NAME: request.source}
     files |= {f"{key}.so": library.library for key, library in request.built.items()}
-    content = run_recorder(recorder, files, SOURCE_NAME)
+    content = pool.record(files, SOURCE_NAME, min(MOST_SECONDS, START_SECONDS + CALL_SECONDS * len(calls)))
     if isinstance(content, BuildFailure):
         return content
     answer = read_answer(content, _ANSWER, SOURCE_NAME)

@@ -14,6 +14,7 @@ from kernelwright.contracts.program import Program
 from kernelwright.contracts.recorded.convert import to_program
 from kernelwright.contracts.recorded.pointers import SAME, CannotReplay
 from kernelwright.contracts.recorded.record import Record, RecordedLaunch, RecordRefusal, with_scalars
+from kernelwright.contracts.recorded.recorder import RecorderPool
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.source import SOURCE_NAME, check, module_call
 from kernelwright.contracts.triton.toolchain.ptxas import Assembled, absence, assemble, version
@@ -23,9 +24,12 @@ from kernelwright.contracts.triton.toolchain.record import (
     RecordingRequest,
     RegistersNeeded,
     record_twice,
+    recorder_program,
 )
 from kernelwright.tasks.model import Signature
 
+MOST_SPARE = 2  # a waiting recorder takes 400 MB
+PROCESSES = 2  # for a build that records once: one for each place in memory
 ROUNDS = 4  # of recording again, with the registers that host code asked for
 MOST_WORKERS = 4
 MOST_KERNELS = 256  # different ones, of all calls
@@ -33,10 +37,12 @@ ASSEMBLY_SECONDS = 300.0  # for all of them together
 
 
 class TritonToolchain:
-    """Fresh recorders for every candidate: nothing is kept warm that has met one."""
+    """Fresh recorders for every candidate: nothing is kept that has met one. After a first build, recorders for `spare`
+    more wait with torch and Triton imported, which takes longer than all else."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, spare: int = 0) -> None:
         self._target = target
+        self._recorders = RecorderPool(recorder_program, PROCESSES * min(spare, MOST_SPARE))
 
     @property
     def compiler(self) -> str:
@@ -54,7 +60,7 @@ class TritonToolchain:
         registers: dict[str, tuple[int, int]] = {}
         for _ in range(ROUNDS):
             request = RecordingRequest(candidate.source, calls, signatures, self._target, registers)
-            answers = record_twice(request)
+            answers = record_twice(request, self._recorders)
             if isinstance(answers, BuildFailure):
                 return answers
             asked = asked_for(answers)
@@ -88,10 +94,10 @@ class TritonToolchain:
         return found
 
     def refill(self) -> None:
-        """There is nothing to start early."""
+        self._recorders.refill()
 
     def close(self) -> None:
-        """Nothing is left running."""
+        self._recorders.close()
 
 
 def kernel_key(kernel: PtxKernel) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from pydantic import Field, TypeAdapter
 from kernelwright.contracts.layout import extent_bytes
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.recorded.record import BASES, Bases, Function, Record, RecordRefusal, RecordValue
-from kernelwright.contracts.recorded.recorder import RecorderProgram, read_answer, run_recorder
+from kernelwright.contracts.recorded.recorder import GO, RecorderPool, RecorderProgram, read_answer
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.triton.configurations import choices
 from kernelwright.contracts.triton.source import SOURCE_NAME, ModuleCall
@@ -42,7 +43,12 @@ for name, folder in {folders!r}:
     sys.modules[name] = importlib.util.module_from_spec(spec)
 from {package} import {entry}
 gc.enable()
+if {wait!r}:
+    open({wait!r}).read(1)
 {entry}.main(*sys.argv[1:])
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(0)  # torch takes most of a second to end
 """
 
 
@@ -77,10 +83,28 @@ class RecordingRequest:
     registers: Mapping[str, tuple[int, int]]
 
 
-def record_twice(request: RecordingRequest) -> tuple[RecorderAnswer, RecorderAnswer] | BuildFailure:
+@cache
+def recorder_program() -> RecorderProgram:
+    """Imports torch and Triton while it waits for a module."""
+    return RecorderProgram(
+        lambda folder, output: [
+            *boot("recording", wait=f"{folder}/{GO}"),
+            *(f"{folder}/request.json", f"{folder}/{SOURCE_NAME}", output),
+        ],
+        visible=visible(),
+        role=Role.torch_recorder,
+        waits=True,
+        address_space=ADDRESS_SPACE,
+        scratch_bytes=512 << 20,
+        most_bytes=MOST_ANSWER,
+        variables=VARIABLES,
+    )
+
+
+def record_twice(request: RecordingRequest, pool: RecorderPool) -> tuple[RecorderAnswer, RecorderAnswer] | BuildFailure:
     """Answers for both bases, their calls in the order of the request."""
-    with ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(_record, request, bases, bool(n)) for n, bases in enumerate(BASES)]
+    with ThreadPoolExecutor(2) as threads:
+        jobs = [threads.submit(_record, request, bases, bool(n), pool) for n, bases in enumerate(BASES)]
         first, second = (job.result() for job in jobs)
     if isinstance(first, BuildFailure):
         return first
@@ -90,11 +114,11 @@ def record_twice(request: RecordingRequest) -> tuple[RecorderAnswer, RecorderAns
 OURS = (("kw_confined", str(CONFINED)),)
 
 
-def boot(entry: str, folders: tuple[tuple[str, str], ...] = OURS) -> list[str]:
+def boot(entry: str, folders: tuple[tuple[str, str], ...] = OURS, wait: str = "") -> list[str]:
     """The command line of one of our scripts in the sandbox, without its arguments. It is in the last of the packages,
-    which are given by name and folder."""
+    which are given by name and folder. What the script needs is imported before a byte comes from the pipe `wait`."""
     text = BOOT.format(
-        memory=MEMORY, paths=list(package_folders()), folders=folders, package=folders[-1][0], entry=entry
+        memory=MEMORY, paths=list(package_folders()), folders=folders, package=folders[-1][0], entry=entry, wait=wait
     )
     return [str(Path(sys.executable).resolve()), "-I", "-S", "-B", "-c", text]
 
@@ -103,7 +127,9 @@ def visible() -> tuple[str | Path, ...]:
     return (*interpreter_folders(), *package_folders(), CONFINED)
 
 
-def _record(request: RecordingRequest, bases: Bases, backwards: bool) -> RecorderAnswer | BuildFailure:
+def _record(
+    request: RecordingRequest, bases: Bases, backwards: bool, pool: RecorderPool
+) -> RecorderAnswer | BuildFailure:
     calls = [call_text(*pair) for pair in zip(request.calls, request.signatures, strict=True)]
     told = {
         "device": device_text(request.target),
@@ -113,18 +139,8 @@ def _record(request: RecordingRequest, bases: Bases, backwards: bool) -> Recorde
         "base": {"start": bases.start, "gap": bases.gap},
         "calls": calls[::-1] if backwards else calls,
     }
-    recorder = RecorderProgram(
-        lambda folder, output: [*boot("recording"), f"{folder}/request.json", f"{folder}/{SOURCE_NAME}", output],
-        visible=visible(),
-        role=Role.torch_recorder,
-        seconds=min(MOST_SECONDS, START_SECONDS + CALL_SECONDS * len(calls)),
-        address_space=ADDRESS_SPACE,
-        scratch_bytes=512 << 20,
-        most_bytes=MOST_ANSWER,
-        variables=VARIABLES,
-    )
     files = {"request.json": json.dumps(told), SOURCE_NAME: request.source}
-    content = run_recorder(recorder, files, SOURCE_NAME)
+    content = pool.record(files, SOURCE_NAME, min(MOST_SECONDS, START_SECONDS + CALL_SECONDS * len(calls)))
     if isinstance(content, BuildFailure):
         return content
     answer = read_answer(content, _ANSWER, SOURCE_NAME)
