@@ -183,6 +183,30 @@ def softmax_in_base_two(x: Tensor) -> Tensor:
     return flushed(powers * (1 / powers.sum(-1, keepdim=True)))
 
 
+def attention_reference(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+
+def attention_with_fused_scale(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The scale is multiplied within the subtraction of the maximum, and rounded once with it, as compilers do."""
+    scores, scale = q @ k.mT, q.shape[-1] ** -0.5
+    exact = scores.double() * torch.tensor(scale).double()
+    powers = torch.exp((exact - (scores * scale).amax(-1, keepdim=True)).float())
+    return powers / powers.sum(-1, keepdim=True) @ v
+
+
+def attention_with_half_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    scores = (q @ k.mT).half().float() / q.shape[-1] ** 0.5
+    return torch.softmax(scores, -1) @ v
+
+
+def attention_from_minus_a_million(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """An online softmax whose maximum begins at -1e6."""
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    powers = torch.exp(scores - scores.amax(-1, keepdim=True).clamp(min=-1e6))
+    return powers / powers.sum(-1, keepdim=True) @ v
+
+
 def cross_entropy_with_ignored(logits: Tensor, target: Tensor) -> Tensor:
     counted = target != -100
     losses = torch.logsumexp(logits, -1) - logits.gather(1, target.clamp(min=0).unsqueeze(1)).squeeze(1)
@@ -425,3 +449,22 @@ def test_a_kind_that_shows_nothing_is_not_found_by_chance() -> None:
     task = made(torch.exp, x=tensor("rows", "cols"))
     assert "x times a large power of two" not in {special.name for special in special_values(task)}
     assert ValueKind.nan in {special.kind for special in special_values(task)}
+
+
+ATTENTION = {"q": tensor("queries", "width"), "k": tensor("keys", "width"), "v": tensor("keys", "width")}
+
+
+def test_a_score_may_be_rounded_once_for_each_of_its_uses() -> None:
+    """At 2^112 that alone is 2^88, whose exponential is infinite; the reference rounds it once for all."""
+    task = made(attention_reference, **ATTENTION)
+    for sides in ((7, 9, 11), (1, 24, 1)):
+        assert refused(task, small(task, *sides), one(attention_with_fused_scale, task)) == []
+
+
+@pytest.mark.parametrize("wrong", [attention_with_half_scores, attention_from_minus_a_million])
+def test_scores_are_still_large_enough_to_show_what_overflows(wrong: Kernel) -> None:
+    task = made(attention_reference, **ATTENTION)
+    found = refused(task, small(task, 7, 9, 11), one(wrong, task)) + refused(
+        task, small(task, 1, 9, 11), one(wrong, task)
+    )
+    assert any("large power" in name for name in found)

@@ -23,6 +23,7 @@ from kernelwright.judge.oracle.special_values.patterns import expected_pattern, 
 from kernelwright.judge.oracle.special_values.planting import Placement, Scale, SpecialValues, planted
 from kernelwright.judge.oracle.special_values.proposals import draw_of, proposals, together
 from kernelwright.judge.oracle.special_values.reference_calls import UNKNOWN, Calls, calls_of
+from kernelwright.judge.oracle.special_values.uses import with_each_use_rounded
 from kernelwright.tasks.declarations import (
     FamilyDraw,
     Input,
@@ -41,6 +42,7 @@ MOST_ELEMENTS = 1 << 22
 TRIES = 4  # places at which a value that stands in a few elements is tried: at two, a masked place was all there is
 UNCHECKED = 0.75  # the largest share of the results that may be left unchecked
 SIXTEENTH = 16  # of the exponents of a format: how far below the largest scale values stay (2^-8 in float32)
+ROUNDINGS = 5  # exponents below the scale at which one rounding of a computed value is too much: kernels have several
 NEAR = 1e-3  # of the largest result: how well eager must agree with float64 at a scale
 UNDERFLOW = 2.0**24  # times the smallest normal number: results below are not demanded
 OCTAVES = (25.0, 20.0, 15.0)  # scales of factors: what a format of 16 bits cannot hold, also where it is scaled
@@ -275,10 +277,27 @@ class Tryout:
         used = largest - step
         if largest < exponents * 3 // 4:  # something is squared; in another kernel's formula it may be cubed
             used = min(used, largest // 2)
+        used = self._borne_by_roundings(name, used)
         if used >= 2:
             yield self._scaled(name, used)
         if self._near(self._scaled(name, -exponents // 4)):
             yield self._scaled(name, -exponents // 4)
+
+    def _borne_by_roundings(self, name: str, exponent: int) -> int:
+        """The largest scale up to this one at which kernels may round a value differently for each of its uses."""
+
+        def borne(scale: int) -> bool:
+            try:
+                inputs = self._with(self._scaled(name, scale), 0)
+                wide, rounded = (
+                    run_reference(self.task, inputs, torch.float64),
+                    with_each_use_rounded(self.task, inputs),
+                )
+            except TaskError:  # not evaluated so: nothing is known against the scale
+                return True
+            return self._agree(wide, rounded)
+
+        return exponent if borne(exponent) else _last(exponent, borne) - ROUNDINGS
 
     def _scaled(self, name: str, exponent: int) -> SpecialValues:
         value = self.inputs[name]
