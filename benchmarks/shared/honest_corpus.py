@@ -25,6 +25,7 @@ from kernelwright.tasks.resolve import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 HONEST = ROOT / "benchmarks" / "honest"
+TRITON = ROOT / "tests" / "kernels_triton"
 GPU_EXPLOITS = ROOT / "tests" / "gpu" / "exploits" / "whole"
 TASK_FOLDERS = (HONEST / "tasks", ROOT / "tests" / "exploits" / "wide")
 TOO_LARGE = {"mean_square"}  # for judgings by the hundred
@@ -42,7 +43,7 @@ class HonestKernel:
 
 def corpus(device: Device, variants: int) -> list[HonestKernel]:
     """All kernels for a kind of device; `variants` of each task by `templates`, wherever it can write it."""
-    return [*_written(device), *_twins(device), *_proposed(device, variants)]
+    return [*_written(device), *_triton(device), *_twins(device), *_proposed(device, variants)]
 
 
 def kept_corpus(path: Path, device: Device, variants: int) -> list[HonestKernel]:
@@ -82,6 +83,16 @@ def _written(device: Device) -> Iterator[HonestKernel]:
         ref = _ref(folder)
         if ref is not None:
             yield HonestKernel(ref, f"{folder}/{path.name}", read_source(path))
+
+
+def _triton(device: Device) -> Iterator[HonestKernel]:
+    """Modules for built-in tasks; a task of their own is too large here."""
+    about = tomllib.loads((TRITON / "kernels.toml").read_text(encoding="utf-8"))
+    for name, served in sorted(about.items() if device.kind == "cuda" else ()):
+        for task in served:
+            ref = _ref(task.replace(":backward", BACKWARD))
+            if ref is not None:
+                yield HonestKernel(ref, f"triton {name}", read_source(TRITON / name, "triton"))
 
 
 def _twins(device: Device) -> Iterator[HonestKernel]:
