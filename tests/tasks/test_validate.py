@@ -84,6 +84,17 @@ def test_a_good_task_passes() -> None:
     validate(small_task())
 
 
+def test_a_result_may_be_a_view_at_some_sizes() -> None:
+    """With a single row or column, torch has nothing to copy."""
+    task = small_task(
+        reference=lambda x: x.t().contiguous(),
+        inputs={"x": tensor("rows", "cols")},
+        public=[{"rows": 1, "cols": 8}, {"rows": 6, "cols": 8}],
+        hidden={"rows": (1, 16), "cols": (1, 16)},
+    )
+    validate(task)
+
+
 def test_a_family_that_overflows_may_be_left_out() -> None:
     validate(small_task(reference=grows, families=(Family.NORMAL, Family.SMALL)))
 

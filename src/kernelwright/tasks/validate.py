@@ -15,11 +15,19 @@ from torch.overrides import TorchFunctionMode
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.declarations import FLOATS, Family
 from kernelwright.tasks.dims import NotFiniteError, TaskError
-from kernelwright.tasks.drawing import draw_inputs, signature
+from kernelwright.tasks.drawing import draw_inputs, on_any_arguments, signature
 from kernelwright.tasks.formats import arithmetic
 from kernelwright.tasks.hidden import hidden_workloads
 from kernelwright.tasks.model import Task, Workload
-from kernelwright.tasks.reference import Argument, call_reference, dtype_name, fault, prepared, run_reference
+from kernelwright.tasks.reference import (
+    Argument,
+    call_reference,
+    dtype_name,
+    fault,
+    prepared,
+    run_reference,
+    storage_of,
+)
 from kernelwright.tasks.small_sizes import is_inside, is_light, smallest_workload, trial_workload
 
 SEED = 20
@@ -30,8 +38,13 @@ VJP_TOLERANCE = 1e-9
 def validate(task: Task) -> None:
     """Raises TaskError at the first fault. Takes about a tenth of a second, whatever the sizes: a large workload is
     followed without values, and values are tried at a small size."""
-    first = task.public_workloads()[0]
     validate_sizes(task)
+    _check_values(task)
+    _check_outputs_are_new(task)
+
+
+def _check_values(task: Task) -> None:
+    first = task.public_workloads()[0]
     if is_light(task, first):
         _check_purity(task, first)
         _check_results(task, first, task.families[0])
@@ -72,7 +85,7 @@ def _check_purity(task: Task, workload: Workload) -> None:
     tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
     versions = {name: value._version for name, value in tensors.items()}
     random_state = torch.get_rng_state()
-    results = call_reference(task, arguments)
+    call_reference(task, arguments)
     if not torch.equal(random_state, torch.get_rng_state()):
         raise fault(task, "the reference draws random numbers: make them an input")
     for name, value in tensors.items():
@@ -81,11 +94,27 @@ def _check_purity(task: Task, workload: Workload) -> None:
             raise fault(task, f"the reference changes {name!r}: name it in inout, or work on a copy")
         if not changed and name in task.inout:
             raise fault(task, f"the reference never changes {name!r}: take it out of inout")
-    memory = {value.untyped_storage().data_ptr(): name for name, value in tensors.items()}
-    for name in task.outputs:
-        source = memory.get(results[name].untyped_storage().data_ptr())
-        if source is not None:
-            raise fault(task, f"output {name!r} shares memory with {source!r}: return a new tensor")
+
+
+def _check_outputs_are_new(task: Task) -> None:
+    """An output is not a view of an input. At some sizes it may be one: `x.t().contiguous()` is, with a single row."""
+    sources: dict[str, str] | None = None
+    for workload in task.public_workloads():
+        seen = on_any_arguments(task, workload, lambda arguments: _shared(task, arguments))
+        sources = seen if sources is None else {name: source for name, source in sources.items() if name in seen}
+        if not sources:
+            return
+    for name, source in (sources or {}).items():
+        raise fault(task, f"output {name!r} shares memory with {source!r}: return a new tensor")
+
+
+def _shared(task: Task, arguments: dict[str, Argument]) -> dict[str, str]:
+    """Outputs that share memory with an input, and which."""
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    results = call_reference(task, arguments)
+    memory = {storage_of(value): name for name, value in tensors.items()}
+    found = {name: memory.get(storage_of(results[name])) for name in task.outputs}
+    return {name: source for name, source in found.items() if source is not None}
 
 
 def _check_results(task: Task, workload: Workload, family: Family) -> None:
