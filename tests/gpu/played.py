@@ -97,7 +97,7 @@ class PlayedLauncher:
 
     up = 0
 
-    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full) -> None:
+    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, torch: bool = False) -> None:
         self.log = Log()
         self._opened, self.calls = True, 0
         PlayedLauncher.up += 1
@@ -237,6 +237,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "GpuBaselineProcess": PlayedBaseline,
         "LauncherProcess": PlayedLauncher,
         "launcher_isolation": lambda *_: Isolation(Role.launcher, Level.full),
+        "torch_launcher_isolation": lambda *_: Isolation(Role.torch_launcher, Level.full),
         "tool_isolation": lambda *_: Isolation(Role.tool_launcher, Level.full),
         "NullLauncher": PlayedNullLauncher,
         "sanitizer": lambda: "compute-sanitizer",

@@ -302,6 +302,7 @@ PLAYED(cuFuncSetAttribute)(const Function* f, int which, int value) {
   tell("%s: attribute %d is %d", f->name.c_str(), which, value);
   return 0;
 }
+PLAYED(cuFuncLoad)(const Function* f) { tell("load %s", f->name.c_str()); return 0; }
 PLAYED(cuFuncGetAttribute)(int* value, int, const Function*) { *value = 24; return 0; }
 PLAYED(cuOccupancyMaxActiveBlocksPerMultiprocessor)(int* blocks, const Function*, int, size_t) { *blocks = 2; return 0; }
 PLAYED(cuLaunchKernel)(const Function* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
