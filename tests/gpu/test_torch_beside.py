@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 import torch
@@ -156,6 +156,18 @@ def test_a_tool_watches_the_kernels_alone_on_results_that_torch_gave_before(aren
 # --- torch alone -----------------------------------------------------------------------------------------------------
 
 
+class Values(Protocol):
+    """What a job asks of an oracle."""
+
+    draws: int
+
+    def load(self) -> str: ...
+
+    def restore(self) -> None: ...
+
+    def check(self) -> dict[str, str]: ...
+
+
 class PlayedOracle:
     """The result is twice the absolute value. `draws` counts how often values are new."""
 
@@ -177,7 +189,7 @@ class PlayedOracle:
 class PlayedShop:
     """As much of a workshop as a job asks for."""
 
-    def __init__(self, oracle: PlayedOracle) -> None:
+    def __init__(self, oracle: Values) -> None:
         self.oracle, self.recovered = oracle, 0
 
     def working(self) -> Any:
@@ -199,12 +211,15 @@ SPEC = WorkloadSpec(Workload((), "float32"), SIGNATURE)
 
 
 def alone(arena: Arena, of: GpuBuilt) -> tuple[Reason | None, PlayedShop]:
-    shop = PlayedShop(PlayedOracle(arena))
+    return looked_at(PlayedShop(PlayedOracle(arena)), of, arena.files)
+
+
+def looked_at(shop: PlayedShop, of: GpuBuilt, files: list[int]) -> tuple[Reason | None, PlayedShop]:
     job = GpuJob(cast(GpuWorkshop, shop), Candidate("modelnew", ""), cast(OpenTask, SimpleNamespace()))
     job._built[SPEC], job._with_torch = of, True
     job._new_launcher()
     try:
-        rejection = job.library_alone(SPEC, arena.files, 5.0)
+        rejection = job.library_alone(SPEC, files, 5.0)
     finally:
         job.close()
     return (rejection.reason if rejection else None), shop

@@ -122,6 +122,10 @@ static const std::map<std::string, Kernel>& kernels() {
       {"copied", {{8, 8, 4}, [](const Launch& of) {
          memcpy(reinterpret_cast<void*>(of.at<Address>(1)), floats(of, 0), 4 * static_cast<size_t>(of.at<int>(2)));
        }}},
+      {"rectified", {{8, 8, 4}, [](const Launch& of) {
+         auto* out = reinterpret_cast<float*>(of.at<Address>(1));
+         for (int i = 0; i < of.at<int>(2); ++i) out[i] = floats(of, 0)[i] > 0 ? floats(of, 0)[i] : 0;
+       }}},
       {"untouched", {{8, 8, 4}, [](const Launch&) {}}},
       {"twice", {{8, 8, 4}, [](const Launch& of) { twice(of, 0); }}},
       // As `twice`, but under initcheck it does not end.
