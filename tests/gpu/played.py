@@ -25,6 +25,7 @@ from kernelwright.judge.baseline_processes.cpu import _map_tensor
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
 from kernelwright.judge.gpu.clocks import NullCall
+from kernelwright.judge.gpu.library_steps import KEPT
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.tasks.model import TensorSpec
@@ -93,38 +94,53 @@ class PlayedBaseline:
 
 
 class PlayedLauncher:
-    """What a kernel does stands in its name."""
+    """What a kernel does stands in its name, and in `torch_gives` what is there without any."""
 
     up = 0
+    torch_gives = "nothing"
 
     def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, torch: bool = False) -> None:
         self.log = Log()
-        self._opened, self.calls = True, 0
+        self._opened, self.calls, self.torch = True, 0, torch
         PlayedLauncher.up += 1
 
     def ready(self) -> None:
         assert self._opened
 
-    def open(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int]) -> tuple[FunctionUse, ...]:
-        (step,) = program.launches
-        self._does = step.function
+    @property
+    def alive(self) -> bool:
+        return self._opened
+
+    def open(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], *, exact: bool = False
+    ) -> tuple[FunctionUse, ...]:
+        assert not program.library or self.torch
+        self._does = program.launches[0].function if program.launches else self.torch_gives
         if self._does == "unlaunchable":
             raise self._fault(FaultKind.launch_failed, "launch of unlaunchable: CUDA_ERROR_INVALID_VALUE")
         blocks = [block for block in program.blocks if block.shared]
+        blocks = [block for block in blocks if block.name != KEPT]
         roles = ["output" if block.writable else "input" for block in blocks]
         specs = [
             TensorSpec(block.name, "float32", (block.extent // 4,), (1,), role)
             for block, role in zip(blocks, roles, strict=True)
         ]
-        self._x, self._out = (mapped(spec, fd) for spec, fd in zip(specs, descriptors, strict=True))
-        return (FunctionUse(step.function, 24, 0, 512, step.shared, 256, 8, 1.0),)
+        self._x, self._out = (mapped(spec, fd) for spec, fd in zip(specs, descriptors, strict=False))
+        return tuple(FunctionUse(step.function, 24, 0, 512, step.shared, 256, 8, 1.0) for step in program.launches)
+
+    def keep_library_results(self, deadline: float) -> int:
+        if self._does == "illegal":
+            raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
+        return os.memfd_create("kept")
 
     def trial(self, word: int, deadline: float) -> Timing:
         if self._does == "illegal":
             raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
         if self._does == "endless":
             raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
-        if self._does == "partial":
+        if self._does == "nothing":
+            pass
+        elif self._does == "partial":
             self._out[1:] = self._x[1:] * 2
         else:
             self._out.copy_(self._x * (3 if self._does == "wrong" else 2))
@@ -196,6 +212,7 @@ class PlayedInspectors:
         self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int, *_: object
     ) -> tuple[Inspection, ...]:
         elements, does = program.blocks[0].extent // 4, program.launches[0].function
+        assert not program.library, "a tool would watch torch"
         self.asked.append((tuple(tools), elements))
         with PlayedLauncher(self._helpers, 0) as launcher:
             try:
