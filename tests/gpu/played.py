@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -25,9 +26,9 @@ from kernelwright.judge.baseline_processes.cpu import _map_tensor
 from kernelwright.judge.gpu import workshop
 from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
 from kernelwright.judge.gpu.clocks import NullCall
-from kernelwright.judge.gpu.library_steps import KEPT
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.runtime.library_steps import KEPT, with_kept_results
 from kernelwright.tasks.model import TensorSpec
 
 CUDA = Device("cuda", 0)
@@ -128,10 +129,19 @@ class PlayedLauncher:
         self._x, self._out = (mapped(spec, fd) for spec, fd in zip(specs, descriptors, strict=False))
         return tuple(FunctionUse(step.function, 24, 0, 512, step.shared, 256, 8, 1.0) for step in program.launches)
 
-    def keep_library_results(self, deadline: float) -> int:
+    @contextmanager
+    def without_torch(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], deadline: float
+    ) -> Iterator[tuple[Program, list[int]]]:
+        if not program.library:
+            yield program, list(descriptors)
+            return
+        self.open(program, modules, descriptors)
         if self._does == "illegal":
             raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
-        return os.memfd_create("kept")
+        kept = os.memfd_create("kept")
+        yield with_kept_results(program), [*descriptors, kept]
+        os.close(kept)
 
     def trial(self, word: int, deadline: float) -> Timing:
         if self._does == "illegal":

@@ -24,7 +24,6 @@ from kernelwright.judge.gpu import inspectors
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
-from kernelwright.judge.gpu.library_steps import without_torch
 from kernelwright.judge.gpu.sanitize import Tool
 from kernelwright.judge.gpu.workshop import GpuWorkshop
 from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
@@ -146,7 +145,7 @@ def test_a_tool_watches_the_kernels_alone_on_results_that_torch_gave_before(aren
     of = built(torchs("neg", X, FIRST), launch("twice", FIRST, SECOND), torchs("abs", SECOND, OUT))
     with started() as launcher:
         before = arena.out[:]
-        with without_torch(of, launcher, arena.files, 5.0) as (left, given):
+        with launcher.without_torch(of.program, of.modules, arena.files, 5.0) as (left, given):
             assert arena.out[:] == before and left.library == ()
             (found,) = tools.inspect((Tool.memcheck,), left, of.modules, given, WORD, 10.0, "kernel.cu")
     assert (found.findings, found.fault, found.failed) == ((), None, "")
@@ -259,6 +258,6 @@ def test_what_ends_without_the_candidates_kernels_is_not_torchs_and_another_laun
 
 def test_a_program_without_steps_of_torch_is_as_it_was(arena: Arena) -> None:
     of = built(launch("twice", X, OUT))
-    with started() as launcher, without_torch(of, launcher, arena.files, 5.0) as (left, given):
+    with started() as launcher, launcher.without_torch(of.program, of.modules, arena.files, 5.0) as (left, given):
         assert left == of.program and given == arena.files
     assert isinstance(left, Program)

@@ -18,9 +18,9 @@ from kernelwright.judge.gpu.client import LauncherProcess
 from kernelwright.judge.gpu.clocks import disagreement
 from kernelwright.judge.gpu.health import torch_launcher_isolation
 from kernelwright.judge.gpu.inspectors import Inspectors
-from kernelwright.judge.gpu.library_steps import without_own_kernels, without_torch
 from kernelwright.judge.gpu.sanitize import Tool, sanitizer
 from kernelwright.judge.timing.statistics import median
+from kernelwright.runtime.library_steps import without_own_kernels
 from tests.gpu.harness import KERNELS, Bench, Oracle, signature, with_descriptors
 
 pytestmark = pytest.mark.gpu
@@ -107,7 +107,7 @@ def test_a_step_that_waits_is_told(launcher: LauncherProcess, kernel: GpuBuilt, 
 
 def test_without_the_kernel_torch_is_not_right(launcher: LauncherProcess, kernel: GpuBuilt, oracle: Oracle) -> None:
     built = behind_torch(kernel, "neg.default", "neg.default")
-    programs = list(without_own_kernels(built))
+    programs = list(without_own_kernels(built.program, [True]))
     assert len(programs) == 3
     for program in programs:
         with_descriptors(oracle, lambda fds, program=program: launcher.open(program, built.modules, fds))  # type: ignore[misc]
@@ -126,7 +126,7 @@ def test_a_tool_sees_the_kernel_alone(
     oracle.load()
 
     def inspected(descriptors: list[int]) -> None:
-        with without_torch(built, launcher, descriptors, 20.0) as (program, given):
+        with launcher.without_torch(built.program, built.modules, descriptors, 20.0) as (program, given):
             found = inspectors.inspect(tuple(Tool), program, built.modules, given, oracle.word, 120.0, "kernel.cu")
         assert [(one.findings, one.fault, one.failed) for one in found] == [((), None, "")] * len(Tool)
 

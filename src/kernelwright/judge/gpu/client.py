@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from kernelwright.judge.gpu.gated import (
     memory_file,
 )
 from kernelwright.judge.launcher.copies import APART, BESIDE, UNTIMED
+from kernelwright.runtime.library_steps import with_kept_results
 
 if TYPE_CHECKING:
     from kernelwright.isolation.levels import Level
@@ -147,12 +149,24 @@ class LauncherProcess(GatedProcess):
                 raise self._fault(FaultKind.timed_out, "the call was not done in time")
         self._look_at_workspaces(self._answer(0.0))
 
-    def keep_library_results(self, deadline: float) -> int:
-        """One call on copies (`exact`), which leaves the arena as it is. A descriptor of what torch's steps gave in it,
-        which is the caller's then: see `judge.launcher.kept_results`."""
+    @contextmanager
+    def without_torch(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], deadline: float
+    ) -> Iterator[tuple[Program, list[int]]]:
+        """The program as a launcher under a tool can carry it out, on the values that the arena holds, and the
+        descriptors that go with it. What has steps of torch's is called once for it, on copies: this launcher has
+        torch then."""
+        if not program.library:
+            yield program, list(descriptors)
+            return
+        self.open(program, modules, descriptors, exact=True)
         self._ask({"do": "keep"})
-        (descriptor,) = self._answer_with_descriptors(deadline)[1]
-        return descriptor
+        _, kept = self._answer_with_descriptors(deadline)
+        try:
+            yield with_kept_results(program), [*descriptors, *kept]
+        finally:
+            for descriptor in kept:
+                os.close(descriptor)
 
     def well(self, deadline: float = 10.0) -> bool:
         """Whether the device behind the launcher computes; for a launcher that has not met a candidate."""

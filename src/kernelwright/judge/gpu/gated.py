@@ -28,8 +28,16 @@ from kernelwright.isolation.levels import Level
 from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import signal_name
-from kernelwright.judge.launcher.answers import LIBRARY_FAILED, LIBRARY_REFUSED, LIBRARY_WAITS
-from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GATE_NOT_OPENED, GO, READY
+from kernelwright.judge.launcher.timed_queue import (
+    DONE,
+    GATE_BYTES,
+    GATE_NOT_OPENED,
+    GO,
+    LIBRARY_FAILED,
+    LIBRARY_REFUSED,
+    LIBRARY_WAITS,
+    READY,
+)
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0

@@ -18,7 +18,6 @@ from kernelwright.devices import lock
 from kernelwright.errors import CannotDecide
 from kernelwright.judge.gpu.client import Faulted, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.fills import reads_unwritten
-from kernelwright.judge.gpu.library_steps import with_kept_results, without_own_kernels, without_torch
 from kernelwright.judge.gpu.limits import Limits
 from kernelwright.judge.gpu.runner import REASONS, GpuRunner, UntimedRunner, fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, Inspection, Tool
@@ -37,6 +36,7 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
 )
 from kernelwright.judge.workshop import SanitizerTimeoutError
+from kernelwright.runtime.library_steps import with_kept_results, without_own_kernels
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -106,7 +106,7 @@ class GpuJob:
         built = self._built[spec]
         with self._shop.working():
             self._shop.oracle.load()
-        for program in without_own_kernels(built):
+        for program in without_own_kernels(built.program, [kernel.own for kernel in built.kernels]):
             alone = replace(built, program=program)
             if all(self._is_right(alone, descriptors, deadline, new=draw > 0) for draw in range(LIBRARY_DRAWS)):
                 operators = ", ".join(built.program.library)
@@ -142,7 +142,10 @@ class GpuJob:
             tools = tuple(tool for tool in (QUICK_TOOLS if quick else tuple(Tool)) if tool not in self._without)
             assert self._launcher is not None, "build comes first"
             try:
-                with without_torch(built, self._launcher, descriptors, KEPT_SECONDS) as (program, given):
+                with self._launcher.without_torch(built.program, built.modules, descriptors, KEPT_SECONDS) as (
+                    program,
+                    given,
+                ):
                     found = shop.inspectors.inspect(
                         tools, program, built.modules, given, fresh_word(), deadline, source
                     )
@@ -234,7 +237,8 @@ class GpuJob:
         try:
             with shop.working():
                 shop.oracle.load()
-                with without_torch(self._built[spec], self._launcher, descriptors, KEPT_SECONDS) as (_, given):
+                of = self._built[spec].program
+                with self._launcher.without_torch(of, built.modules, descriptors, KEPT_SECONDS) as (_, given):
                     return shop.profiler.profile(built, given, fresh_word())
         except Faulted as fault:  # launches that run side by side may wait for each other for ever under a profiler
             shop.recover()

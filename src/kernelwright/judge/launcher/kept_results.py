@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kernelwright.contracts.layout import ALIGNMENT, GRANULE
 from kernelwright.contracts.program import LibraryStep, Program
 from kernelwright.devices.driver import check, driver
+from kernelwright.runtime.library_steps import after, kept_bytes
 from kernelwright.runtime.memory import Memory
 
 
 class KeptResults:
-    """One allocation, in which the results lie in the order of the steps: see `after` and `kept_bytes`."""
+    """One allocation, in which the results lie in the order of the steps: see `runtime.library_steps`."""
 
     def __init__(self, program: Program, index: int, stream: Any) -> None:
         self._stream, self._at = stream, 0
@@ -27,17 +27,3 @@ class KeptResults:
             answer = driver().cuMemcpyDtoDAsync(self.memory.base + self._at, source, view.extent, self._stream)
             check(answer, "cuMemcpyDtoDAsync")
             self._at = after(self._at, view.extent)
-
-
-def after(at: int, count: int) -> int:
-    """Where the next result begins."""
-    return at + -(-count // ALIGNMENT) * ALIGNMENT
-
-
-def kept_bytes(program: Program) -> int:
-    """The size of the allocation."""
-    at = 0
-    for step in program.steps:
-        for view in step.changed if isinstance(step, LibraryStep) else ():
-            at = after(at, view.extent)
-    return max(1, -(-at // GRANULE)) * GRANULE

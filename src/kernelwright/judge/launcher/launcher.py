@@ -21,10 +21,9 @@ from typing import Any
 from kernelwright.contracts.program import Block, Program
 from kernelwright.devices.driver import CudaFailure, check, driver, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
-from kernelwright.judge.launcher.answers import LIBRARY_WAITS
 from kernelwright.judge.launcher.copies import APART, UNTIMED, ExactCopies
 from kernelwright.judge.launcher.kept_results import KeptResults
-from kernelwright.judge.launcher.timed_queue import GATE_NOT_OPENED, TimedQueue
+from kernelwright.judge.launcher.timed_queue import GATE_NOT_OPENED, LIBRARY_WAITS, TimedQueue
 from kernelwright.judge.launcher.warm_up import warm_up
 from kernelwright.runtime.launch import BadArguments, LibrarySteps, LoadedProgram
 from kernelwright.runtime.memory import Memory, reserve

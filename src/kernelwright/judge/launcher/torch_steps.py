@@ -18,7 +18,7 @@ import torch
 
 from kernelwright.contracts.program import LibraryStep, Program, TensorView
 from kernelwright.devices.driver import CudaFailure, check, driver
-from kernelwright.judge.launcher.answers import LIBRARY_FAILED, LIBRARY_REFUSED
+from kernelwright.judge.launcher.timed_queue import LIBRARY_FAILED, LIBRARY_REFUSED
 from kernelwright.runtime.memory import DeviceBytes
 from kernelwright.tasks.imported.operators import is_allowed
 

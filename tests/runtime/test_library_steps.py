@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kernelwright.contracts.program import Copy, LibraryStep, Memset
-from kernelwright.judge.gpu.library_steps import KEPT, with_kept_results, without_own_kernels
-from kernelwright.judge.launcher.kept_results import kept_bytes
+from kernelwright.runtime.library_steps import KEPT, kept_bytes, with_kept_results, without_own_kernels
 from tests.gpu.library import COUNT, FIRST, OUT, SECOND, X, built, launch, program, torchs
 
 SIZE = 4 * COUNT
@@ -32,7 +31,7 @@ def test_what_a_step_writes_in_place_is_kept_too() -> None:
 def test_without_the_candidates_kernels_torch_may_give_the_output_itself_or_what_a_kernel_copies() -> None:
     neg, exp = torchs("neg", X, FIRST), torchs("exp", FIRST, SECOND)
     of = built(neg, exp, launch("twice", SECOND, OUT))
-    assert [one.steps for one in without_own_kernels(of)] == [
+    assert [one.steps for one in without_own_kernels(of.program, [one.own for one in of.kernels])] == [
         (neg, exp),
         (neg, exp, Copy(OUT, 0, SECOND, 0, SIZE)),
         (neg, Copy(OUT, 0, FIRST, 0, SIZE)),
@@ -46,11 +45,11 @@ def test_kernels_that_stand_in_for_operators_of_torch_stay() -> None:
         launch("mine", SECOND, OUT),
         ours=("kw_elementwise",),
     )
-    plain, *copying = without_own_kernels(of)
+    plain, *copying = without_own_kernels(of.program, [one.own for one in of.kernels])
     assert [step.function for step in plain.launches] == ["kw_elementwise"]
     assert (*plain.steps, Copy(OUT, 0, SECOND, 0, SIZE)) in [one.steps for one in copying]
 
 
 def test_memsets_and_results_of_another_size_are_not_offered() -> None:
     of = built(Memset(FIRST, 0, SIZE), Copy(SECOND, 0, X, 0, 8), launch("twice", X, OUT))
-    assert len(list(without_own_kernels(of))) == 1
+    assert len(list(without_own_kernels(of.program, [one.own for one in of.kernels]))) == 1

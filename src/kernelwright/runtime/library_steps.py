@@ -5,40 +5,32 @@ A program is data, so each of these is another program, and launchers carry it o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
-from kernelwright.contracts.layout import GUARD
-from kernelwright.contracts.model import GpuBuilt
+from kernelwright.contracts.layout import ALIGNMENT, GRANULE, GUARD
 from kernelwright.contracts.program import Block, Copy, LibraryStep, Memset, Program, ProgramStep
 from kernelwright.errors import CannotDecide
-from kernelwright.judge.gpu.client import LauncherProcess
-from kernelwright.judge.launcher.kept_results import after, kept_bytes
 
 KEPT = "results of torch"
 
 
-@contextmanager
-def without_torch(
-    built: GpuBuilt, launcher: LauncherProcess, descriptors: Sequence[int], deadline: float
-) -> Iterator[tuple[Program, list[int]]]:
-    """The program as a launcher under a tool can carry it out, on the values that the arena holds, and the descriptors
-    that go with it. `launcher` has torch, and makes one call of what has steps of torch's."""
-    if not built.program.library:
-        yield built.program, list(descriptors)
-        return
-    launcher.open(built.program, built.modules, descriptors, exact=True)
-    kept = launcher.keep_library_results(deadline)
-    try:
-        yield with_kept_results(built.program), [*descriptors, kept]
-    finally:
-        os.close(kept)
+def after(at: int, count: int) -> int:
+    """Where the next result begins."""
+    return at + -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def kept_bytes(program: Program) -> int:
+    """The size of the allocation."""
+    at = 0
+    for step in program.steps:
+        for view in step.changed if isinstance(step, LibraryStep) else ():
+            at = after(at, view.extent)
+    return max(1, -(-at // GRANULE)) * GRANULE
 
 
 def with_kept_results(program: Program) -> Program:
-    """Copies in place of torch's steps, from a block behind all others (see `judge.launcher.kept_results`)."""
+    """Copies in place of torch's steps, from a block behind all others that has their results in order."""
     base = max((block.base + block.bytes for block in program.blocks), default=program.base) + GUARD
     count = kept_bytes(program)
     if base + count > program.base + program.span:
@@ -56,13 +48,12 @@ def with_kept_results(program: Program) -> Program:
     return replace(program, blocks=(*program.blocks, block), steps=tuple(steps))
 
 
-def without_own_kernels(built: GpuBuilt) -> Iterator[Program]:
+def without_own_kernels(program: Program, own: Sequence[bool]) -> Iterator[Program]:
     """What torch gives without the candidate: the program without the candidate's own launches and, where it has one
     output, that output in turn as a copy of each thing of its size that a step has made so far. Of a candidate whose
-    kernels only copy what torch computes, one of them is right."""
-    program = built.program
-    own = iter([kernel.own for kernel in built.kernels])
-    steps = tuple(step for step in program.steps if not (isinstance(step, ProgramStep) and next(own)))
+    kernels only copy what torch computes, one of them is right. `own` tells which launches are the candidate's."""
+    of_launches = iter(own)
+    steps = tuple(step for step in program.steps if not (isinstance(step, ProgramStep) and next(of_launches)))
     yield replace(program, steps=steps)
     outputs = [number for number, block in enumerate(program.blocks) if block.fill == "output"]
     if len(outputs) != 1:
