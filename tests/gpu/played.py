@@ -98,7 +98,7 @@ class PlayedLauncher:
     """What a kernel does stands in its name, and in `torch_gives` what is there without any."""
 
     up = 0
-    torch_gives = "nothing"
+    torch_gives = "left out"
 
     def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, torch: bool = False) -> None:
         self.log = Log()
@@ -148,7 +148,7 @@ class PlayedLauncher:
             raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
         if self._does == "endless":
             raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
-        if self._does == "nothing":
+        if self._does == "left out":
             pass
         elif self._does == "partial":
             self._out[1:] = self._x[1:] * 2

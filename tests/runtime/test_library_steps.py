@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.gpu.library import COUNT, FIRST, OUT, SECOND, X, built, launch, program, torchs
+
 from kernelwright.contracts.program import Copy, LibraryStep, Memset
 from kernelwright.runtime.library_steps import KEPT, kept_bytes, with_kept_results, without_own_kernels
-from tests.gpu.library import COUNT, FIRST, OUT, SECOND, X, built, launch, program, torchs
 
 SIZE = 4 * COUNT
 APART = -(-SIZE // 256) * 256  # from one kept result to the next

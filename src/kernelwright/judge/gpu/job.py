@@ -142,10 +142,8 @@ class GpuJob:
             tools = tuple(tool for tool in (QUICK_TOOLS if quick else tuple(Tool)) if tool not in self._without)
             assert self._launcher is not None, "build comes first"
             try:
-                with self._launcher.without_torch(built.program, built.modules, descriptors, KEPT_SECONDS) as (
-                    program,
-                    given,
-                ):
+                left = self._launcher.without_torch(built.program, built.modules, descriptors, KEPT_SECONDS)
+                with left as (program, given):
                     found = shop.inspectors.inspect(
                         tools, program, built.modules, given, fresh_word(), deadline, source
                     )
