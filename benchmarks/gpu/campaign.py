@@ -70,6 +70,7 @@ STEPS = (
         f"{VERDICTS} extension --robust-kbench {{robust_kbench}}",
         300,
     ),
+    Step("modelnew", "ModelNew modules with steps of torch, and such that cheat", f"{VERDICTS} modelnew", 300),
     Step("many_tasks", "the judge's memory over 50 tasks", "benchmarks/gpu/many_tasks.py --device cuda", 240),
     Step("eager_itself", "eager against itself on 40 problems of KernelBench", EAGER, 500),
     Step("sizes", "what sizes as arguments cost", f"{VERDICTS} sizes", 150),

@@ -61,6 +61,7 @@ def in_short(verdict: Verdict) -> dict[str, Any]:
         "verdict": verdict.verdict,
         "reason": verdict.reason,
         "evidence": None if verdict.evidence is None else verdict.evidence.model_dump(),
+        "library": list(verdict.library),
         "seconds": verdict.seconds,
         "stages": verdict.stage_seconds,
         "workloads": [row(result) for result in verdict.workloads],

@@ -1,16 +1,19 @@
 """Judges groups of candidates on an NVIDIA GPU and writes benchmarks/results/verdicts_gpu.json, row by row as it goes.
 
     python benchmarks/gpu/verdicts.py GROUP ... [--seconds 500] [--robust-kbench CHECKOUT] [--again]
+        [--solutions FOLDER ... --problems KERNELBENCH]
 
 | group | candidates |
 |---|---|
 | triton | the Triton modules of tests/kernels_triton, in full |
 | extension | every distinct .cu of a robust-kbench checkout, in full |
+| modelnew | ModelNew modules of the tests, honest ones and those that a GPU tells, and solutions in a FOLDER, in full |
 | sizes | templates with sizes as definitions and as arguments: what the arguments cost |
 | products, convolutions, attention | templates at their default genes, beside eager and the libraries |
 
 Groups take turns by the seconds that are left. Rows of the same commit are not judged again, so that a run may be
-continued. The first four groups need no checkout but `extension`; tasks of the last three are written here.
+continued. Tasks of the last three groups are written here. The paths of solutions say level and number, as for
+`benchmarks/kernelbench/modelnew_coverage.py`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import argparse
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +32,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.gpu.gpu_run import CUDA, in_short  # noqa: E402
+from benchmarks.kernelbench.modelnew_coverage import solutions  # noqa: E402
 from benchmarks.robust_kbench.extension_coverage import distinct, task_of  # noqa: E402
 from benchmarks.shared.common import temporary_home  # noqa: E402
 from benchmarks.shared.record import RESULTS, gpu_facts, load, provenance, save  # noqa: E402
@@ -46,6 +51,7 @@ from kernelwright.proposers.templates.genes import Genes  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 TRITON = ROOT / "tests" / "kernels_triton"
+MODELNEW, TRICKS = ROOT / "tests" / "kernels_modelnew", ROOT / "tests" / "exploits_modelnew"
 QUICK = Settings(("eager",), effort=Sampling(seconds=4.0), public_only=True, safety=False, device=CUDA)
 FULL = Settings(("eager",), effort=Sampling(seconds=4.0), device=CUDA)
 SIZED = (
@@ -80,6 +86,21 @@ def extension(options: argparse.Namespace, _: Path) -> Iterator[Entry]:
         task = task_of(name)
         if task is not None:
             yield Entry(str(name), task, lambda path=path: read_source(path, "extension"), FULL)  # type: ignore[misc]
+
+
+def modelnew(options: argparse.Namespace, _: Path) -> Iterator[Entry]:
+    tricks = tomllib.loads((TRICKS / "exploits.toml").read_text())
+    told = [f"{name}.py" for name, about in tricks.items() if "on_gpu" in about]
+    paths = [MODELNEW / name for name in tomllib.loads((MODELNEW / "kernels.toml").read_text())]
+    paths += [TRICKS / name for name in (*told, "copies_result.twin.py")]
+    found = [(path.name, MODELNEW / "scaled_linear.py", path) for path in paths]
+    if options.solutions and options.problems is None:
+        raise SystemExit("verdicts.py: --solutions needs --problems KERNELBENCH")
+    for folder in options.solutions:
+        theirs = solutions(folder, options.problems)
+        found += [(f"{one.corpus}: {one.name}", one.problem, one.path) for one in theirs]
+    for name, problem, path in found:
+        yield Entry(name, str(problem), lambda path=path: read_source(path, "modelnew"), FULL)  # type: ignore[misc]
 
 
 def sizes(_: argparse.Namespace, __: Path) -> Iterator[Entry]:
@@ -176,6 +197,7 @@ def written(task: str, **genes: str) -> Candidate:
 GROUPS: dict[str, Callable[[argparse.Namespace, Path], Iterator[Entry]]] = {
     "triton": triton,
     "extension": extension,
+    "modelnew": modelnew,
     "sizes": sizes,
     "products": products,
     "convolutions": convolutions,
@@ -217,6 +239,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("groups", nargs="+", choices=list(GROUPS), metavar="GROUP")
     parser.add_argument("--seconds", type=float, default=500.0, help="after these no judging begins")
     parser.add_argument("--robust-kbench", type=Path, default=None, metavar="CHECKOUT")
+    parser.add_argument("--solutions", type=Path, action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--problems", type=Path, default=None, metavar="KERNELBENCH")
     parser.add_argument("--again", action="store_true", help="judge again what has a row of this commit")
     return parser.parse_args()
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
@@ -27,6 +28,7 @@ from kernelwright.judge.gpu.client import Faulted, FaultKind, Timing
 from kernelwright.judge.gpu.clocks import NullCall
 from kernelwright.judge.gpu.sanitize import Finding, Inspection, Tool
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.runtime.library_steps import KEPT, with_kept_results
 from kernelwright.tasks.model import TensorSpec
 
 CUDA = Device("cuda", 0)
@@ -93,38 +95,62 @@ class PlayedBaseline:
 
 
 class PlayedLauncher:
-    """What a kernel does stands in its name."""
+    """What a kernel does stands in its name, and in `torch_gives` what is there without any."""
 
     up = 0
+    torch_gives = "left out"
 
-    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full) -> None:
+    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, torch: bool = False) -> None:
         self.log = Log()
-        self._opened, self.calls = True, 0
+        self._opened, self.calls, self.torch = True, 0, torch
         PlayedLauncher.up += 1
 
     def ready(self) -> None:
         assert self._opened
 
-    def open(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int]) -> tuple[FunctionUse, ...]:
-        (step,) = program.launches
-        self._does = step.function
+    @property
+    def alive(self) -> bool:
+        return self._opened
+
+    def open(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], *, exact: bool = False
+    ) -> tuple[FunctionUse, ...]:
+        assert not program.library or self.torch
+        self._does = program.launches[0].function if program.launches else self.torch_gives
         if self._does == "unlaunchable":
             raise self._fault(FaultKind.launch_failed, "launch of unlaunchable: CUDA_ERROR_INVALID_VALUE")
         blocks = [block for block in program.blocks if block.shared]
+        blocks = [block for block in blocks if block.name != KEPT]
         roles = ["output" if block.writable else "input" for block in blocks]
         specs = [
             TensorSpec(block.name, "float32", (block.extent // 4,), (1,), role)
             for block, role in zip(blocks, roles, strict=True)
         ]
-        self._x, self._out = (mapped(spec, fd) for spec, fd in zip(specs, descriptors, strict=True))
-        return (FunctionUse(step.function, 24, 0, 512, step.shared, 256, 8, 1.0),)
+        self._x, self._out = (mapped(spec, fd) for spec, fd in zip(specs, descriptors, strict=False))
+        return tuple(FunctionUse(step.function, 24, 0, 512, step.shared, 256, 8, 1.0) for step in program.launches)
+
+    @contextmanager
+    def without_torch(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], deadline: float
+    ) -> Iterator[tuple[Program, list[int]]]:
+        if not program.library:
+            yield program, list(descriptors)
+            return
+        self.open(program, modules, descriptors)
+        if self._does == "illegal":
+            raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
+        kept = os.memfd_create("kept")
+        yield with_kept_results(program), [*descriptors, kept]
+        os.close(kept)
 
     def trial(self, word: int, deadline: float) -> Timing:
         if self._does == "illegal":
             raise self._fault(FaultKind.illegal_access, "the call: CUDA_ERROR_ILLEGAL_ADDRESS")
         if self._does == "endless":
             raise self._fault(FaultKind.timed_out, f"the call was not done within {deadline:g} s")
-        if self._does == "partial":
+        if self._does == "left out":
+            pass
+        elif self._does == "partial":
             self._out[1:] = self._x[1:] * 2
         else:
             self._out.copy_(self._x * (3 if self._does == "wrong" else 2))
@@ -196,6 +222,7 @@ class PlayedInspectors:
         self, tools: Sequence[Tool], program: Program, modules: Any, descriptors: Sequence[int], word: int, *_: object
     ) -> tuple[Inspection, ...]:
         elements, does = program.blocks[0].extent // 4, program.launches[0].function
+        assert not program.library, "a tool would watch torch"
         self.asked.append((tuple(tools), elements))
         with PlayedLauncher(self._helpers, 0) as launcher:
             try:
@@ -237,6 +264,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         "GpuBaselineProcess": PlayedBaseline,
         "LauncherProcess": PlayedLauncher,
         "launcher_isolation": lambda *_: Isolation(Role.launcher, Level.full),
+        "torch_launcher_isolation": lambda *_: Isolation(Role.torch_launcher, Level.full),
         "tool_isolation": lambda *_: Isolation(Role.tool_launcher, Level.full),
         "NullLauncher": PlayedNullLauncher,
         "sanitizer": lambda: "compute-sanitizer",

@@ -20,7 +20,7 @@ from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.gpu.client import ENV
-from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation
+from kernelwright.judge.gpu.health import launcher_isolation, tool_isolation, torch_launcher_isolation
 from kernelwright.judge.gpu.ncu import ncu
 from kernelwright.judge.gpu.sanitize import SUMMARY, Tool, parse, sanitizer, sanitizing
 from kernelwright.judge.keys import judge_key
@@ -102,6 +102,8 @@ def confined(found: dict[str, object]) -> None:
 def test_launchers_and_tools_are_confined_here(bench: Bench) -> None:
     reached = launcher_isolation(bench.helpers)
     assert reached.level is Level.full, reached.missing
+    with_torch = torch_launcher_isolation(bench.helpers)
+    assert with_torch.level is Level.full, with_torch.missing
     path = sanitizer()
     if path is not None:
         under_tool = tool_isolation(bench.helpers, 0, sanitizing(path, Tool.memcheck), SUMMARY)

@@ -58,7 +58,7 @@ def test_folders_that_merely_stand_on_the_path_are_not_shown(monkeypatch: pytest
     """A process that was started as a module in `/` has that on its path, and a user's has the user's folder."""
     monkeypatch.setattr(sys, "path", ["/", str(tmp_path), *sys.path])
     monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
-    gpu_access._packages.cache_clear()
+    gpu_access.imported_folders.cache_clear()
     shown = gpu_access.cuda_files()
     assert HOME in shown
     assert "/" not in shown and str(tmp_path) not in shown

@@ -29,7 +29,7 @@ needs_full = pytest.mark.skipif(capabilities().level is not Level.full, reason="
 WITH_TORCH = (Role.tracer, Role.torch_recorder, Role.interpreter)
 INTERPRETED = (
     *(Role.builder, Role.plan_evaluator, Role.recorder, *WITH_TORCH),
-    *(Role.launcher, Role.tool_launcher),
+    *(Role.launcher, Role.tool_launcher, Role.torch_launcher),
 )
 NATIVE = (Role.runner, Role.sanitized_runner)
 PROBE = """

@@ -13,7 +13,12 @@ from kernelwright.devices.peaks_nvidia import cached_peaks
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.gpu.client import Faulted
-from kernelwright.judge.gpu.health import helper_kernels, launcher_isolation, tool_isolation
+from kernelwright.judge.gpu.health import (
+    helper_kernels,
+    launcher_isolation,
+    tool_isolation,
+    torch_launcher_isolation,
+)
 from kernelwright.judge.gpu.ncu import NOT_INSTALLED, NOT_PERMITTED, ncu
 from kernelwright.judge.gpu.profiler import why_not
 from kernelwright.judge.gpu.sanitize import SUMMARY, Tool, sanitizer, sanitizing
@@ -117,7 +122,7 @@ def _sanitizer() -> DoctorFinding:
 
 def _confinement(gpu: Gpu) -> DoctorFinding:
     helpers, path = helper_kernels(architecture(gpu.capability)), sanitizer()
-    reached = [launcher_isolation(helpers, gpu.index)]
+    reached = [launcher_isolation(helpers, gpu.index), torch_launcher_isolation(helpers, gpu.index)]
     if path is not None:
         reached.append(tool_isolation(helpers, gpu.index, sanitizing(path, Tool.memcheck), SUMMARY))
     found = ", ".join(f"{one.role} {one.level}" for one in reached)

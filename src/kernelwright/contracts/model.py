@@ -79,11 +79,13 @@ class InterpretedPlan:
 
 @dataclass(frozen=True)
 class LaunchedKernel:
-    """The kernel of one launch: the name that its author gave it, and what the assembler reports, where it does."""
+    """The kernel of one launch: the name that its author gave it, and what the assembler reports, where it does. It is
+    not the author's `own` where a kernel of ours does what host code asks of torch."""
 
     name: str
     spill_stores: int = 0
     spill_loads: int = 0
+    own: bool = True
 
 
 @dataclass(frozen=True)

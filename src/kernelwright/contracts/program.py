@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kernelwright.tasks.dtypes import ITEM_BYTES
+
 Triple = tuple[int, int, int]
 TENSOR_MAP_BYTES = 128
 
@@ -114,13 +116,21 @@ class TensorView:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
 
+    @property
+    def extent(self) -> int:
+        """The bytes from the first element to the last."""
+        if not all(self.sizes):
+            return 0
+        last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        return (last + 1) * ITEM_BYTES[self.dtype]
+
 
 @dataclass(frozen=True)
 class LibraryStep:
     """One of torch's own operators, which trusted torch carries out between the launches: `library: torch`.
 
     `call` is JSON of `tasks.imported.traced.OperatorCall`, whose nodes number `tensors`; those in `written` are
-    changed. The launcher has no torch, and refuses it.
+    changed. A launcher without torch refuses it.
     """
 
     operator: str
@@ -128,6 +138,12 @@ class LibraryStep:
     tensors: tuple[TensorView, ...]
     written: tuple[int, ...]
     results: tuple[TensorView, ...]
+
+    @property
+    def changed(self) -> tuple[TensorView, ...]:
+        """What holds other values when the step is done: its results, and the tensors that it writes in place."""
+        views = dict.fromkeys((*(self.tensors[place] for place in self.written), *self.results))
+        return tuple(view for view in views if view.extent)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from kernelwright.devices import nvidia
 
 SHARED_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")  # of the driver, whatever the GPU
-_IMPORTED = ("kernelwright", "cuda.bindings", "cuda.pathfinder")
+IMPORTED = ("kernelwright", "cuda.bindings", "cuda.pathfinder")
+WITH_TORCH = (*IMPORTED, "torch", "numpy", "sympy", "pydantic")
 _KEPT_VARIABLES = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")
 _MINOR = re.compile(r"^Device Minor:\s*(\d+)", re.MULTILINE)
 _UUID = re.compile(r"^GPU UUID:\s*(\S+)", re.MULTILINE)
@@ -63,15 +64,15 @@ def _minor(uuid: str, root: Path) -> int | None:
     return None
 
 
-def gpu_variables(access: GpuAccess) -> dict[str, str]:
+def gpu_variables(access: GpuAccess, packages: tuple[str, ...] = IMPORTED) -> dict[str, str]:
     """Where Python and the driver find their libraries, and nothing else of ours."""
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
-    return {**kept, "CUDA_VISIBLE_DEVICES": access.name, "PYTHONPATH": os.pathsep.join(_packages())}
+    return {**kept, "CUDA_VISIBLE_DEVICES": access.name, "PYTHONPATH": os.pathsep.join(imported_folders(packages))}
 
 
 def cuda_files() -> list[str]:
     """The folders with Python, our package and the libraries that a launcher loads."""
-    folders = {sys.prefix, sys.base_prefix, *_packages()}
+    folders = {sys.prefix, sys.base_prefix, *imported_folders()}
     folders |= {entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if entry}
     return sorted(str(Path(folder).absolute()) for folder in folders)
 
@@ -83,11 +84,11 @@ def tool_files(tool: str) -> list[str]:
 
 
 @cache
-def _packages() -> tuple[str, ...]:
+def imported_folders(packages: tuple[str, ...] = IMPORTED) -> tuple[str, ...]:
     """Where the packages lie that a launcher imports. The rest of sys.path, a user's own folder or even `/`, is not its
     business."""
     found: dict[str, None] = {}
-    for name in _IMPORTED:
+    for name in packages:
         with suppress(ModuleNotFoundError):
             spec = find_spec(name)
             for place in (spec.submodule_search_locations or ()) if spec else ():

@@ -18,6 +18,7 @@ class Role(StrEnum):
     sanitized_runner = "sanitized runner"
     launcher = "launcher"
     tool_launcher = "launcher under a tool"
+    torch_launcher = "launcher with torch"
     baseline = "baseline"
     oracle = "oracle"
 
@@ -43,6 +44,7 @@ class VisibleFiles(StrEnum):
     run_time = "the language's run time, its library"
     cuda = "system, Python, our package, CUDA"
     cuda_tools = "as the launcher's, and the tools"
+    cuda_packages = "as the launcher's, and installed packages"
 
 
 class Devices(StrEnum):
@@ -51,6 +53,7 @@ class Devices(StrEnum):
     random = "/dev/null, /dev/urandom"
     none = "none"
     own_gpu = "/dev/null, its own GPU"
+    gpu_random = "/dev/null, /dev/urandom, its own GPU"
 
 
 class Proc(StrEnum):
@@ -161,6 +164,16 @@ ROLES: MappingProxyType[Role, Rules] = MappingProxyType(
             Proc.private,
             processes=4096,
             file_bytes=0,  # its scratch is the limit
+            scratch=True,
+        ),
+        # As the launcher. Torch does not start without random numbers, and wants a folder for what it keeps.
+        Role.torch_launcher: Rules(
+            Filter.driver,
+            VisibleFiles.cuda_packages,
+            Devices.gpu_random,
+            Proc.private,
+            processes=512,
+            file_bytes=0,
             scratch=True,
         ),
         Role.baseline: _TRUSTED,

@@ -21,7 +21,15 @@ from functools import cache
 from pathlib import Path
 
 from kernelwright.devices.compiler import compiler
-from kernelwright.isolation.gpu_access import GpuAccess, cuda_files, gpu_variables, tool_files
+from kernelwright.isolation.gpu_access import (
+    IMPORTED,
+    WITH_TORCH,
+    GpuAccess,
+    cuda_files,
+    gpu_variables,
+    imported_folders,
+    tool_files,
+)
 from kernelwright.isolation.levels import Isolation, Level, capabilities
 from kernelwright.isolation.log import DrainedLog, Log, ToolReport
 from kernelwright.isolation.native import program
@@ -165,7 +173,7 @@ def environment(role: Role, grant: Grant = NOTHING_MORE, *, confined: bool = Tru
         place = scratch_directory(grant.folder) if confined else tempfile.gettempdir()
         found |= {"HOME": place, "TMPDIR": place}
     if grant.gpu is not None:
-        found |= gpu_variables(grant.gpu)
+        found |= gpu_variables(grant.gpu, WITH_TORCH if rules.files is VisibleFiles.cuda_packages else IMPORTED)
     return {**found, **grant.variables}
 
 
@@ -252,15 +260,19 @@ def _visible(rules: Rules, grant: Grant) -> list[str | Path]:
         found += SYSTEM
     if rules.files is VisibleFiles.toolchain:
         found += _toolchain()
-    if rules.files in (VisibleFiles.cuda, VisibleFiles.cuda_tools):
+    if rules.files in (VisibleFiles.cuda, VisibleFiles.cuda_tools, VisibleFiles.cuda_packages):
         found += cuda_files()
+    if rules.files is VisibleFiles.cuda_packages:
+        found += imported_folders(WITH_TORCH)
     if rules.files is VisibleFiles.cuda_tools and grant.tool:
         found += tool_files(grant.tool)
     if grant.folder is not None:
         found.append(f"{grant.folder}\t{SOURCE}")
-    nodes = grant.gpu.nodes if grant.gpu and rules.devices is Devices.own_gpu else ()
-    if rules.devices is Devices.random:
-        nodes = (RANDOM,)
+    nodes: tuple[str, ...] = ()
+    if grant.gpu and rules.devices in (Devices.own_gpu, Devices.gpu_random):
+        nodes = grant.gpu.nodes
+    if rules.devices in (Devices.random, Devices.gpu_random):
+        nodes = (*nodes, RANDOM)
     return [*found, *grant.visible, *nodes]
 
 

@@ -19,6 +19,7 @@ from typing import Literal
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.registry import fingerprint
 from kernelwright.errors import KernelwrightError
+from kernelwright.isolation import levels
 from kernelwright.isolation.warden import Ending
 from kernelwright.judge.domain_check import DomainRun, call_deadline, plan_calls, points_left
 from kernelwright.judge.keys import KEY_BYTES, derive, seed
@@ -46,17 +47,17 @@ from kernelwright.judge.verdict import (
     Verdict,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import CannotTimeError, InspectionPlan, Job, SanitizerTimeoutError, Workshop
+from kernelwright.judge.workshop import InspectionPlan, Job, SanitizerTimeoutError, Workshop
 
 CHECKED = "checked "  # how the steps of a domain check begin, where they are named
 
 
 @dataclass(frozen=True)
 class EvaluationStep:
-    """A runner of its own, on one workload, to look for faults of memory, for wrong results and the time, for wrong
-    results alone, or for what costs the time."""
+    """A runner of its own, on one workload, to look for faults of memory, for a result that is torch's alone, for wrong
+    results and the time, for wrong results alone, or for what costs the time."""
 
-    purpose: Literal["sanitized", "timed", "checked", "profiled"]
+    purpose: Literal["sanitized", "library", "timed", "checked", "profiled"]
     spec: WorkloadSpec
 
     @property
@@ -78,6 +79,8 @@ class Evaluation:
     spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     build_seconds: float | None = None
     artefact: str | None = None
+    library: tuple[str, ...] = ()
+    public_library: tuple[str, ...] = ()
     arena: str = "none"
     failed_on: str | None = None
     failing_draw: FailingDraw | None = None
@@ -122,21 +125,22 @@ class Evaluation:
         for public in (True, False):
             part = self.task.public if public else self._unseen()
             with self._timed("build"):
-                try:
-                    rejection = job.build(part, inspected=bool(self.inspection_plan.specs))
-                except CannotTimeError as error:
-                    message = JudgeEvidence(message=str(error))
-                    return self._verdict(Outcome.undecided, Rejection(Stage.build, Reason.judge_failed, message))
-            self.build_seconds, self.artefact = job.build_seconds, job.artefact
+                rejection = job.build(part, inspected=bool(self.inspection_plan.specs))
+            self.build_seconds, self.artefact, self.library = job.build_seconds, job.artefact, job.library
+            if public:
+                self.public_library = job.library
             if rejection is not None:
                 return self._verdict(Outcome.rejected, rejection, hidden=not public)
+        if self.library:
+            self._admit_library()
         replaying = self.settings.replaying
         if replaying is not None and (replaying.failed_on or "").startswith(CHECKED):
             failed = self._check_domain(job, progress)
             if failed is not None:
                 return failed
         timed_out: dict[EvaluationStep, SanitizerTimeoutError] = {}
-        for step in self.steps((*self.task.public, *self.hidden)):
+        specs = (*self.task.public, *self.hidden)
+        for step in self.steps(specs, tuple(one for one in specs if job.uses_library(one))):
             if timed_out and step.purpose == "sanitized":  # it would take as long
                 timed_out[step] = next(iter(timed_out.values()))
                 continue
@@ -149,6 +153,12 @@ class Evaluation:
                 return self._verdict(Outcome.rejected, rejection, hidden=step.spec.workload.hidden)
         late = self._repeat_timed_out(timed_out, job, progress)
         return late or self._check_domain(job, progress) or self._accepted(job, progress)
+
+    def _admit_library(self) -> None:
+        """Torch beside the candidate is one more process that computes the task, and that is isolated."""
+        levels.demand(self.settings.isolation, self.workshop.isolation(library=True))
+        specs, baselines = (*self.task.public, *self.hidden), len(self.settings.baselines)
+        self.workshop.oracle.reserve(self.task, specs, baselines + 1)
 
     def _repeat_timed_out(
         self, timed_out: dict[EvaluationStep, SanitizerTimeoutError], job: Job, progress: ProgressCallback
@@ -234,9 +244,12 @@ class Evaluation:
         finally:
             self.spent[stage] += time.perf_counter() - begin
 
-    def steps(self, specs: tuple[WorkloadSpec, ...]) -> list[EvaluationStep]:
+    def steps(
+        self, specs: tuple[WorkloadSpec, ...], with_library: tuple[WorkloadSpec, ...] = ()
+    ) -> list[EvaluationStep]:
         """Sanitizers first. A replay begins where the candidate failed, since values are others in the rest of it."""
         steps = [EvaluationStep("sanitized", one) for one in self.inspection_plan.specs]
+        steps += [EvaluationStep("library", one) for one in with_library]
         steps += [EvaluationStep("timed", one) for one in specs]
         replaying = self.settings.replaying
         return sorted(steps, key=lambda step: replaying is None or step.name != replaying.failed_on)
@@ -272,6 +285,10 @@ class Evaluation:
             progress("running the sanitizers")
             with self._timed("safety"):
                 return self._inspect(step, job)
+        if step.purpose == "library":
+            progress("leaving out its kernels")
+            with self._timed("library"):
+                return self._look_for_library_alone(step, job)
         workload, timed = step.spec.workload, (*self.task.public, *self.hidden)
         name = (
             f"workload {timed.index(step.spec) + 1} of {len(timed)}, {'hidden' if workload.hidden else workload.label}"
@@ -296,7 +313,11 @@ class Evaluation:
             domain=self.domain,
             errors=self.errors,
             public_errors=self.public_errors,
-            conditions=self.workshop.conditions(self.arena, self.inspection_plan.name, self.candidate.contract),
+            library=self.library,
+            public_library=self.public_library,
+            conditions=self.workshop.conditions(
+                self.arena, self.inspection_plan.name, self.candidate.contract, library=bool(self.library)
+            ),
             build_seconds=self.build_seconds,
             artefact=self.artefact,
             seconds=time.perf_counter() - self.begin,
@@ -349,6 +370,15 @@ class Evaluation:
             self._begin(step)
             quick = step.spec in self.inspection_plan.heavy
             rejection = job.inspect(step.spec, descriptors, quick=quick, deadline=self._sanitizer_deadline(step.spec))
+            return None if rejection is None else self._reject(step, rejection)
+        finally:
+            close_descriptors(descriptors)
+
+    def _look_for_library_alone(self, step: EvaluationStep, job: Job) -> Rejection | None:
+        self.arena, descriptors = self.workshop.oracle.arena(self.task, step.spec.workload)
+        try:
+            self._begin(step)
+            rejection = job.library_alone(step.spec, descriptors, call_deadline((), 1.0))
             return None if rejection is None else self._reject(step, rejection)
         finally:
             close_descriptors(descriptors)

@@ -432,6 +432,8 @@ class Verdict(DomainView):
     workloads: tuple[WorkloadResult, ...] = ()
     errors: tuple[ErrorReport, ...] = ()
     public_errors: tuple[ErrorReport, ...] = ()
+    library: tuple[str, ...] = ()  # operators that torch carries out for the candidate, on any workload
+    public_library: tuple[str, ...] = ()  # and those on public ones: which are asked for where may tell hidden sizes
     conditions: Conditions
     build_seconds: float | None = None
     artefact: str | None = None
@@ -461,6 +463,7 @@ class AuthorVerdict(DomainView):
     evidence: Evidence | None = None
     workloads: tuple[WorkloadResult, ...] = ()
     errors: tuple[ErrorReport, ...] = ()
+    library: tuple[str, ...] = ()
     hidden: HiddenSummary
     conditions: Conditions
     build_seconds: float | None = None
@@ -508,6 +511,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         evidence=None if verdict.failed_on_hidden else verdict.evidence,
         workloads=public,
         errors=verdict.public_errors,
+        library=verdict.public_library,
         hidden=HiddenSummary(
             judged=hidden,
             failed=verdict.failed_on_hidden,

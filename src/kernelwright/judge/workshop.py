@@ -26,10 +26,6 @@ class SanitizerTimeoutError(Exception):
         self.tools, self.deadline = tools, deadline
 
 
-class CannotTimeError(Exception):
-    """The candidate may be right, and this judge cannot carry it out on its device. It says why in one line."""
-
-
 @dataclass(frozen=True)
 class SanitizerDeadline:
     """Seconds that one call may take under the sanitizers: `least` before it is known what it takes without them, then
@@ -79,6 +75,17 @@ class Job(Protocol):
 
         `inspected`: the sanitizers will be run on them too.
         """
+
+    @property
+    def library(self) -> tuple[str, ...]:
+        """The operators of torch that the programs built so far leave to torch, each once, in order."""
+
+    def uses_library(self, spec: WorkloadSpec) -> bool:
+        """Whether some step on this workload is torch's."""
+
+    def library_alone(self, spec: WorkloadSpec, descriptors: list[int], deadline: float) -> Rejection | None:
+        """Calls without the candidate's own kernels, on values that the oracle loads: right all the same, the result is
+        torch's and not the candidate's. `deadline` is for each of them."""
 
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         """One call under the sanitizers, on values that the oracle loads. Raises `SanitizerTimeoutError`.
@@ -153,12 +160,12 @@ class Workshop(Protocol):
     def recover(self) -> None:
         """Returns when the device is well again after a candidate was rejected."""
 
-    def isolation(self) -> tuple[Isolation, ...]:
-        """What the processes that meet a candidate really get here."""
+    def isolation(self, *, library: bool = False) -> tuple[Isolation, ...]:
+        """What the processes that meet a candidate really get here; with `library`, one with library steps."""
 
     def demand_memory(self, *, refuse_pageable: bool) -> None:
         """Refuses a device whose kernels reach the host memory of their own process, where that is not wanted."""
 
-    def conditions(self, arena: str, safety: str, contract: str) -> Conditions: ...
+    def conditions(self, arena: str, safety: str, contract: str, *, library: bool = False) -> Conditions: ...
 
     def close(self) -> None: ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from kernelwright.contracts.program import (
     Argument,
@@ -34,6 +34,19 @@ class BadArguments(Exception):  # noqa: N818 - it names what is wrong
 
 class MissingMemory(Exception):  # noqa: N818 - it names what is wrong
     """The caller gave no memory for a block of the program."""
+
+
+class LibrarySteps(Protocol):
+    """Carries out what a program leaves to torch: see `judge.launcher.torch_steps`."""
+
+    def begin(self) -> None:
+        """A call begins; what the call before it was given is not needed any more."""
+
+    def close(self) -> None:
+        """No call comes any more: gives back all memory."""
+
+    def carry_out(self, number: int, addresses: Sequence[int]) -> Mapping[int, int]:
+        """Enqueues one step on blocks at these addresses. The answer has the blocks that have moved, and where to."""
 
 
 class Arguments:
@@ -68,11 +81,15 @@ class LoadedProgram:
     Arguments are made when it is bound to memory and a stream; a launch with the same ones only enqueues.
     """
 
-    def __init__(self, program: Program, modules: Sequence[bytes], device: int = 0) -> None:
-        if program.library:
+    def __init__(
+        self, program: Program, modules: Sequence[bytes], device: int = 0, library: LibrarySteps | None = None
+    ) -> None:
+        if program.library and library is None:
             raise BadArguments(f"the program leaves {', '.join(program.library)} to torch, which is not here")
         self._device, self._program, self._cubins = use_device(device), program, tuple(modules)
+        self._library = library
         self._bound: tuple[tuple[int, ...], int] | None = None
+        self._home: tuple[int, ...] = ()  # where a call begins
         self._addresses: tuple[int, ...] = ()
         self._maps: list[bytes] = []
         self._arguments: list[Arguments] = []
@@ -89,12 +106,16 @@ class LoadedProgram:
 
     def bind(self, addresses: Sequence[int], stream: Any = 0) -> None:
         """`addresses` are where the contents of the program's blocks begin, in order."""
-        wanted = tuple(addresses), int(stream)
-        if wanted == self._bound:
-            return
         if len(addresses) != len(self._program.blocks):
             raise MissingMemory(f"{len(addresses)} addresses for {len(self._program.blocks)} blocks")
-        self._addresses, self._stream = tuple(addresses), stream
+        self._home = tuple(addresses)
+        self._place(self._home, stream)
+
+    def _place(self, addresses: tuple[int, ...], stream: Any) -> None:
+        wanted = addresses, int(stream)
+        if wanted == self._bound:
+            return
+        self._addresses, self._stream = addresses, stream
         program = self._program
         self._maps = [_encode(entry, self._addresses[entry.block] + entry.offset) for entry in program.tensor_maps]
         self._arguments = [Arguments(*map(self._bytes, step.arguments)) for step in program.launches]
@@ -132,6 +153,8 @@ class LoadedProgram:
         if any(s.cluster and s.cluster[0] * s.cluster[1] * s.cluster[2] > PORTABLE_CLUSTER for s in same):
             which = kinds.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             check(cu.cuFuncSetAttribute(function, which, 1), "a cluster of more than 8 blocks")
+        if self._library is not None:  # a process with torch loads lazily: at the first launch, inside the timed window
+            check(cu.cuFuncLoad(function), step.function)
         return function
 
     def check_arguments(self) -> None:
@@ -147,33 +170,65 @@ class LoadedProgram:
                     f"{step.function} takes arguments of {_sizes(wanted)} bytes and the plan gives {_sizes(given)}"
                 )
 
-    def enqueue(self, *, zero: bool = True) -> None:
-        """The launches, and with `zero` before them the zeros that the plan asks for in its scratch."""
+    def enqueue(self, *, zero: bool = True, after_library: Callable[[LibraryStep], None] | None = None) -> None:
+        """The steps of one call, and with `zero` before them the zeros that the plan asks for in its scratch.
+        `after_library` is called when a step of torch's was enqueued."""
         cu = driver()
+        self._begin()
         for block, address in zip(self._program.blocks, self._addresses, strict=True):
             if zero and block.fill == "zero" and block.extent:
                 check(cu.cuMemsetD8Async(address, 0, block.extent, self._stream), "cuMemsetD8Async")
-        launches = zip(self._functions, self._arguments, self._configurations, strict=True)
+        launched = carried_out = 0
         for step in self._program.steps:
-            if isinstance(step, Memset):
+            if isinstance(step, ProgramStep):
+                self._enqueue_launch(launched, step)
+                launched += 1
+            elif isinstance(step, Memset):
                 at = self._addresses[step.block] + step.offset
                 name = f"cuMemsetD{8 * step.width}Async"
                 check(getattr(cu, name)(at, step.value, step.bytes // step.width, self._stream), name)
-                continue
-            assert not isinstance(step, LibraryStep), "refused when the program came"
-            if isinstance(step, Copy):
+            elif isinstance(step, Copy):
                 at = self._addresses[step.target] + step.target_offset
                 source = self._addresses[step.source] + step.source_offset
                 check(cu.cuMemcpyDtoDAsync(at, source, step.bytes, self._stream), "cuMemcpyDtoDAsync")
-                continue
-            function, arguments, configuration = next(launches)
-            if configuration is None:
-                answer = cu.cuLaunchKernel(
-                    function, *step.grid, *step.block, step.shared, self._stream, arguments.address, 0
-                )
             else:
-                answer = cu.cuLaunchKernelEx(configuration, function, arguments.address, 0)
-            check(answer, f"launch of {step.function}")
+                self._carry_out(carried_out)
+                carried_out += 1
+                if after_library is not None:
+                    after_library(step)
+
+    def _enqueue_launch(self, number: int, step: ProgramStep) -> None:
+        cu, where = driver(), self._arguments[number].address
+        function, configuration = self._functions[number], self._configurations[number]
+        if configuration is None:
+            answer = cu.cuLaunchKernel(function, *step.grid, *step.block, step.shared, self._stream, where, 0)
+        else:
+            answer = cu.cuLaunchKernelEx(configuration, function, where, 0)
+        check(answer, f"launch of {step.function}")
+
+    def _begin(self) -> None:
+        """What torch's results moved in the call before is back where it was."""
+        if self._library is not None:
+            self._library.begin()
+            self._place(self._home, self._stream)
+
+    def _carry_out(self, number: int) -> None:
+        assert self._library is not None, "refused when the program came"
+        moved = self._library.carry_out(number, self._addresses)
+        if moved:
+            self._place(tuple(moved.get(block, at) for block, at in enumerate(self._addresses)), self._stream)
+
+    def call_library(self) -> None:
+        """The steps of torch's alone, which are over when it returns."""
+        self._begin()
+        for number in range(sum(isinstance(step, LibraryStep) for step in self._program.steps)):
+            self._carry_out(number)
+        self.wait()
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Where the blocks begin now."""
+        return self._addresses
 
     def wait(self) -> None:
         """Returns when everything that was enqueued is done, and raises what went wrong in it."""

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.devices.driver import check, driver
+
+
+@dataclass(frozen=True)
+class DeviceBytes:
+    """Device memory as torch takes it: `torch.as_tensor(DeviceBytes(...), device="cuda")` shares it."""
+
+    address: int
+    count: int
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (self.count,), "typestr": "|u1", "data": (self.address, False), "version": 3}
 
 
 class Memory:

@@ -111,6 +111,8 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
         remarks += [f"arena {conditions.arena}", f"sanitizers {conditions.safety}"]
     if called and conditions.runner:
         remarks.append(f"launcher {conditions.runner}")
+    if verdict.library:
+        remarks.append(f"library: torch ({', '.join(verdict.library)})")
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"correct on {verdict.hidden.judged} hidden workloads too")
     if any(r.deterministic is False for r in results):

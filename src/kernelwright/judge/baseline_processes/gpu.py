@@ -26,9 +26,8 @@ from kernelwright.judge.baseline_names import TRAINING, may_be_left_out
 from kernelwright.judge.baseline_processes.cpu import with_own_code_object
 from kernelwright.judge.baseline_processes.variants import UnfitError, flags, tried, variant
 from kernelwright.judge.launcher.timed_queue import TimedQueue
-from kernelwright.judge.oracle.gpu_arena import DeviceBytes
 from kernelwright.paths import cache_dir
-from kernelwright.runtime.memory import Memory
+from kernelwright.runtime.memory import DeviceBytes, Memory
 from kernelwright.tasks.model import Pullback, Signature, Task, TensorSpec
 from kernelwright.tasks.resolve import declared
 

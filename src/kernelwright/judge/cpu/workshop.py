@@ -79,13 +79,13 @@ class CpuWorkshop:
     def recover(self) -> None:
         """Whatever a candidate did ended with its process."""
 
-    def isolation(self) -> tuple[Isolation, ...]:
+    def isolation(self, *, library: bool = False) -> tuple[Isolation, ...]:
         return isolation_of(Role.builder, Role.runner, Role.sanitized_runner)
 
     def demand_memory(self, *, refuse_pageable: bool) -> None:
         """A kernel on a CPU is a process of its own, and its memory is what is confined."""
 
-    def conditions(self, arena: str, safety: str, contract: str) -> Conditions:
+    def conditions(self, arena: str, safety: str, contract: str, *, library: bool = False) -> Conditions:
         """One compiler builds every contract for the CPU."""
         return Conditions(
             sandbox=weakest(one.level for one in self.isolation()),
@@ -154,6 +154,17 @@ class CpuJob:
 
     def do_without(self, tools: tuple[str, ...]) -> bool:
         return False
+
+    @property
+    def library(self) -> tuple[str, ...]:
+        """A host contract has no such steps."""
+        return ()
+
+    def uses_library(self, spec: WorkloadSpec) -> bool:
+        return False
+
+    def library_alone(self, spec: WorkloadSpec, descriptors: list[int], deadline: float) -> Rejection | None:
+        return None
 
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
         return self._run(self._plain[_types(spec)], spec, descriptors)

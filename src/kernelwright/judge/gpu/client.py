@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from kernelwright.judge.gpu.gated import (
     memory_file,
 )
 from kernelwright.judge.launcher.copies import APART, BESIDE, UNTIMED
+from kernelwright.runtime.library_steps import with_kept_results
 
 if TYPE_CHECKING:
     from kernelwright.isolation.levels import Level
@@ -59,17 +61,28 @@ class Tooling:
     telling: re.Pattern[bytes] | None = None
 
 
+LAUNCHER, WITH_TORCH = "kernelwright.judge.launcher.launcher", "kernelwright.judge.launcher.with_torch"
+
+
 class LauncherProcess(GatedProcess):
     """A fresh process for one candidate. Between trials it has nothing to run."""
 
     def __init__(
-        self, helpers: bytes, index: int = 0, *, level: Level | None = None, tooling: Tooling | None = None
+        self,
+        helpers: bytes,
+        index: int = 0,
+        *,
+        level: Level | None = None,
+        tooling: Tooling | None = None,
+        torch: bool = False,
     ) -> None:
-        """Under a tool where there is `tooling`. `level` none: not confined, as where a canary did not work."""
+        """Under a tool where there is `tooling`; with `torch` for programs with steps of torch's. `level` none: not
+        confined, as where a canary did not work."""
+        assert not (tooling and torch), "a tool would watch torch"
         self.report = ToolReport(telling=tooling.telling) if tooling else None
         output: ToolReport | None = None
         gpu = gpu_access(index)
-        command = [sys.executable, "-m", "kernelwright.judge.launcher.launcher", start.CHANNEL, str(gpu.index)]
+        command = [sys.executable, "-m", WITH_TORCH if torch else LAUNCHER, start.CHANNEL, str(gpu.index)]
         grant = start.Grant(gpu=gpu)
         if tooling is not None and self.report is not None:
             stdout = tooling.path in reports_on_stdout
@@ -77,10 +90,10 @@ class LauncherProcess(GatedProcess):
             to_report = () if stdout else ("--log-file", self.report.path)
             command = [ENV, tooling.path, *tooling.arguments, *to_report, *command]
             output = self.report if stdout else None
-        self._copies = copies_under_tools()
+        self._copies, self._torch = copies_under_tools(), torch
         if tooling is not None and self._copies == APART:
             command.append(UNTIMED)
-        role = Role.launcher if tooling is None else Role.tool_launcher
+        role = Role.torch_launcher if torch else Role.launcher if tooling is None else Role.tool_launcher
         super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None, output=output)
         if self.report is not None:
             self.report.started()
@@ -88,10 +101,12 @@ class LauncherProcess(GatedProcess):
     def open(
         self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], *, exact: bool = False
     ) -> tuple[FunctionUse, ...]:
-        """Maps the arena and loads the modules; `exact` is for tools. The descriptors stay the caller's."""
+        """Maps the arena and loads the modules; with `exact` the call works on copies, as under a tool. The descriptors
+        stay the caller's."""
         self._start()
         files = [memory_file(module) for module in modules]
-        request = {"do": "open", "program": program.to_json(), "exact": self._copies if exact else ""}
+        copies = BESIDE if self._torch else self._copies  # no tool watches a launcher with torch
+        request = {"do": "open", "program": program.to_json(), "exact": copies if exact else ""}
         try:
             self._ask(request, [*files, *descriptors])
         finally:
@@ -117,7 +132,12 @@ class LauncherProcess(GatedProcess):
         return timing
 
     def run(
-        self, word: int, deadline: float, *, filled: bool = False, late: Callable[[], bool] = lambda: False
+        self,
+        word: int,
+        deadline: float,
+        *,
+        filled: bool = False,
+        late: Callable[[], bool] = lambda: False,
     ) -> None:
         """One call without clocks. With `filled` outputs hold the last byte of `word` before, as scratch does. `late`
         is asked meanwhile and says whether to wait no longer."""
@@ -128,6 +148,25 @@ class LauncherProcess(GatedProcess):
             if late() or time.monotonic() >= until:
                 raise self._fault(FaultKind.timed_out, "the call was not done in time")
         self._look_at_workspaces(self._answer(0.0))
+
+    @contextmanager
+    def without_torch(
+        self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int], deadline: float
+    ) -> Iterator[tuple[Program, list[int]]]:
+        """The program as a launcher under a tool can carry it out, on the values that the arena holds, and the
+        descriptors that go with it. What has steps of torch's is called once for it, on copies: this launcher has
+        torch then."""
+        if not program.library:
+            yield program, list(descriptors)
+            return
+        self.open(program, modules, descriptors, exact=True)
+        self._ask({"do": "keep"})
+        _, kept = self._answer_with_descriptors(deadline)
+        try:
+            yield with_kept_results(program), [*descriptors, *kept]
+        finally:
+            for descriptor in kept:
+                os.close(descriptor)
 
     def well(self, deadline: float = 10.0) -> bool:
         """Whether the device behind the launcher computes; for a launcher that has not met a candidate."""

@@ -28,7 +28,16 @@ from kernelwright.isolation.levels import Level
 from kernelwright.isolation.log import Log, ToolReport
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.warden import signal_name
-from kernelwright.judge.launcher.timed_queue import DONE, GATE_BYTES, GATE_NOT_OPENED, GO, READY
+from kernelwright.judge.launcher.timed_queue import (
+    DONE,
+    GATE_BYTES,
+    GATE_NOT_OPENED,
+    GO,
+    LIBRARY_FAILED,
+    LIBRARY_REFUSED,
+    LIBRARY_WAITS,
+    READY,
+)
 
 START_SECONDS = 60.0
 ANSWER_SECONDS = 30.0
@@ -87,6 +96,11 @@ _KINDS = {
 }
 
 
+CANNOT_TIME = {
+    LIBRARY_REFUSED: "cannot be carried out between launches",
+    LIBRARY_FAILED: "was not carried out, though it was recorded",
+    LIBRARY_WAITS: "waits for the GPU, or for the host, while a call is being prepared",
+}
 _MACHINES = frozenset(
     f"CUDA_ERROR_{name}"
     for name in (
@@ -182,10 +196,16 @@ class GatedProcess:
         return bool(select.select([self._channel.fd], [], [], seconds)[0])
 
     def _answer(self, patience: float) -> Message:
+        answer, descriptors = self._answer_with_descriptors(patience)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return answer
+
+    def _answer_with_descriptors(self, patience: float) -> tuple[Message, list[int]]:
         if not self._readable(patience):
             raise self._fault(FaultKind.timed_out, f"no answer within {patience:g} s")
         try:
-            answer, _ = self._channel.receive()
+            answer, descriptors = self._channel.receive()
         except ChannelClosed:
             raise self._gone() from None
         if "fault" in answer:
@@ -196,8 +216,11 @@ class GatedProcess:
             if name in _MACHINES:
                 self.close()
                 raise CannotDecide(f"the GPU or its driver is at fault, not the candidate: {what}: {name}")
+            if name in CANNOT_TIME:
+                self.close()
+                raise CannotDecide(f"cannot be timed: {what} {CANNOT_TIME[name]}")
             raise self._fault(_KINDS.get(name, FaultKind.device_fault), f"{what}: {name}")
-        return dict(answer["ok"])
+        return dict(answer["ok"]), descriptors
 
     def _gone(self) -> Faulted:
         try:

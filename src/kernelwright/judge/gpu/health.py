@@ -50,6 +50,11 @@ def launcher_isolation(helpers: bytes, index: int = 0) -> Isolation:
     return _reached(Role.launcher, helpers, index, None)
 
 
+def torch_launcher_isolation(helpers: bytes, index: int = 0) -> Isolation:
+    """What a launcher with torch reaches. To be asked where a candidate needs one: torch takes seconds to start."""
+    return _reached(Role.torch_launcher, helpers, index, None)
+
+
 def tool_isolation(helpers: bytes, index: int, tooling: Tooling, summary: str) -> Isolation:
     """What a launcher under a tool reaches; its report has to arrive whole, up to the words in `summary`."""
     return _reached(Role.tool_launcher, helpers, index, tooling, summary)
@@ -59,17 +64,19 @@ def _reached(role: Role, helpers: bytes, index: int, tooling: Tooling | None, su
     (offered,) = start.isolation_of(role)
     if offered.level is Level.none:
         return offered
-    why = _complaint(helpers, index, offered.level, tooling, summary)
+    why = _complaint(helpers, index, offered.level, tooling, summary, torch=role is Role.torch_launcher)
     if why and tooling is not None:  # some versions may not take a pipe for their report
         reports_on_stdout.add(tooling.path)
         why = _complaint(helpers, index, offered.level, tooling, summary)
     return Isolation(role, Level.none, f"confined, it does not work here: {why}") if why else offered
 
 
-def _complaint(helpers: bytes, index: int, level: Level, tooling: Tooling | None, summary: str = "") -> str:
+def _complaint(
+    helpers: bytes, index: int, level: Level, tooling: Tooling | None, summary: str = "", *, torch: bool = False
+) -> str:
     """Empty if a canary computed and, under a tool, its report arrived."""
     try:
-        with LauncherProcess(helpers, index, level=level, tooling=tooling) as canary:
+        with LauncherProcess(helpers, index, level=level, tooling=tooling, torch=torch) as canary:
             if not canary.well(WELL_SECONDS):
                 return "a canary kernel gave a wrong result"
             if tooling is None:

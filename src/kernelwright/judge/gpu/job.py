@@ -6,6 +6,7 @@ cleared before the next one, whichever workload that belongs to.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kernelwright.contracts import Candidate
@@ -24,6 +25,7 @@ from kernelwright.judge.oracle_client import OpenTask, WorkloadSpec
 from kernelwright.judge.timing.measure import Rejection, build_rejection, result_rejection
 from kernelwright.judge.timing.statistics import median
 from kernelwright.judge.verdict import (
+    BuildEvidence,
     KernelUse,
     ProcessEvidence,
     Profile,
@@ -33,13 +35,16 @@ from kernelwright.judge.verdict import (
     Stage,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import CannotTimeError, SanitizerTimeoutError
+from kernelwright.judge.workshop import SanitizerTimeoutError
+from kernelwright.runtime.library_steps import with_kept_results, without_own_kernels
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
 
 NOT_YET_A_FAULT = (FaultKind.timed_out, FaultKind.out_of_memory)
 AHEAD_SECONDS = 0.7  # less than any tool takes, during which the oracle would have nothing to do
+KEPT_SECONDS = 20.0  # for one call whose results of torch's are kept; no tool slows it down
+LIBRARY_DRAWS = 3  # values on which torch alone has to be right: one draw may hide what a kernel does
 UNTRUSTED_SPEEDS = (SpeedStatus.clocks_disagree, SpeedStatus.investigate)
 
 
@@ -49,6 +54,7 @@ class GpuJob:
         self._built: dict[WorkloadSpec, GpuBuilt] = {}
         self._launcher: LauncherProcess | None = None
         self._running: tuple[GpuRunner, GpuBuilt, Limits] | None = None
+        self._with_torch = False
         self._inspected = False
         self._without: tuple[str, ...] = ()  # tools that did not end
         self.build_seconds: float | None = None
@@ -71,16 +77,60 @@ class GpuJob:
             self._launcher.ready()
         if isinstance(made, BuildFailure):
             return build_rejection(made.lines, timed_out=made.timed_out)
-        left_to_torch = dict.fromkeys(name for built in made.built for name in built.program.library)
-        if left_to_torch:
-            raise CannotTimeError(
-                f"cannot be timed yet: torch carries out {', '.join(left_to_torch)} between its launches, and the "
-                "launcher has no torch; `kernelwright check` says whether it is correct"
-            )
         self._built.update(zip(specs, made.built, strict=True))
+        if self.library and not self._with_torch:
+            self._with_torch = True
+            self._new_launcher()
         if self.artefact is None:  # of the public workloads; an author sees it
             self.build_seconds, self.artefact = made.seconds, code_hash(made.built[0].modules)
         return None
+
+    @property
+    def library(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for built in self._built.values() for name in built.program.library))
+
+    def uses_library(self, spec: WorkloadSpec) -> bool:
+        return bool(self._built[spec].program.library)
+
+    def _new_launcher(self) -> None:
+        """In place of one that cannot be used, or not for this candidate."""
+        if self._launcher is not None:
+            self._close_launcher(self._launcher)
+        shop = self._shop
+        shop.isolation(library=self._with_torch)  # before it is started: how far it is confined
+        with shop.working():
+            self._launcher = shop.launcher(torch=self._with_torch)
+            self._launcher.ready()
+
+    def library_alone(self, spec: WorkloadSpec, descriptors: list[int], deadline: float) -> Rejection | None:
+        built = self._built[spec]
+        with self._shop.working():
+            self._shop.oracle.load()
+        for program in without_own_kernels(built.program, [kernel.own for kernel in built.kernels]):
+            alone = replace(built, program=program)
+            if all(self._is_right(alone, descriptors, deadline, new=draw > 0) for draw in range(LIBRARY_DRAWS)):
+                operators = ", ".join(built.program.library)
+                line = f"with its kernels left out the result is the same: torch computes it ({operators})"
+                return Rejection(Stage.compare, Reason.library_alone, BuildEvidence(lines=(line,)))
+        return None
+
+    def _is_right(self, built: GpuBuilt, descriptors: list[int], deadline: float, *, new: bool) -> bool:
+        """One call of what is left of a program, on new values or on those that are there. What ends early is not."""
+        shop = self._shop
+        assert self._launcher is not None, "build comes first"
+        try:
+            with shop.working():
+                if new:
+                    shop.oracle.load()
+                else:
+                    shop.oracle.restore()
+                self._launcher.open(built.program, built.modules, descriptors)
+                self._launcher.run(fresh_word(), deadline)
+                return not shop.oracle.check()
+        except Faulted:  # an index, say, that a kernel of the candidate's would have written
+            shop.recover()
+            self._new_launcher()
+            return False
 
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         shop, built = self._shop, self._built[spec]
@@ -90,9 +140,17 @@ class GpuJob:
             family = shop.oracle.load()
             shop.oracle.draw_ahead(AHEAD_SECONDS)
             tools = tuple(tool for tool in (QUICK_TOOLS if quick else tuple(Tool)) if tool not in self._without)
-            found = shop.inspectors.inspect(
-                tools, built.program, built.modules, descriptors, fresh_word(), deadline, source
-            )
+            assert self._launcher is not None, "build comes first"
+            try:
+                left = self._launcher.without_torch(built.program, built.modules, descriptors, KEPT_SECONDS)
+                with left as (program, given):
+                    found = shop.inspectors.inspect(
+                        tools, program, built.modules, given, fresh_word(), deadline, source
+                    )
+            except Faulted as of_torch:  # of the call with torch beside it: no tool has seen it
+                found = tuple(Inspection(tool, fault=of_torch) for tool in tools)
+        if self._with_torch and not self._launcher.alive:
+            self._new_launcher()
         fault = inspection_rejection(found, spec.workload.label, source)
         if fault is not None:
             return fault
@@ -164,14 +222,22 @@ class GpuJob:
         return result.model_copy(update={**told, "speed": speed})
 
     def known_profile(self, spec: WorkloadSpec) -> Profile | None:
-        return self._shop.profiler.known(self._built[spec])
+        return self._shop.profiler.known(self._profiled(spec))
+
+    def _profiled(self, spec: WorkloadSpec) -> GpuBuilt:
+        """The profiler sees the candidate's kernels, and torch's results as copies."""
+        built = self._built[spec]
+        return replace(built, program=with_kept_results(built.program)) if built.program.library else built
 
     def profile(self, spec: WorkloadSpec, descriptors: list[int]) -> Profile:
-        shop, built = self._shop, self._built[spec]
+        shop, built = self._shop, self._profiled(spec)
+        assert self._launcher is not None, "build comes first"
         try:
             with shop.working():
                 shop.oracle.load()
-                return shop.profiler.profile(built, descriptors, fresh_word())
+                of = self._built[spec].program
+                with self._launcher.without_torch(of, built.modules, descriptors, KEPT_SECONDS) as (_, given):
+                    return shop.profiler.profile(built, given, fresh_word())
         except Faulted as fault:  # launches that run side by side may wait for each other for ever under a profiler
             shop.recover()
             why = f"the call ended under the profiler: {fault.message}"
@@ -179,11 +245,15 @@ class GpuJob:
 
     def close(self) -> None:
         if self._launcher is not None:
-            self._launcher.close()
-            self._launcher.log.close()
+            self._close_launcher(self._launcher)
             self._launcher = None
         if self._inspected:
             self._shop.inspectors.refill()
+
+    @staticmethod
+    def _close_launcher(launcher: LauncherProcess) -> None:
+        launcher.close()
+        launcher.log.close()
 
 
 def _believed(result: WorkloadResult, allowed: Limits) -> SpeedStatus:

@@ -23,7 +23,13 @@ from kernelwright.judge.gpu.ahead import CORES_PER_BUILD, AheadBuilds
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
-from kernelwright.judge.gpu.health import helper_kernels, launcher_isolation, tool_isolation, wait_until_well
+from kernelwright.judge.gpu.health import (
+    helper_kernels,
+    launcher_isolation,
+    tool_isolation,
+    torch_launcher_isolation,
+    wait_until_well,
+)
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.job import GpuJob
 from kernelwright.judge.gpu.limits import Limits, limits
@@ -72,16 +78,19 @@ class GpuWorkshop:
     def safety(self) -> str | None:
         return "+".join(Tool) if sanitizer() else None
 
-    def isolation(self) -> tuple[Isolation, ...]:
-        """Of every role that meets a candidate here; what launchers reach, processes of our own have tried, once."""
+    def isolation(self, *, library: bool = False) -> tuple[Isolation, ...]:
+        """What launchers reach, processes of our own have tried, once."""
         path = sanitizer()
         tools = (self._tried(Role.tool_launcher, path),) if path else ()
-        return (*isolation_of(Role.plan_evaluator, Role.builder), self._tried(Role.launcher), *tools)
+        launcher = self._tried(Role.torch_launcher if library else Role.launcher)
+        return (*isolation_of(Role.plan_evaluator, Role.builder), launcher, *tools)
 
     def _tried(self, role: Role, path: str | None = None) -> Isolation:
         if role not in self._isolation:
             with self.working():
-                if path is None:
+                if role is Role.torch_launcher:
+                    found = torch_launcher_isolation(self.helpers, self.gpu.index)
+                elif path is None:
                     found = launcher_isolation(self.helpers, self.gpu.index)
                 else:
                     tooling = sanitizing(path, Tool.memcheck)
@@ -111,13 +120,14 @@ class GpuWorkshop:
     def build_ahead(self, candidate: Candidate, groups: tuple[tuple[WorkloadSpec, ...], ...]) -> None:
         self.ahead.begin(candidate, [tuple(one.signature for one in group) for group in groups])
 
-    def launcher(self) -> LauncherProcess:
-        """A fresh one, on its way up."""
-        return LauncherProcess(self.helpers, self.gpu.index, level=self._launcher_level())
+    def launcher(self, *, torch: bool = False) -> LauncherProcess:
+        """A fresh one, on its way up; with `torch` for a candidate with library steps."""
+        return LauncherProcess(self.helpers, self.gpu.index, level=self._launcher_level(library=torch), torch=torch)
 
-    def _launcher_level(self) -> Level:
-        found = self._isolation.get(Role.launcher)
-        return found.level if found else level_of(Role.launcher)
+    def _launcher_level(self, *, library: bool = False) -> Level:
+        role = Role.torch_launcher if library else Role.launcher
+        found = self._isolation.get(role)
+        return found.level if found else level_of(role)
 
     def inspection_plan(
         self, task: OpenTask, usual: tuple[WorkloadSpec, ...], lighter: tuple[WorkloadSpec, ...] | None
@@ -197,9 +207,9 @@ class GpuWorkshop:
         with self.working():
             wait_until_well(self.helpers, self.gpu.index)
 
-    def conditions(self, arena: str, safety: str, contract: str) -> Conditions:
+    def conditions(self, arena: str, safety: str, contract: str, *, library: bool = False) -> Conditions:
         return Conditions(
-            sandbox=weakest(one.level for one in self.isolation()),
+            sandbox=weakest(one.level for one in self.isolation(library=library)),
             arena=arena,
             safety=safety,
             device=f"cuda: {self.gpu.name}",
@@ -207,7 +217,7 @@ class GpuWorkshop:
             judge_version=__version__,
             compiler=self.toolchain(contract).compiler,
             driver=self.gpu.driver,
-            runner="not confined" if self._launcher_level() is Level.none else "confined",
+            runner="not confined" if self._launcher_level(library=library) is Level.none else "confined",
         )
 
     def close(self) -> None:

@@ -4,6 +4,8 @@ It holds no answers and no key. It maps what it is sent, replays a program made 
 said. Whatever a kernel breaks ends with this process.
 
     python -m kernelwright.judge.launcher.launcher CHANNEL DEVICE [untimed]
+
+`with_torch` is the same launcher with torch beside it, for programs with steps that torch carries out.
 """
 
 from __future__ import annotations
@@ -20,16 +22,21 @@ from kernelwright.contracts.program import Block, Program
 from kernelwright.devices.driver import CudaFailure, check, driver, use_device
 from kernelwright.isolation.channel import Channel, ChannelClosed, Message
 from kernelwright.judge.launcher.copies import APART, UNTIMED, ExactCopies
-from kernelwright.judge.launcher.timed_queue import GATE_NOT_OPENED, TimedQueue
-from kernelwright.runtime.launch import BadArguments, LoadedProgram
+from kernelwright.judge.launcher.kept_results import KeptResults
+from kernelwright.judge.launcher.timed_queue import GATE_NOT_OPENED, LIBRARY_WAITS, TimedQueue
+from kernelwright.judge.launcher.warm_up import warm_up
+from kernelwright.runtime.launch import BadArguments, LibrarySteps, LoadedProgram
 from kernelwright.runtime.memory import Memory, reserve
 
 TAKEN = "the address space of the arena is taken"
+MakeSteps = Callable[[Program, Any], LibrarySteps]
 
 
 class Launcher:
-    def __init__(self, index: int, gate: int, helpers: bytes) -> None:
-        self._index = index
+    """`steps` makes what carries out the steps of a program that are torch's, from it and a stream."""
+
+    def __init__(self, index: int, gate: int, helpers: bytes, steps: MakeSteps | None = None) -> None:
+        self._index, self._steps = index, steps
         self._device = use_device(index)
         self._queue = TimedQueue(self._device, helpers, gate)
         self._reserved = 0
@@ -37,10 +44,13 @@ class Launcher:
         self._copies: ExactCopies | None = None
         self._program = Program(0, 0, (), ())
         self._loaded: LoadedProgram | None = None
+        self._library: LibrarySteps | None = None
+        self.descriptors: list[int] = []  # to go with the next answer
         self.requests: dict[str, Callable[[Message, list[int], Channel], Message]] = {
             "open": self.open,
             "trial": self.trial,
             "run": self.run,
+            "keep": self.keep,
             "well": self.well,
         }
 
@@ -63,8 +73,12 @@ class Launcher:
                 self._copies = ExactCopies(self._program, self._index, stream, {})
         if self._copies is not None:
             addresses = self._copies.addresses
-        self._loaded = LoadedProgram(self._program, cubins, self._index)
+        if self._steps is not None and self._program.library:
+            self._library = self._steps(self._program, stream)
+        self._loaded = LoadedProgram(self._program, cubins, self._index, self._library)
         self._loaded.check_arguments()
+        if self._library is not None and self._copies is None:
+            warm_up(self._loaded, self._program, stream)
         self._loaded.bind(addresses, stream)
         return {"uses": [asdict(use) for use in self._loaded.uses()]}
 
@@ -97,6 +111,8 @@ class Launcher:
         self._queue.renew()
         self._queue.clean(word)
         self._queue.arm(go, done, self._queue.empty if message["empty"] else self._enqueue)
+        if self._program.library and self._queue.gave_up(go):
+            raise CudaFailure(f"torch's {', '.join(self._program.library)}", LIBRARY_WAITS)
         channel.send({"ok": {"armed": True}})
         seconds = self._queue.finish(channel)
         if self._queue.gave_up(go):
@@ -119,6 +135,19 @@ class Launcher:
         self._enqueue()
         self._loaded.wait()
         return {"dirty": self._dirty()}
+
+    def keep(self, _: Message, __: list[int], ___: Channel) -> Message:
+        """One call on copies. A descriptor of what torch's steps gave goes with the answer, and nothing into the
+        arena."""
+        assert self._loaded is not None and self._copies is not None
+        kept = KeptResults(self._program, self._index, self._queue.stream)
+        self._memory.append(kept.memory)
+        self._copies.put_in()
+        loaded = self._loaded
+        loaded.enqueue(zero=False, after_library=lambda step: kept.keep(step, loaded.addresses))
+        loaded.wait()
+        self.descriptors.append(kept.memory.descriptor())
+        return {}
 
     def _fill_outputs(self, byte: int) -> None:
         """Their contents alone: in the slack around them are canaries."""
@@ -163,6 +192,9 @@ class Launcher:
         if self._loaded is not None:
             self._loaded.unload()
             self._loaded = None
+        if self._library is not None:
+            self._library.close()
+            self._library = None
         for memory in self._memory:
             memory.close()
         self._memory.clear()
@@ -187,18 +219,20 @@ def _answer(launcher: Launcher, message: Message, descriptors: list[int], channe
         return {"fault": {"what": str(error), "name": "BAD_ARGUMENTS"}}
 
 
-def serve(channel: Channel, index: int) -> None:
+def serve(channel: Channel, index: int, steps: MakeSteps | None = None) -> None:
     message, descriptors = channel.receive()
     assert message["do"] == "start"
     try:
-        launcher = Launcher(index, descriptors[0], _content(descriptors[1]))
+        launcher = Launcher(index, descriptors[0], _content(descriptors[1]), steps)
     except CudaFailure as failure:
         channel.send({"fault": {"what": failure.what, "name": failure.name}})
         return
     channel.send({"ok": {}})
     while True:
         answer: dict[str, Any] = _answer(launcher, *channel.receive(), channel)
-        channel.send(answer)
+        channel.send(answer, launcher.descriptors)
+        while launcher.descriptors:
+            os.close(launcher.descriptors.pop())
         if "fault" in answer:  # the context is not to be trusted any more
             return
 

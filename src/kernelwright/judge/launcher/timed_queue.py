@@ -20,10 +20,15 @@ from kernelwright.runtime.launch import Arguments, u32, u64
 
 GATE_BYTES = mmap.PAGESIZE
 GATE_NOT_OPENED = "it was not opened in time"
+# In place of the driver's word, where a step that torch carries out does not go well.
+LIBRARY_REFUSED = "LIBRARY_STEP_REFUSED"  # no launcher can carry it out
+LIBRARY_WAITS = "LIBRARY_STEP_WAITS"  # it waits for the GPU while the queue of a timed call is being filled
+LIBRARY_FAILED = "LIBRARY_STEP_FAILED"  # torch refuses the arguments
 GO, DONE, LATE, READY = 0, 64, 128, 192  # byte offsets of the words in the gate; see helper_kernels.cu
 FLUSH_L2S = 4  # at least twice the cache; its two halves may hold the same line
 GATE_NANOSECONDS = 10_000_000_000
 THREADS = 256
+HELPERS = ("kw_scrub", "kw_write", "kw_read", "kw_gate", "kw_empty", "kw_signal")
 
 
 class TimedQueue:
@@ -59,6 +64,8 @@ class TimedQueue:
             check(cu.cuModuleUnload(self._module), "cuModuleUnload")
         self._module = check(cu.cuModuleLoadData(self._helpers), "cannot load the judge's own kernels")
         self._functions.clear()
+        for name in HELPERS:  # a process with torch loads lazily, which may wait for a queue that the gate holds
+            check(cu.cuFuncLoad(self._function(name)), name)
         scrub = self._function("kw_scrub")
         which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(cu.cuFuncSetAttribute(scrub, which, self._shared), "cuFuncSetAttribute")

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import torch
 
@@ -17,7 +15,7 @@ from kernelwright.contracts.layout import Access, Layout, Place, lay_out
 from kernelwright.devices.driver import attribute, use_device
 from kernelwright.judge.oracle.pool import PoolEntry, ValuePool
 from kernelwright.judge.oracle.workload_arena import OutsideWrite, WorkloadArena, signed
-from kernelwright.runtime.memory import Memory
+from kernelwright.runtime.memory import DeviceBytes, Memory
 from kernelwright.tasks.model import Signature, Task, TensorSpec, Workload
 
 # The oracle's side of the memory between oracle and launcher: owns it, writes it, looks at it, and hands it out.
@@ -28,18 +26,6 @@ class GpuArenaLevel(StrEnum):
 
     guarded = "guarded"
     pageable = "pageable"
-
-
-@dataclass(frozen=True)
-class DeviceBytes:
-    """Device memory as torch takes it: `torch.as_tensor(DeviceBytes(...), device="cuda")` shares it."""
-
-    address: int
-    count: int
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (self.count,), "typestr": "|u1", "data": (self.address, False), "version": 3}
 
 
 class DeviceArena:

@@ -237,4 +237,5 @@ def _numbered(answer: ModelNewAnswer, call: Record) -> tuple[Record, list[str]] 
 def _launched(step: ProgramStep, keys: Sequence[str], assembled: Mapping[str, Assembled]) -> LaunchedKernel:
     found = assembled.get(keys[step.module])
     report = next((one for one in found.resources if one.kernel == step.function), None) if found else None
-    return LaunchedKernel(step.function, *((report.spill_stores, report.spill_loads) if report else (0, 0)))
+    spilled = (report.spill_stores, report.spill_loads) if report else (0, 0)
+    return LaunchedKernel(step.function, *spilled, own=_is_own(step.function))
