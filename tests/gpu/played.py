@@ -97,13 +97,20 @@ class PlayedLauncher:
 
     up = 0
 
-    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full) -> None:
+    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, held: bool = False) -> None:
         self.log = Log()
-        self._opened, self.calls = True, 0
+        self._opened, self.calls, self._begun = True, 0, not held
         PlayedLauncher.up += 1
 
+    @property
+    def alive(self) -> bool:
+        return self._opened
+
+    def begin(self) -> None:
+        self._begun = True
+
     def ready(self) -> None:
-        assert self._opened
+        assert self._opened and self._begun
 
     def open(self, program: Program, modules: Sequence[bytes], descriptors: Sequence[int]) -> tuple[FunctionUse, ...]:
         (step,) = program.launches

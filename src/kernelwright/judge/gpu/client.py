@@ -63,7 +63,13 @@ class LauncherProcess(GatedProcess):
     """A fresh process for one candidate. Between trials it has nothing to run."""
 
     def __init__(
-        self, helpers: bytes, index: int = 0, *, level: Level | None = None, tooling: Tooling | None = None
+        self,
+        helpers: bytes,
+        index: int = 0,
+        *,
+        level: Level | None = None,
+        tooling: Tooling | None = None,
+        held: bool = False,
     ) -> None:
         """Under a tool where there is `tooling`. `level` none: not confined, as where a canary did not work."""
         self.report = ToolReport(telling=tooling.telling) if tooling else None
@@ -81,7 +87,8 @@ class LauncherProcess(GatedProcess):
         if tooling is not None and self._copies == APART:
             command.append(UNTIMED)
         role = Role.launcher if tooling is None else Role.tool_launcher
-        super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None, output=output)
+        patient = tooling is not None
+        super().__init__(role, command, grant, helpers, level=level, patient=patient, output=output, held=held)
         if self.report is not None:
             self.report.started()
 

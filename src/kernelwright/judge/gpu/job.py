@@ -62,6 +62,7 @@ class GpuJob:
         with shop.working(), lock.working():
             if self._launcher is None:
                 self._launcher = shop.launcher()
+                shop.launchers.refill()
             signatures = tuple(one.signature for one in specs)
             made = shop.ahead.take(self._candidate, signatures)
             if made is None:

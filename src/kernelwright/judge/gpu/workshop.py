@@ -30,6 +30,7 @@ from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.runner import fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, SUMMARY, Tool, sanitizer, sanitizing
+from kernelwright.judge.gpu.spares import SpareLaunchers
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.timing.measure import Clock
 from kernelwright.judge.verdict import Conditions
@@ -62,6 +63,7 @@ class GpuWorkshop:
         self.ahead = AheadBuilds(self.toolchain, len(probe().cores) // CORES_PER_BUILD)
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
         self.inspectors = Inspectors(self.helpers, index, inspectors, self.working, self._tool_level)
+        self.launchers = SpareLaunchers(self._held_launcher, self._launcher_level, min(1, self.ahead.width))
         self.profiler = Profiler(self.helpers, index)
         self._isolation: dict[Role, Isolation] = {}
         self._peaks: GpuPeaks | None = None
@@ -113,7 +115,10 @@ class GpuWorkshop:
 
     def launcher(self) -> LauncherProcess:
         """A fresh one, on its way up."""
-        return LauncherProcess(self.helpers, self.gpu.index, level=self._launcher_level())
+        return self.launchers.take()
+
+    def _held_launcher(self, level: Level) -> LauncherProcess:
+        return LauncherProcess(self.helpers, self.gpu.index, level=level, held=True)
 
     def _launcher_level(self) -> Level:
         found = self._isolation.get(Role.launcher)
@@ -219,6 +224,7 @@ class GpuWorkshop:
         for toolchain in self._toolchains.values():
             toolchain.close()
         self.inspectors.close()
+        self.launchers.close()
 
 
 def _require_parts(gpu: nvidia.Gpu) -> None:
