@@ -20,11 +20,11 @@ from kernelwright.contracts.program import Argument, Block, Copy, Memset, Pointe
 from kernelwright.isolation import gpu_access
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.gpu import gated, inspectors
+from kernelwright.judge.gpu.ahead import SpareLaunchers
 from kernelwright.judge.gpu.client import COPIES, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.gated import Faulted, GatedProcess
 from kernelwright.judge.gpu.inspectors import Inspectors
 from kernelwright.judge.gpu.sanitize import Tool
-from kernelwright.judge.gpu.spares import SpareLaunchers
 from kernelwright.tasks.model import Signature, TensorSpec
 from tests.gpu import driver
 from tests.gpu.played import GPU

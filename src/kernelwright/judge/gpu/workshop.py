@@ -19,7 +19,7 @@ from kernelwright.isolation.levels import Isolation, Level, weakest
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of, level_of
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.gpu.ahead import CORES_PER_BUILD, AheadBuilds
+from kernelwright.judge.gpu.ahead import CORES_PER_BUILD, AheadBuilds, SpareLaunchers
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
@@ -30,7 +30,6 @@ from kernelwright.judge.gpu.limits import Limits, limits
 from kernelwright.judge.gpu.profiler import Profiler
 from kernelwright.judge.gpu.runner import fresh_word
 from kernelwright.judge.gpu.sanitize import QUICK_TOOLS, SUMMARY, Tool, sanitizer, sanitizing
-from kernelwright.judge.gpu.spares import SpareLaunchers
 from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
 from kernelwright.judge.timing.measure import Clock
 from kernelwright.judge.verdict import Conditions
