@@ -51,13 +51,15 @@ class RecorderProgram:
     most_bytes: int = 16 << 20  # of the answer
     variables: Mapping[str, str] | None = None
     beside: Files = field(default_factory=dict)
+    demands: bool = True  # the isolation that is accepted where a caller names none; entrances may have accepted less
 
 
 class RecorderProcess:
     """A recorder for one candidate. `files` are those of a program that does not wait for them."""
 
     def __init__(self, program: RecorderProgram, files: Files | None = None) -> None:
-        levels.demand(levels.accepted(), start.isolation_of(program.role))
+        if program.demands:
+            levels.demand(levels.accepted(), start.isolation_of(program.role))
         self._program, self._go = program, -1
         self._log, self._product = Log(), os.memfd_create("record", os.MFD_CLOEXEC)
         self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-record-"))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuToolchain
@@ -50,7 +51,8 @@ class AheadBuilds:
             for signatures in groups:
                 key = (candidate.id, signatures)
                 if signatures and key not in self._begun:
-                    self._begun[key] = self._threads.submit(self._build, candidate, signatures)
+                    self._begun[key] = begun = self._threads.submit(self._build, candidate, signatures)
+                    begun.add_done_callback(partial(self._refill, candidate.contract))
             while len(self._begun) > MOST_KEPT:
                 self._begun.pop(next(iter(self._begun))).cancel()
 
@@ -69,11 +71,13 @@ class AheadBuilds:
     def _build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> Made:
         """A CPU that is being timed is left alone, as by every build."""
         with lock.working():
-            toolchain = self._toolchain(candidate.contract)
-            made = toolchain.build(candidate, signatures)
-            if not self._closed:
-                toolchain.refill()
-            return made
+            return self._toolchain(candidate.contract).build(candidate, signatures)
+
+    def _refill(self, contract: str, built: Future[Made]) -> None:
+        """Once the result is there for whoever waits for it."""
+        if not (built.cancelled() or self._closed):
+            with lock.working():
+                self._toolchain(contract).refill()
 
 
 class SpareLaunchers:

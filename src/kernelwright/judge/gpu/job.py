@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.artefact import code_hash
-from kernelwright.contracts.model import BuildFailure, GpuBuilt
+from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt
 from kernelwright.contracts.program import FunctionUse
 from kernelwright.contracts.registry import contract_named
 from kernelwright.devices import lock
@@ -34,6 +34,7 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
 )
 from kernelwright.judge.workshop import CannotTimeError, SanitizerTimeoutError
+from kernelwright.tasks.model import Signature
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -59,16 +60,12 @@ class GpuJob:
         if not specs:
             return None
         shop = self._shop
-        with shop.working(), lock.working():
+        with shop.working():
             if self._launcher is None:
-                self._launcher = shop.launcher()
-                shop.launchers.refill()
-            signatures = tuple(one.signature for one in specs)
-            made = shop.ahead.take(self._candidate, signatures)
-            if made is None:
-                toolchain = shop.toolchain(self._candidate.contract)
-                made = toolchain.build(self._candidate, signatures)
-                toolchain.refill()
+                with lock.working():
+                    self._launcher = shop.launcher()
+                    shop.launchers.refill()
+            made = self._made(tuple(one.signature for one in specs))
             self._launcher.ready()
         if isinstance(made, BuildFailure):
             return build_rejection(made.lines, timed_out=made.timed_out)
@@ -82,6 +79,16 @@ class GpuJob:
         if self.artefact is None:  # of the public workloads; an author sees it
             self.build_seconds, self.artefact = made.seconds, code_hash(made.built[0].modules)
         return None
+
+    def _made(self, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
+        """What was begun ahead takes the CPU's lock itself: who waits for it must not hold it."""
+        made = self._shop.ahead.take(self._candidate, signatures)
+        if made is None:
+            toolchain = self._shop.toolchain(self._candidate.contract)
+            with lock.working():
+                made = toolchain.build(self._candidate, signatures)
+                toolchain.refill()
+        return made
 
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         shop, built = self._shop, self._built[spec]

@@ -36,7 +36,7 @@ from kernelwright.judge.verdict import Conditions
 from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline
 from kernelwright.version import __version__
 
-MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
+MOST_SPARE_BUILDERS = 4  # each serves one candidate, whose public and hidden workloads take one each
 CORES_PER_BUILDER = 4
 INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are started when it is looked at
 # By weight, of which half a billion takes about a second under all tools.

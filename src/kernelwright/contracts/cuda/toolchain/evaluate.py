@@ -43,6 +43,7 @@ def evaluator_program(script: str) -> RecorderProgram:
         address_space=ADDRESS_SPACE,
         scratch_bytes=MOST_BYTES,
         most_bytes=MOST_BYTES,
+        demands=False,  # every entrance has, for this role
         beside={name: (CONFINED / name).read_text(encoding="utf-8") for name in _BESIDE},
     )
 
