@@ -1,5 +1,6 @@
 """What a quick judging costs beside its trials, where no GPU is needed to know: the `judge` command with a server that
-answers at once, and builds of a CUDA kernel. Writes benchmarks/results/quicker_cpu.json.
+answers at once, builds of a CUDA kernel, and headers of CUDA read or loaded precompiled. Writes
+benchmarks/results/quicker_cpu.json.
 
     python benchmarks/cpu/quicker.py [--before CHECKOUT] [--calls 20] [--builds 10] [--write FILE]
 
@@ -29,6 +30,7 @@ SPARE = 3  # builders that a judge of 12 cores or more keeps waiting
 SETTLE = 3.0  # seconds for what was started to be ready
 SOURCE = ROOT / "examples" / "rmsnorm.cpp"
 KERNEL = ROOT / "tests" / "kernels_cuda" / "rmsnorm_vector"
+HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h")
 PUBLIC, HIDDEN = ((1024, 4096), (64, 128)), ((511, 2901), (1039, 2049), (655, 2819))
 
 
@@ -132,6 +134,27 @@ def builds(count: int) -> None:
     toolchain.close()
 
 
+def headers() -> None:
+    """Prints one line of JSON: processor seconds of a compile with one header, by how a builder has it."""
+    from kernelwright.contracts.cuda.confined.compiler import Compiler
+    from kernelwright.contracts.cuda.toolchain.builder import fixed_options
+
+    kernel = 'extern "C" __global__ void f(float* x) { x[0] = 1; }'
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, known in (("read", ()), ("precompiled", HEADERS)):
+            begin = time.process_time()
+            start = {"headers": list(known), "options": fixed_options("sm_90a"), "scratch": scratch}
+            compiler = Compiler(start)
+            found = {"ready": time.process_time() - begin}
+            for header in HEADERS:
+                request = {"source": f"#include <{header}>\n{kernel}", "kernels": ["f"], "definitions": []}
+                begin, product = time.process_time(), os.memfd_create("cubin")
+                assert "names" in compiler.answer({**request, "options": ["--std=c++17"]}, product)
+                found[header] = time.process_time() - begin
+                os.close(product)
+            print(json.dumps({"name": name, "seconds": found}), flush=True)
+
+
 def environment(tree: Path, home: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{ROOT}", "KERNELWRIGHT_HOME": str(home)}
 
@@ -198,9 +221,13 @@ def main() -> None:
     parser.add_argument("--write", type=Path, default=ROOT / "benchmarks" / "results" / "quicker_cpu.json")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--build", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--headers", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
         serve()
+    if arguments.headers:
+        headers()
+        return
     if arguments.build:
         builds(arguments.build)
         return
@@ -219,6 +246,10 @@ def main() -> None:
                 short = {tree: summary(found) for tree, found in rows.items()}
                 report[what] = {"rows": rows, "summary": short}
                 print(what, json.dumps(short, indent=1), flush=True)
+        read = subprocess.run(
+            [sys.executable, __file__, "--headers"], env=environment(ROOT, Path(name)), capture_output=True, check=True
+        )
+        report["headers"] = {row["name"]: row["seconds"] for row in map(json.loads, read.stdout.splitlines())}
     save(arguments.write, report)
 
 

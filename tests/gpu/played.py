@@ -147,7 +147,8 @@ class PlayedLauncher:
         self.trial(word, deadline)
         self.calls += 1
         if (self._does == "leftover" and filled and word >> 31) or (self._does == "varying" and self.calls % 2):
-            self._out[-1] = self._out[-1].nextafter(torch.tensor(torch.inf))
+            last = self._out[-1]
+            self._out[-1] = last if last.isinf() else last.nextafter(torch.tensor(torch.inf))
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         self.close()
