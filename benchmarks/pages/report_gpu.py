@@ -284,9 +284,9 @@ def beside_trials(report: dict[str, Any]) -> list[str]:
         f"Both commits in turn: {calls} commands with a server that answers at once, and builds of {candidates} CUDA "
         "kernels for two public and three hidden workloads, three seconds after the builds before them.\n",
         "A judge used to build public workloads and then hidden ones. Where it has four cores or more it builds them "
-        "side by side now.\n",
+        "side by side now. On a machine as busy as this, builders of the commit before were seldom ready in time.\n",
         table(("seconds", "before", "now", "now / before"), rows),
-        "\nProcessor seconds of a compile with one header of CUDA, where it is read and where all five were precompiled; "
+        "\nProcessor seconds of a compile with one header of CUDA, where it is read or all five were precompiled; "
         "`ready`: of a builder's start, with its precompiling.\n",
         table(("header", "read", "precompiled"), _headers(report["headers"])),
     ]

@@ -93,14 +93,15 @@ class PlayedBaseline:
 
 
 class PlayedLauncher:
-    """What a kernel does stands in its name."""
+    """What a kernel does stands in its name. Those that were begun are counted while they are up."""
 
     up = 0
 
     def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, held: bool = False) -> None:
         self.log = Log()
-        self._opened, self.calls, self._begun = True, 0, not held
-        PlayedLauncher.up += 1
+        self._opened, self.calls, self._begun = True, 0, False
+        if not held:
+            self.begin()
 
     @property
     def alive(self) -> bool:
@@ -108,6 +109,7 @@ class PlayedLauncher:
 
     def begin(self) -> None:
         self._begun = True
+        PlayedLauncher.up += 1
 
     def ready(self) -> None:
         assert self._opened and self._begun
@@ -157,7 +159,7 @@ class PlayedLauncher:
     def close(self) -> None:
         if self._opened:
             self._opened = False
-            PlayedLauncher.up -= 1
+            PlayedLauncher.up -= self._begun
 
     def __enter__(self) -> PlayedLauncher:
         return self

@@ -74,7 +74,7 @@ class AheadBuilds:
             return self._toolchain(candidate.contract).build(candidate, signatures)
 
     def _refill(self, contract: str, built: Future[Made]) -> None:
-        """Once the result is there for whoever waits for it."""
+        """Once the result is there for a job that waits for it."""
         if not (built.cancelled() or self._closed):
             with lock.working():
                 self._toolchain(contract).refill()
