@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.pages.report_gpu import gpu, launcher  # noqa: E402
+from benchmarks.pages.report_gpu import beside_trials, gpu, launcher  # noqa: E402
 from benchmarks.pages.tables import AS_GIVEN, bullets, joined, machines, source, sources, table  # noqa: E402
 from benchmarks.shared.record import RESULTS, load  # noqa: E402
 
@@ -258,6 +258,7 @@ def page() -> str:
         *policies(),
         *gpu(load(RESULTS / "judge_gpu.json")),
         *launcher(load(RESULTS / "gpu_launcher.json")),
+        *beside_trials(load(RESULTS / "quicker_cpu.json")),
     ]
     return joined([head, *parts])
 

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.pages import answered
 from benchmarks.pages.answered import Answered
 from benchmarks.pages.claimed import bound_us, needed
-from benchmarks.pages.tables import bullets, rounded, source, sources, table
+from benchmarks.pages.tables import bullets, machines, rounded, source, sources, table
 from benchmarks.shared.record import RESULTS, load
 
 from kernelwright.judge.baseline_names import TRAINING
@@ -256,3 +256,41 @@ def launcher(report: dict[str, Any]) -> list[str]:
         f"{'' if 'commit' in report else ', commit not recorded'}.\n",
         table(("what", "measured"), rows),
     ]
+
+
+def _ratio(words: str, before: float, now: float) -> tuple[str, ...]:
+    return words, f"{before:.2f}", f"{now:.2f}", f"{now / before:.2f}"
+
+
+def beside_trials(report: dict[str, Any]) -> list[str]:
+    """What a quick judging costs besides its trials, at two commits, where no GPU is needed to know."""
+    called, built = report["commands"]["summary"], report["builds"]["summary"]
+    rows = [
+        _ratio(words, found["before"][was][how], found["now"][now][how])
+        for words, found, was, now, how in (
+            ("`judge` command, processor time, median", called, "cpu", "cpu", "median"),
+            ("`judge` command, by the clock, least", called, "seconds", "seconds", "least"),
+            ("builds, one after the other, median", built, "in turn", "in turn", "median"),
+            ("builds, as a judge makes them, median", built, "in turn", "beside", "median"),
+            ("builds, as a judge makes them, least", built, "in turn", "beside", "least"),
+        )
+    ]
+    calls, candidates = len(report["commands"]["rows"]["now"]), len(report["builds"]["rows"]["now"])
+    load = report["taken"]["machine"]["load_average"]
+    return [
+        f"\n## Besides the trials, without a GPU\n\n{machines({'taken': {'all': report['taken']}})}, shared with other "
+        f"work (load average {load:.0f}); "
+        f"{source(report['taken'])}, before: {report['before']}.\n",
+        f"Both commits in turn: {calls} commands with a server that answers at once, and builds of {candidates} CUDA "
+        "kernels for two public and three hidden workloads, three seconds after the builds before them.\n",
+        "A judge used to build public workloads and then hidden ones. Where it has four cores or more it builds them "
+        "side by side now. On a machine as busy as this, builders of the commit before were seldom ready in time.\n",
+        table(("seconds", "before", "now", "now / before"), rows),
+        "\nProcessor seconds of a compile with one header of CUDA, where it is read or all five were precompiled; "
+        "`ready`: of a builder's start, with its precompiling.\n",
+        table(("header", "read", "precompiled"), _headers(report["headers"])),
+    ]
+
+
+def _headers(found: dict[str, dict[str, float]]) -> list[tuple[str, str, str]]:
+    return [(name, f"{seconds:.2f}", f"{found['precompiled'][name]:.2f}") for name, seconds in found["read"].items()]

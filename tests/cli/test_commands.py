@@ -17,6 +17,7 @@ from kernelwright.contracts.cuda import toolkit
 app = assembled(COMMANDS)
 
 runner = CliRunner()
+KERNEL = Path(__file__).parents[2] / "examples" / "rmsnorm.cpp"
 
 
 def test_doctor_says_what_the_machine_offers() -> None:
@@ -120,6 +121,19 @@ def test_a_command_imports_no_other_commands() -> None:
         "print([name for name in sys.modules if name in ('kernelwright.cli.check', 'kernelwright.search.driver')])"
     )
     made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert made.stdout.strip() == "[]"
+
+
+def test_a_command_with_a_server_imports_nothing_of_what_judges_and_draws() -> None:
+    program = (
+        "import sys; from pathlib import Path; from kernelwright.cli.main import assembled; assembled(['judge']); "
+        "from kernelwright.contracts.registry import read_source; read_source(Path(sys.argv[1])); "
+        "print([name for name in sys.argv[2:] if name in sys.modules])"
+    )
+    heavy = ("kernelwright.judge.timing.measure", "kernelwright.judge.oracle_client", "kernelwright.tasks.model")
+    others = ("kernelwright.contracts.portable", "rich.console", "numpy", "torch")
+    call = [sys.executable, "-c", program, str(KERNEL), *heavy, *others]
+    made = subprocess.run(call, capture_output=True, text=True, check=True)
     assert made.stdout.strip() == "[]"
 
 

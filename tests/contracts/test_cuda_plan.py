@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kernelwright.contracts.cuda.plan import MOST_LAUNCHES, Plan
-from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans, evaluator_program, evaluators
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.contracts.target import HOPPER
-from kernelwright.isolation import start, warden
 from tests.contracts.cuda_samples import PLAN, vectors
 
 
@@ -179,15 +178,19 @@ def test_a_plan_with_other_parameters_is_told_those_of_the_task() -> None:
 
 def test_a_plan_sees_of_pythons_installation_what_python_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may be installed in a home directory, beside whatever else lies there."""
-    grants: list[start.Grant] = []
-
-    def run(_role: object, _command: object, grant: start.Grant, *_: object) -> warden.Reply:
-        grants.append(grant)
-        return warden.Reply(warden.Ending.exited, 1)
-
     for name in ("bin", "lib", "private"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
-    monkeypatch.setattr(start, "run", run)
-    assert isinstance(evaluated(PLAN), BuildFailure)
-    assert grants[0].visible == (tmp_path / "bin", tmp_path / "lib")
+    program = evaluator_program.__wrapped__("evaluate.py")  # made anew
+    assert program.visible == (tmp_path / "bin", tmp_path / "lib")
+
+
+def test_a_plan_is_evaluated_by_a_process_that_waited_and_serves_no_other() -> None:
+    pool = evaluators(spare=1)
+    try:
+        pool.refill()
+        assert len(pool._waiting) == 1
+        plans = evaluate_plans(PLAN, (vectors(100), vectors(7)), HOPPER, pool)
+        assert plans == evaluated(PLAN) and not pool._waiting
+    finally:
+        pool.close()

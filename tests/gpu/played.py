@@ -95,18 +95,26 @@ class PlayedBaseline:
 
 
 class PlayedLauncher:
-    """What a kernel does stands in its name, and in `torch_gives` what is there without any."""
+    """What a kernel does stands in its name, and in `torch_gives` what is there without any. Those that were begun are
+    counted while they are up."""
 
     up = 0
     torch_gives = "left out"
 
-    def __init__(self, helpers: bytes, index: int, *, level: Level = Level.full, torch: bool = False) -> None:
+    def __init__(
+        self, helpers: bytes, index: int, *, level: Level = Level.full, torch: bool = False, held: bool = False
+    ) -> None:
         self.log = Log()
-        self._opened, self.calls, self.torch = True, 0, torch
+        self._opened, self.calls, self.torch, self._begun = True, 0, torch, False
+        if not held:
+            self.begin()
+
+    def begin(self) -> None:
+        self._begun = True
         PlayedLauncher.up += 1
 
     def ready(self) -> None:
-        assert self._opened
+        assert self._opened and self._begun
 
     @property
     def alive(self) -> bool:
@@ -166,7 +174,8 @@ class PlayedLauncher:
         self.trial(word, deadline)
         self.calls += 1
         if (self._does == "leftover" and filled and word >> 31) or (self._does == "varying" and self.calls % 2):
-            self._out[-1] = self._out[-1].nextafter(torch.tensor(torch.inf))
+            last = self._out[-1]
+            self._out[-1] = last if last.isinf() else last.nextafter(torch.tensor(torch.inf))
 
     def _fault(self, kind: FaultKind, message: str) -> Faulted:
         self.close()
@@ -175,7 +184,7 @@ class PlayedLauncher:
     def close(self) -> None:
         if self._opened:
             self._opened = False
-            PlayedLauncher.up -= 1
+            PlayedLauncher.up -= self._begun
 
     def __enter__(self) -> PlayedLauncher:
         return self

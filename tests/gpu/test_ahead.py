@@ -169,3 +169,27 @@ def test_what_is_expected_is_built_beside_the_judging_before_it(
     assert verdicts[2].reason is Reason.does_not_build and not verdicts[2].failed_on_hidden
     assert all(any(one.hidden for one in verdict.workloads) for verdict in verdicts[:2])
     assert sum(isinstance(one, BuildFailure) for one in expected) == 4
+
+
+@needs_nvrtc
+def test_a_judging_builds_its_own_workloads_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = tmp_path / "twice.py"
+    task.write_text(TASK)
+    play(monkeypatch)
+    both = threading.Barrier(2, timeout=60)
+    with Judge(QUICK) as judge:
+        shop = judge._shop
+        assert isinstance(shop, GpuWorkshop)
+        shop.ahead.close()
+        shop.ahead = AheadBuilds(shop.toolchain, 2)
+        toolchain = shop.toolchain("cuda")
+        build, met_there = toolchain.build, []
+
+        def met(candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
+            both.wait()  # a build that is made after the other one never gets here in time
+            met_there.append(signatures)
+            return build(candidate, signatures)
+
+        monkeypatch.setattr(toolchain, "build", met)
+        assert judge.judge(str(task), kernel("own")).verdict is Outcome.accepted
+        assert len(met_there) == 2 and not shop.ahead._begun

@@ -20,6 +20,7 @@ from kernelwright.contracts.program import Argument, Block, Copy, Memset, Pointe
 from kernelwright.isolation import gpu_access
 from kernelwright.isolation.levels import Level
 from kernelwright.judge.gpu import gated, inspectors
+from kernelwright.judge.gpu.ahead import SpareLaunchers
 from kernelwright.judge.gpu.client import COPIES, FaultKind, LauncherProcess
 from kernelwright.judge.gpu.gated import Faulted, GatedProcess
 from kernelwright.judge.gpu.inspectors import Inspectors
@@ -119,6 +120,52 @@ def called(arena: Arena, what: Program, *, exact: bool, filled: bool = False, wo
         launcher.open(what, [b"cubin"], arena.files, exact=exact)
         launcher.run(word, 5.0, filled=filled)
         return asked(launcher)
+
+
+def test_a_launcher_that_is_held_asks_the_driver_for_nothing(arena: Arena) -> None:
+    with LauncherProcess(b"helpers", level=Level.none, held=True) as launcher:
+        assert launcher.alive and not asked(launcher)
+    with LauncherProcess(b"helpers", level=Level.none, held=True) as launcher:
+        assert launcher.well()  # to be asked begins
+        assert asked(launcher)
+
+
+def spare_launchers(levels: list[Level]) -> SpareLaunchers:
+    """Which know as their level the last of the list."""
+    return SpareLaunchers(lambda level: LauncherProcess(b"helpers", level=level, held=True), lambda: levels[-1], 1)
+
+
+def test_a_spare_launcher_serves_once_and_another_takes_the_place_of_one_that_ended(arena: Arena) -> None:
+    spares = spare_launchers([Level.none])
+    spares.refill()
+    ((_, waiting),) = spares._waiting
+    with spares.take() as launcher:
+        assert launcher is waiting and launcher.well() and not spares._waiting
+    spares.refill()
+    ((_, gone),) = spares._waiting
+    gone.close()
+    with spares.take() as launcher:
+        assert launcher is not gone and launcher.well()
+    spares.refill()
+    spares.close()
+    assert not spares._waiting
+
+
+def test_a_spare_launcher_of_another_level_is_not_used(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = [Level.none]
+    spares = spare_launchers(levels)
+    spares.refill()
+    ((_, waiting),) = spares._waiting
+    levels.append(Level.full)
+    started: list[Level] = []
+
+    class Fresh:
+        def begin(self) -> None:
+            started.append(Level.full)
+
+    monkeypatch.setattr(spares, "_start", lambda level: Fresh())
+    spares.take()
+    assert started == [Level.full] and not waiting.alive
 
 
 def test_a_call_is_timed_and_its_results_are_in_the_arena(arena: Arena) -> None:

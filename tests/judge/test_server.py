@@ -156,7 +156,7 @@ def test_when_it_is_killed_the_caller_starts_another(task: Path) -> None:
 def test_a_judge_of_another_version_is_replaced(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(task, source())
     pid = the_one()
-    monkeypatch.setattr(client, "code_hash", lambda: "another")
+    monkeypatch.setattr(client, "code_stamp", lambda: "another")
     assert judged(task, source()).verdict is Outcome.accepted
     assert until(lambda: not client._exists(pid))
     assert the_one() != pid

@@ -11,7 +11,6 @@ from typing import Annotated, Protocol
 import typer
 
 from kernelwright.cli.views.output import Progress, console, print_json
-from kernelwright.cli.views.verdicts import show
 from kernelwright.contracts.candidate import Candidate
 from kernelwright.contracts.registry import contract_named, names, read_source
 from kernelwright.contracts.tunables import render
@@ -20,8 +19,7 @@ from kernelwright.errors import KernelwrightError
 from kernelwright.isolation import levels
 from kernelwright.judge import baseline_names
 from kernelwright.judge.server.client import ServerJudge
-from kernelwright.judge.settings import Settings
-from kernelwright.judge.timing.measure import Sampling
+from kernelwright.judge.settings import Sampling, Settings
 from kernelwright.judge.verdict import Outcome, Report, Verdict, author_view
 from kernelwright.tasks.resolve import TRUST_TASK, prepare
 
@@ -155,6 +153,8 @@ def _judge_all(
             progress.clear()
             verdicts.append(verdict)
             if not quiet:
+                from kernelwright.cli.views.verdicts import show  # not needed for JSON
+
                 show(console(), verdict if view is VerdictView.auditor else author_view(verdict))
     return verdicts
 

@@ -10,20 +10,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kernelwright.contracts.candidate import Candidate, CandidateError, read_candidate
 from kernelwright.contracts.craft import Craft
-from kernelwright.contracts.portable import Library, PortableKernel, digest_of
-from kernelwright.contracts.program import Program
-from kernelwright.contracts.symbolic import SymbolicSignature
-from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import TunableSyntax
 from kernelwright.devices import lock
 from kernelwright.devices.names import Kind
 from kernelwright.errors import KernelwrightError
 from kernelwright.paths import printable
-from kernelwright.tasks.model import Signature
+
+if TYPE_CHECKING:  # a command that only reads sources has no use for the rest
+    from kernelwright.contracts.portable import PortableKernel
+    from kernelwright.contracts.program import Program
+    from kernelwright.contracts.symbolic import SymbolicSignature
+    from kernelwright.contracts.target import Target
+    from kernelwright.tasks.model import Signature
 
 Files = tuple[tuple[str, str], ...]
 """Names and texts."""
@@ -311,6 +313,8 @@ class HostContract(Contract):
             return built
         content = built.library.read_bytes()
         constants = any(tensor.role == "constant" for tensor in request.listed[0][1].tensors)
+        from kernelwright.contracts.portable import Library, PortableKernel, digest_of
+
         library = Library(digest_of(content), machine(), prepare="kw_prepare" if constants else "")
         shapes, arguments = request.symbolic.portable()
         kernel = PortableKernel(

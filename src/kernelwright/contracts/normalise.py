@@ -13,6 +13,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 
 _TEXTS = {  # by quote: a text, or a quote that begins none, with all that stands before the end of its line
     quote: rf"""
@@ -36,13 +37,13 @@ _OTHERS = r"""
 """
 
 
+@cache
 def _tokens_with(quotes: str) -> re.Pattern[str]:
-    """Tokens, where only these quotes can begin a text."""
+    """Tokens, where only these quotes can begin a text. To compile this takes longer than most sources do."""
     texts = "|".join(_TEXTS[quote] for quote in quotes)
     return re.compile(_OTHERS.replace("| TEXTS", f"| {texts}" if texts else ""), re.VERBOSE | re.DOTALL)
 
 
-_PATTERNS = {quotes: _tokens_with(quotes) for quotes in ("\"'", '"', "'", "")}
 _LAYOUT = {tokenize.NEWLINE: "\n", tokenize.INDENT: "{", tokenize.DEDENT: "}"}
 _SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.ENCODING, tokenize.ENDMARKER}
 
@@ -102,7 +103,7 @@ def _tokens(source: str) -> Iterator[tuple[str, str]]:
     while at < len(source):
         quotes = "".join(quote for quote, end in endless.items() if at >= end)
         until = min((end for end in endless.values() if at < end), default=len(source))
-        for match in _PATTERNS[quotes].finditer(source, at):
+        for match in _tokens_with(quotes).finditer(source, at):
             kind = match.lastgroup or ""
             if kind == "raw":
                 close = f'){match["mark"]}"'

@@ -12,12 +12,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from kernelwright.devices.cpu import CpuPeaks
 from kernelwright.judge.verdict import LaunchProfile
 from kernelwright.judge.wording import byte_count, duration
-from kernelwright.tasks.cost import cost
-from kernelwright.tasks.model import Task, Workload
+
+if TYPE_CHECKING:
+    from kernelwright.devices.cpu import CpuPeaks
+    from kernelwright.tasks.model import Task, Workload
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Bound:
 
 
 def bound(task: Task, workload: Workload, peaks: CpuPeaks) -> Bound:
+    from kernelwright.tasks.cost import cost  # not needed to show a profile
+
     least = cost(task, workload)
     return Bound(
         bytes=least.moved,

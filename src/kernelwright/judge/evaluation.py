@@ -94,12 +94,15 @@ class Evaluation:
 
     def run(self, progress: ProgressCallback) -> Verdict:
         self.workshop.oracle.judging(errors=self.settings.checks_domain)
+        self.workshop.build_ahead(self.candidate, (self.task.public,))
         self.workshop.baselines.prepare(self.settings.baselines)
         self.hidden = () if self.settings.public_only else self._hidden()
         self.workshop.baselines.enter(self.task)
         self.workshop.oracle.reserve(self.task, (*self.task.public, *self.hidden), len(self.settings.baselines))
         if self.settings.safety and self.workshop.safety is not None:
             self.inspection_plan = self._inspection_plan()
+        if not self.settings.checks_domain:  # else the oracle has to choose points first
+            self.workshop.build_ahead(self.candidate, (self._unseen(),))
         job = self.workshop.job(self.candidate, self.task)
         try:
             return self._stages(job, progress)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kernelwright.devices.names import CPU, Device, Kind
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.judge.baseline_names import usual
-from kernelwright.judge.oracle_client import FailingDraw
-from kernelwright.judge.timing.measure import Sampling
-from kernelwright.tasks.model import Workload
+
+if TYPE_CHECKING:
+    from kernelwright.judge.oracle_client import FailingDraw
+    from kernelwright.tasks.model import Workload
 
 ProgressCallback = Callable[[str], None]
 HIDDEN_PER_EVALUATION = 3
@@ -20,6 +22,22 @@ DOMAIN_SECONDS: dict[Kind, float] = {"cpu": 40.0, "cuda": 5.0}  # for a domain c
 
 def ignore_progress(_: str) -> None:
     return None
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most` blocks
+    or until `seconds` have gone by.
+
+    What decides is the baseline's noise: a candidate must not choose its own sample size. One exception: where the
+    speedup's interval is too wide then, the sample is doubled, once, so that there are two sizes it can get and no
+    more.
+    """
+
+    least: int = 12
+    most: int = 160
+    step: int = 6
+    seconds: float = 15.0
 
 
 @dataclass(frozen=True)

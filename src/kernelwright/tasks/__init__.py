@@ -1,24 +1,27 @@
-"""What must be computed. These names are all that a task file needs; importing them does not import torch."""
+"""What must be computed. These names are all that a task file needs; importing them does not import torch.
 
+Each is imported where it is asked for: commands that only name a task import this package too, and stay light.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-from kernelwright.tasks.declarations import (
-    CallArgument,
-    Chosen,
-    Close,
-    Exact,
-    Family,
-    Rounded,
-    custom,
-    integers,
-    normal,
-    of_family,
-    uniform,
-)
-from kernelwright.tasks.model import Precision, Task, TaskError, Workloads, tensor
 
 if TYPE_CHECKING:
     from kernelwright.tasks.casting import cast
+    from kernelwright.tasks.declarations import (
+        CallArgument,
+        Chosen,
+        Close,
+        Exact,
+        Family,
+        Rounded,
+        custom,
+        integers,
+        normal,
+        of_family,
+        uniform,
+    )
+    from kernelwright.tasks.model import Precision, Task, TaskError, Workloads, tensor
 
 __all__ = [
     "CallArgument",
@@ -40,11 +43,12 @@ __all__ = [
     "uniform",
 ]
 
+_IN_MODEL = ("Precision", "Task", "TaskError", "Workloads", "tensor")
+
 
 def __getattr__(name: str) -> Any:
-    """`cast` imports torch, so it is imported where a task file asks for it."""
-    if name != "cast":
+    """`cast` imports torch."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kernelwright.tasks.casting import cast
-
-    return cast
+    module = "casting" if name == "cast" else "model" if name in _IN_MODEL else "declarations"
+    return getattr(import_module(f"kernelwright.tasks.{module}"), name)

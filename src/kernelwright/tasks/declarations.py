@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.tasks.dims import Dim, Sizes, TaskError, described, evaluate
 from kernelwright.tasks.dtypes import DTYPES as DTYPES
 from kernelwright.tasks.dtypes import FLOATS as FLOATS
+from kernelwright.tasks.signatures import Scalar as Scalar
 
 if TYPE_CHECKING:
     from kernelwright.tasks.model import Task
@@ -139,9 +140,6 @@ def integers(low: Dim, high: Dim) -> IntegerDraw:
 
 def custom(function: Callable[..., Any]) -> CustomDraw:
     return CustomDraw(function)
-
-
-Scalar = bool | int | float
 
 
 @dataclass(frozen=True)

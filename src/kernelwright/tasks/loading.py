@@ -13,11 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from kernelwright.paths import printable
 from kernelwright.tasks.dims import TaskError
-from kernelwright.tasks.model import Task
 from kernelwright.tasks.source_lines import read_map
+
+if TYPE_CHECKING:
+    from kernelwright.tasks.model import Task
 
 LONGEST_SUMMARY = 300
 
@@ -66,6 +69,8 @@ def refuse_unprintable(path: str) -> None:
 
 def load_task(path: Path) -> Task:
     """The `task` that a file defines, named after the file, with the module's docstring."""
+    from kernelwright.tasks.model import Task
+
     origin = str(path.absolute())
     refuse_unprintable(origin)
     module = execute(origin, _read(path, origin))

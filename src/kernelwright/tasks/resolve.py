@@ -11,11 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kernelwright.isolation.levels import Level, accepted
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.loading import load_task, refuse_unprintable
-from kernelwright.tasks.model import Task
+
+if TYPE_CHECKING:
+    from kernelwright.tasks.model import Task
 
 BACKWARD = "backward"
 TRUST_TASK = "Run a problem file that cannot be traced as your own code, without the sandbox."
@@ -109,7 +112,7 @@ def _around(value: int, bounds: tuple[int, int]) -> tuple[int, int]:
 
 BUILTIN = Path(__file__).parent / "builtin"
 
-Resolver = Callable[[TaskName], Task | None]
+Resolver = Callable[[TaskName], "Task | None"]
 
 
 def prepare(ref: str, level: Level, *, trust_task: bool = False) -> None:

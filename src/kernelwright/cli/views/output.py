@@ -9,36 +9,46 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import cache
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
-from rich.console import Console
-from rich.markup import escape
-from rich.text import Text
 
 from kernelwright.judge.wording import shortened, stage_words
 from kernelwright.paths import printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 REDRAW_SECONDS = 0.2
 CLAIMED = 60  # letters
 
 
-class _HarmlessConsole(Console):
-    """Obeys our markup and no letter of the text: much of it comes from certificates, archives and journals."""
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(harmless(text), **options)
-
-
 def console() -> Console:
     """For people. In a pipe, lines are not cut to the width of a terminal that is not there."""
-    out = _HarmlessConsole(highlight=False)
-    return out if out.is_terminal else _HarmlessConsole(highlight=False, width=160)
+    out = _harmless_console()(highlight=False)
+    return out if out.is_terminal else _harmless_console()(highlight=False, width=160)
+
+
+@cache
+def _harmless_console() -> type[Console]:
+    """Obeys our markup and no letter of the text: much of it comes from certificates, archives and journals. Made where
+    it is asked for: rich takes a while to import, and programs ask for JSON."""
+    from rich.console import Console
+    from rich.text import Text
+
+    class HarmlessConsole(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(harmless(text), **options)
+
+    return HarmlessConsole
 
 
 def plain(text: str) -> str:
     """A stranger's text within a line of ours: without markup, and without letters that begin a line or are obeyed."""
+    from rich.markup import escape
+
     return escape(printable(text))
 
 

@@ -10,7 +10,7 @@ from kernelwright.contracts.craft import Craft, read_craft
 from kernelwright.contracts.model import BuildPlan, HostContract, float8_header, host_abi, varying_dtypes
 from kernelwright.contracts.normalise import normalised_c_like
 from kernelwright.contracts.tunable_syntax import C_TUNABLES
-from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+from kernelwright.tasks.signatures import ScalarSpec, Signature, TensorSpec
 
 HERE = Path(__file__).parent
 SOURCE_NAME = "kernel.cpp"

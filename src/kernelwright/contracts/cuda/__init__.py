@@ -38,7 +38,7 @@ from kernelwright.contracts.model import (
 from kernelwright.contracts.normalise import normalised_c_like, normalised_python
 from kernelwright.contracts.target import Target
 from kernelwright.contracts.tunable_syntax import C_TUNABLES, PYTHON_TUNABLES
-from kernelwright.tasks.model import ScalarSpec, Signature, TensorSpec
+from kernelwright.tasks.signatures import ScalarSpec, Signature, TensorSpec
 
 CONFINED = Path(__file__).parent / "confined"
 TYPES = {

@@ -14,8 +14,9 @@ from kernelwright.devices.driver import INSTALL
 
 TOOLKIT = "install the CUDA toolkit, or name its folder in CUDA_HOME"
 OWN_HEADERS = Path(__file__).parent / "include"
-COMMON_HEADERS = ("cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "mma.h", "cooperative_groups.h")
-"""What kernels include most, and what takes seconds to read: precompiled in builders that have the time."""
+SLOW_HEADERS = ("cooperative_groups.h",)
+"""What takes longer to read than a precompiled header takes to load. The headers of narrow floats and of tensor cores
+do not."""
 
 
 def parts() -> tuple[Part, ...]:

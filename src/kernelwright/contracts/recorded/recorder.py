@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,7 +38,8 @@ class RecorderProgram:
     """`command` makes the command line of the folder, as the process sees it, and of the file that it has to write.
 
     One that `waits` first loads what it needs, then reads a byte from the pipe GO in its folder, where everything else
-    lies by then: it can be started before its candidate is known.
+    lies by then: it can be started before its candidate is known. `beside` are files of ours that lie there from the
+    start.
     """
 
     command: Callable[[str, str], Sequence[str]]
@@ -49,13 +50,16 @@ class RecorderProgram:
     scratch_bytes: int = 64 << 20
     most_bytes: int = 16 << 20  # of the answer
     variables: Mapping[str, str] | None = None
+    beside: Files = field(default_factory=dict)
+    demands: bool = True  # the isolation that is accepted where a caller names none; entrances may have accepted less
 
 
 class RecorderProcess:
     """A recorder for one candidate. `files` are those of a program that does not wait for them."""
 
     def __init__(self, program: RecorderProgram, files: Files | None = None) -> None:
-        levels.demand(levels.accepted(), start.isolation_of(program.role))
+        if program.demands:
+            levels.demand(levels.accepted(), start.isolation_of(program.role))
         self._program, self._go = program, -1
         self._log, self._product = Log(), os.memfd_create("record", os.MFD_CLOEXEC)
         self._folder = Path(tempfile.mkdtemp(prefix="kernelwright-record-"))
@@ -65,7 +69,7 @@ class RecorderProcess:
                 os.mkfifo(self._folder / GO)
                 (self._folder / GO).chmod(0o644)
                 self._go = os.open(self._folder / GO, os.O_RDWR | os.O_CLOEXEC)  # never blocks
-            self._write(files or {})
+            self._write({**program.beside, **(files or {})})
             self._running = self._started()
         except OSError as error:
             self._forget()

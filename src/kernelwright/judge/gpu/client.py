@@ -75,6 +75,7 @@ class LauncherProcess(GatedProcess):
         level: Level | None = None,
         tooling: Tooling | None = None,
         torch: bool = False,
+        held: bool = False,
     ) -> None:
         """Under a tool where there is `tooling`; with `torch` for programs with steps of torch's. `level` none: not
         confined, as where a canary did not work."""
@@ -94,7 +95,8 @@ class LauncherProcess(GatedProcess):
         if tooling is not None and self._copies == APART:
             command.append(UNTIMED)
         role = Role.torch_launcher if torch else Role.launcher if tooling is None else Role.tool_launcher
-        super().__init__(role, command, grant, helpers, level=level, patient=tooling is not None, output=output)
+        patient = tooling is not None
+        super().__init__(role, command, grant, helpers, level=level, patient=patient, output=output, held=held)
         if self.report is not None:
             self.report.started()
 

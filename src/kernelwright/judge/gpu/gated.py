@@ -115,7 +115,7 @@ class GatedProcess:
     """Starts the process and sends it the gate and the helper kernels; it gets ready while the caller goes on.
 
     `patient` lets it end by itself after a fault, so that a sanitizer around it reports. `level` is what `start` takes.
-    `output` takes its standard output in place of the log.
+    `output` takes its standard output in place of the log. One that is `held` does not touch the device before `begin`.
     """
 
     def __init__(
@@ -128,25 +128,34 @@ class GatedProcess:
         level: Level | None = None,
         patient: bool = False,
         output: ToolReport | None = None,
+        held: bool = False,
     ) -> None:
         self.log = Log()
         self._patient = patient
         self._warded = (level or start.level_of(role)) is not Level.none
-        gate = os.memfd_create("gate", os.MFD_CLOEXEC)
-        os.ftruncate(gate, GATE_BYTES)
+        gate = memory_file(bytes(GATE_BYTES))
         self._gate = mmap.mmap(gate, GATE_BYTES)
+        self._setup = [gate, memory_file(helpers)]
         self._channel, theirs = pair()
         with theirs:
             self._process = start.serving(role, command, grant, theirs.fileno(), output or self.log, level=level)
-        content = memory_file(helpers)
-        self._ask({"do": "start"}, [gate, content])
-        os.close(gate)
-        os.close(content)
         self._started = False
+        if not held:
+            self.begin()
+
+    def begin(self) -> None:
+        """Sends what the process needs to set up its device, once; it does so while the caller goes on."""
+        setup, self._setup = self._setup, []
+        if setup:
+            try:
+                self._ask({"do": "start"}, setup)
+            finally:
+                close_all(setup)
 
     def _start(self) -> None:
         """Waits for the answer to the start, once."""
         if not self._started:
+            self.begin()
             self._answer(START_SECONDS)
             self._started = True
 
@@ -255,6 +264,8 @@ class GatedProcess:
     def close(self) -> None:
         """Ends the process; the driver takes a running kernel down with it. Returns when it is gone, or when it has had
         its time to go: no caller waits longer for a process that the kernel of the system does not let end."""
+        close_all(self._setup)
+        self._setup = []
         self._channel.close()
         if self._process.stdin:
             self._process.stdin.close()  # a warden ends all of its process when its caller is gone
@@ -274,6 +285,11 @@ class GatedProcess:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self.close()
         self.log.close()
+
+
+def close_all(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def memory_file(content: bytes) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts.artefact import code_hash
-from kernelwright.contracts.model import BuildFailure, GpuBuilt
+from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt
 from kernelwright.contracts.program import FunctionUse
 from kernelwright.contracts.registry import contract_named
 from kernelwright.devices import lock
@@ -37,6 +37,7 @@ from kernelwright.judge.verdict import (
 )
 from kernelwright.judge.workshop import SanitizerTimeoutError
 from kernelwright.runtime.library_steps import with_kept_results, without_own_kernels
+from kernelwright.tasks.model import Signature
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -65,15 +66,12 @@ class GpuJob:
         if not specs:
             return None
         shop = self._shop
-        with shop.working(), lock.working():
+        with shop.working():
             if self._launcher is None:
-                self._launcher = shop.launcher()
-            signatures = tuple(one.signature for one in specs)
-            made = shop.ahead.take(self._candidate, signatures)
-            if made is None:
-                toolchain = shop.toolchain(self._candidate.contract)
-                made = toolchain.build(self._candidate, signatures)
-                toolchain.refill()
+                with lock.working():
+                    self._launcher = shop.launcher()
+                    shop.launchers.refill()
+            made = self._made(tuple(one.signature for one in specs))
             self._launcher.ready()
         if isinstance(made, BuildFailure):
             return build_rejection(made.lines, timed_out=made.timed_out)
@@ -131,6 +129,16 @@ class GpuJob:
             shop.recover()
             self._new_launcher()
             return False
+
+    def _made(self, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
+        """What was begun ahead takes the CPU's lock itself: who waits for it must not hold it."""
+        made = self._shop.ahead.take(self._candidate, signatures)
+        if made is None:
+            toolchain = self._shop.toolchain(self._candidate.contract)
+            with lock.working():
+                made = toolchain.build(self._candidate, signatures)
+                toolchain.refill()
+        return made
 
     def inspect(self, spec: WorkloadSpec, descriptors: list[int], *, quick: bool, deadline: float) -> Rejection | None:
         shop, built = self._shop, self._built[spec]

@@ -19,7 +19,7 @@ from kernelwright.isolation.levels import Isolation, Level, weakest
 from kernelwright.isolation.roles import Role
 from kernelwright.isolation.start import isolation_of, level_of
 from kernelwright.judge.baselines import Baselines
-from kernelwright.judge.gpu.ahead import CORES_PER_BUILD, AheadBuilds
+from kernelwright.judge.gpu.ahead import CORES_PER_BUILD, AheadBuilds, SpareLaunchers
 from kernelwright.judge.gpu.baselines import GpuBaselineProcess
 from kernelwright.judge.gpu.client import Faulted, LauncherProcess
 from kernelwright.judge.gpu.clocks import NullCall, NullLauncher
@@ -42,7 +42,7 @@ from kernelwright.judge.verdict import Conditions
 from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline
 from kernelwright.version import __version__
 
-MOST_SPARE_BUILDERS = 3  # a builder takes seconds to warm up and serves one candidate
+MOST_SPARE_BUILDERS = 4  # each serves one candidate, whose public and hidden workloads take one each
 CORES_PER_BUILDER = 4
 INSPECTED_WORKLOADS = 2  # a public and a hidden one; for a third, launchers are started when it is looked at
 # By weight, of which half a billion takes about a second under all tools.
@@ -68,6 +68,7 @@ class GpuWorkshop:
         self.ahead = AheadBuilds(self.toolchain, len(probe().cores) // CORES_PER_BUILD)
         inspectors = INSPECTED_WORKLOADS if gpu.memory_bytes >= ROOM_FOR_INSPECTORS else 0
         self.inspectors = Inspectors(self.helpers, index, inspectors, self.working, self._tool_level)
+        self.launchers = SpareLaunchers(self._held_launcher, self._launcher_level, min(1, self.ahead.width))
         self.profiler = Profiler(self.helpers, index)
         self._isolation: dict[Role, Isolation] = {}
         self._peaks: GpuPeaks | None = None
@@ -122,7 +123,13 @@ class GpuWorkshop:
 
     def launcher(self, *, torch: bool = False) -> LauncherProcess:
         """A fresh one, on its way up; with `torch` for a candidate with library steps."""
-        return LauncherProcess(self.helpers, self.gpu.index, level=self._launcher_level(library=torch), torch=torch)
+        if torch:
+            level = self._launcher_level(library=True)
+            return LauncherProcess(self.helpers, self.gpu.index, level=level, torch=True)
+        return self.launchers.take()
+
+    def _held_launcher(self, level: Level) -> LauncherProcess:
+        return LauncherProcess(self.helpers, self.gpu.index, level=level, held=True)
 
     def _launcher_level(self, *, library: bool = False) -> Level:
         role = Role.torch_launcher if library else Role.launcher
@@ -229,6 +236,7 @@ class GpuWorkshop:
         for toolchain in self._toolchains.values():
             toolchain.close()
         self.inspectors.close()
+        self.launchers.close()
 
 
 def _require_parts(gpu: nvidia.Gpu) -> None:

@@ -241,6 +241,7 @@ def main() -> None:
     if UNTIMED not in sys.argv[3:]:
         os.environ["CUDA_MODULE_LOADING"] = "EAGER"  # else the first launch would load, inside the timed window
     os.environ["CUDA_CACHE_DISABLE"] = "1"
+    driver()  # imported while a launcher that is held waits; the device is not touched by that
     with suppress(ChannelClosed):  # the controller is done, or gone
         serve(Channel(socket.socket(fileno=int(sys.argv[1]))), int(sys.argv[2]))
 

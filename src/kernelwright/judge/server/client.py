@@ -17,7 +17,7 @@ from kernelwright.contracts import Candidate
 from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.errors import CannotDecide, DeadlineExceeded, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
-from kernelwright.judge.keys import code_hash
+from kernelwright.judge.keys import code_stamp
 from kernelwright.judge.server import address, protocol
 from kernelwright.judge.server.protocol import (
     ControlRequest,
@@ -194,7 +194,7 @@ def _find_or_start(where: address.Address) -> Channel:
         found = _greeted(where.socket)
         if found is not None:
             channel, hello = found
-            if hello.code == code_hash():
+            if hello.code == code_stamp():
                 return channel
             _ask(
                 channel, ControlRequest(request="stop"), ignore_progress

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from kernelwright.contracts import Candidate
 from kernelwright.devices.names import CPU, Device
 from kernelwright.isolation.levels import Level
-from kernelwright.judge.settings import MOST_UPCOMING, Settings
-from kernelwright.judge.timing.measure import Sampling
+from kernelwright.judge.settings import MOST_UPCOMING, Sampling, Settings
 from kernelwright.judge.verdict import Verdict
 
 

@@ -28,7 +28,7 @@ from kernelwright.devices.names import device_named
 from kernelwright.errors import NO_SPACE, CannotDecide, KernelwrightError
 from kernelwright.isolation.channel import Channel, ChannelClosed
 from kernelwright.judge import controller
-from kernelwright.judge.keys import code_hash
+from kernelwright.judge.keys import code_hash, code_stamp
 from kernelwright.judge.server import address
 from kernelwright.judge.server.protocol import (
     ControlRequest,
@@ -175,7 +175,7 @@ class Server:
             self._callers += 1
         caller = CallerConnection(Channel(connection))
         try:
-            caller.channel.send(Greeting(code=code_hash(), version=__version__).model_dump())
+            caller.channel.send(Greeting(code=code_stamp(), version=__version__).model_dump())
             while True:
                 message, _ = caller.channel.receive()
                 self._take(caller, message)
@@ -336,7 +336,7 @@ def memory_of_tree(root: int) -> int:
 
 def main() -> None:
     """Arguments: the listening socket's descriptor, its name, and the device."""
-    code_hash()  # of the code that this process has loaded, whatever becomes of the files
+    code_hash(), code_stamp()  # of the code that this process has loaded, whatever becomes of the files
     listener = socket.socket(fileno=int(sys.argv[1]))
     where = address.Address(address.folder(), sys.argv[2], device_named(sys.argv[3]))
     server = Server(where, listener, float(os.environ.get(IDLE_VARIABLE) or IDLE_SECONDS))

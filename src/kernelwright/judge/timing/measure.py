@@ -17,6 +17,7 @@ from kernelwright.judge.baseline_names import claimable
 from kernelwright.judge.baselines import Baseline
 from kernelwright.judge.cpu.overhead import NO_OVERHEAD, NullRunners, Overhead, Overheads, overhead_of
 from kernelwright.judge.oracle_client import OracleClient, WorkloadSpec
+from kernelwright.judge.settings import Sampling as Sampling
 from kernelwright.judge.timing import noise, statistics
 from kernelwright.judge.verdict import (
     BaselineTime,
@@ -108,22 +109,6 @@ class Times:
             self.baselines[name].append(seconds)
             if name in again:
                 self.twice[name].append((seconds, again[name]))
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How many blocks are run: `least` always, then more until the baseline agrees with itself, up to `most` blocks
-    or until `seconds` have gone by.
-
-    What decides is the baseline's noise: a candidate must not choose its own sample size. One exception: where the
-    speedup's interval is too wide then, the sample is doubled, once, so that there are two sizes it can get and no
-    more.
-    """
-
-    least: int = 12
-    most: int = 160
-    step: int = 6
-    seconds: float = 15.0
 
 
 class Measurement:

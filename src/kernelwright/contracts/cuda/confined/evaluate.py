@@ -1,8 +1,9 @@
 """Calls a candidate's plan(...) once for each workload and writes down what it returned.
 
-    evaluate.py REQUEST OUTPUT
+    evaluate.py REQUEST OUTPUT GO
 
-REQUEST is JSON: the device and, for each workload, the arguments in order. OUTPUT becomes a JSON list of plans.
+REQUEST is JSON: the device and, for each workload, the arguments in order. OUTPUT becomes a JSON list of plans. A byte
+from the pipe GO says that REQUEST and plan.py lie in the script's folder.
 """
 
 from __future__ import annotations
@@ -33,10 +34,7 @@ def as_plan(kw: Any, returned: Any) -> dict[str, Any]:
     return made
 
 
-def evaluate(folder: Path, request: dict[str, Any]) -> list[dict[str, Any]]:
-    sys.path.insert(0, str(folder))
-    import kw  # type: ignore[import-not-found]  # the copy beside the plan
-
+def evaluate(kw: Any, folder: Path, request: dict[str, Any]) -> list[dict[str, Any]]:
     kw.device = kw.Device(**request["device"])
     scope: dict[str, Any] = {"__name__": "plan"}
     exec(compile((folder / PLAN).read_text(encoding="utf-8"), PLAN, "exec"), scope)
@@ -61,9 +59,14 @@ def called(plan: Any, kw: Any, arguments: list[dict[str, Any]]) -> Any:
 
 
 def main() -> int:
-    request_path, output_path = map(Path, sys.argv[1:3])
+    request_path, output_path, go = map(Path, sys.argv[1:4])
+    sys.path.insert(0, str(request_path.parent))
+    import kw  # type: ignore[import-not-found]  # the copy beside the plan
+
+    with go.open("rb") as pipe:
+        pipe.read(1)
     try:
-        plans = evaluate(request_path.parent, json.loads(request_path.read_text(encoding="utf-8")))
+        plans = evaluate(kw, request_path.parent, json.loads(request_path.read_text(encoding="utf-8")))
         output_path.write_text(json.dumps(plans, allow_nan=False), encoding="utf-8")
     except BaseException as error:  # whatever a plan does is the candidate's fault, SystemExit included
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == PLAN]

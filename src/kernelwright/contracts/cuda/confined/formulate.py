@@ -1,9 +1,10 @@
 """Calls a candidate's plan(...) with sizes that are not known, once for each path through its choices.
 
-    formulate.py REQUEST OUTPUT
+    formulate.py REQUEST OUTPUT GO
 
 REQUEST is JSON: the device, the sizes with their ranges, and the arguments, whose shapes are expressions over sizes.
-OUTPUT becomes a launch formula (contracts/portable/formula.py), as JSON.
+OUTPUT becomes a launch formula (contracts/portable/formula.py), as JSON. A byte from the pipe GO says that REQUEST and
+plan.py lie in the script's folder.
 """
 
 from __future__ import annotations
@@ -191,7 +192,9 @@ def said(error: BaseException) -> str:
 
 
 def main() -> int:
-    request_path, output_path = map(Path, sys.argv[1:3])
+    request_path, output_path, go = map(Path, sys.argv[1:4])
+    with go.open("rb") as pipe:
+        pipe.read(1)
     try:
         made = formulate(request_path.parent, json.loads(request_path.read_text(encoding="utf-8")))
         output_path.write_text(json.dumps(made, allow_nan=False), encoding="utf-8")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from kernelwright.contracts.candidate import Candidate, CandidateError
 from kernelwright.contracts.cuda.plan import Plan
@@ -20,7 +21,7 @@ from kernelwright.contracts.cuda.toolchain.builder import (
     fixed_options,
 )
 from kernelwright.contracts.cuda.toolchain.cubin import parameter_sizes, resources
-from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans, evaluators
 from kernelwright.contracts.cuda.toolchain.resolve import resolve
 from kernelwright.contracts.model import BuildFailure, GpuBuild, GpuBuilt, LaunchedKernel
 from kernelwright.contracts.nvrtc import version
@@ -35,24 +36,30 @@ PlanEvaluator = Callable[[str, tuple[Signature, ...], Target], tuple[Plan, ...] 
 
 
 class CudaToolchain:
-    """NVRTC in confined processes, `spare` of which are kept warm. One that has met a candidate is never reused."""
+    """NVRTC in confined processes, `spare` of which are kept warm, and as many that evaluate plans. One that has met a
+    candidate is never reused."""
 
     def __init__(self, target: Target, spare: int = 0) -> None:
         self._target = target
         self._pool = BuilderPool(target.architecture, spare)
+        self._evaluators = evaluators(spare)
+        self._evaluators.refill()
 
     @property
     def compiler(self) -> str:
         return f"NVRTC {'.'.join(map(str, version()))} for {self._target.architecture}"
 
     def build(self, candidate: Candidate, signatures: tuple[Signature, ...]) -> GpuBuild | BuildFailure:
-        return build_cuda(candidate, signatures, self._target, self._pool)
+        evaluate = partial(evaluate_plans, pool=self._evaluators)
+        return build_cuda(candidate, signatures, self._target, self._pool, evaluate)
 
     def refill(self) -> None:
         self._pool.refill()
+        self._evaluators.refill()
 
     def close(self) -> None:
         self._pool.close()
+        self._evaluators.close()
 
 
 def build_cuda(
@@ -155,7 +162,7 @@ def compile_all(
 def _compile_group(
     requests: list[CompileRequest], target: Target, pool: BuilderPool
 ) -> list[CompiledModule | BuildFailure]:
-    builder = pool.take()
+    builder = pool.take(requests[0].source)
     try:
         return [_compile(builder, request, target) for request in requests]
     finally:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kernelwright
-from kernelwright.contracts.cuda.toolkit import COMMON_HEADERS, has_toolkit, include_directories
+from kernelwright.contracts.cuda.toolkit import SLOW_HEADERS, has_toolkit, include_directories
 from kernelwright.contracts.model import BuildFailure
 from kernelwright.errors import CannotDecide
 from kernelwright.isolation import start
@@ -63,7 +63,7 @@ def fixed_options(architecture: str) -> list[str]:
 
 
 class Builder:
-    """One confined compiler, for one candidate. `headers` has it precompile the common headers while it waits."""
+    """One confined compiler, for one candidate. `headers` has it precompile the slow headers while it waits."""
 
     def __init__(self, architecture: str, *, headers: bool) -> None:
         self.log = Log(1 << 18)
@@ -83,7 +83,7 @@ class Builder:
         self._channel.send(
             {
                 "options": fixed_options(architecture),
-                "headers": list(COMMON_HEADERS) if headers and has_toolkit() else [],
+                "headers": list(SLOW_HEADERS) if headers and has_toolkit() else [],
                 "scratch": start.scratch_directory(self._folder),
             }
         )
@@ -96,6 +96,11 @@ class Builder:
             scratch_bytes=SCRATCH,
             address_space=ADDRESS_SPACE,
         )
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is gone: one that waits has a time to live, too."""
+        return self._process.poll() is not None
 
     @property
     def ready(self) -> bool:
@@ -178,12 +183,13 @@ def tidy(log: str) -> tuple[str, ...]:
 
 
 class BuilderPool:
-    """Keeps `spare` compilers warm. A builder that has met a candidate never comes back."""
+    """Keeps `spare` compilers warm, and one more that has read the slow headers. A builder that has met a candidate
+    never comes back."""
 
     def __init__(self, architecture: str, spare: int = 0) -> None:
         self.architecture = architecture
-        self._spare = spare
-        self._waiting: deque[Builder] = deque()
+        self._spare = {False: spare, True: min(spare, 1) if has_toolkit() else 0}  # by whether headers were read
+        self._waiting: dict[bool, deque[Builder]] = {headers: deque() for headers in self._spare}
         self._lock = threading.Lock()
         self._ending: list[threading.Thread] = []
         self.refill()
@@ -191,31 +197,43 @@ class BuilderPool:
     @property
     def warm(self) -> int:
         with self._lock:
-            return sum(builder.ready for builder in self._waiting)
+            return sum(builder.ready for builder in self._waiting[False])
 
     def refill(self) -> None:
         with self._lock:
-            while len(self._waiting) < self._spare:
-                self._waiting.append(Builder(self.architecture, headers=True))
+            for headers, waiting in self._waiting.items():
+                while len(waiting) < self._spare[headers]:
+                    waiting.append(Builder(self.architecture, headers=headers))
 
-    def take(self) -> Builder:
-        """A warm one if there is one; one that is still reading headers would keep a simple source waiting."""
+    def take(self, source: str) -> Builder:
+        """The one that has waited longest; for a source with slow headers the one that has read them, unless it is
+        still at it."""
+        slow = any(header in source for header in SLOW_HEADERS)
+        with_headers = self._taken(headers=True) if slow else None
+        return with_headers or self._taken(headers=False) or Builder(self.architecture, headers=False)
+
+    def _taken(self, *, headers: bool) -> Builder | None:
+        waiting = self._waiting[headers]
         with self._lock:
-            if self._waiting and self._waiting[0].ready:
-                return self._waiting.popleft()
-        return Builder(self.architecture, headers=False)
+            while waiting and waiting[0].ended:
+                self._end(waiting.popleft())
+            return waiting.popleft() if waiting and (waiting[0].ready or not headers) else None
 
     def retire(self, builder: Builder) -> None:
         """Ends a builder behind the caller's back: nobody has to wait for it."""
+        with self._lock:
+            self._end(builder)
+
+    def _end(self, builder: Builder) -> None:
         thread = threading.Thread(target=builder.close)
         thread.start()
-        with self._lock:
-            self._ending = [*(t for t in self._ending if t.is_alive()), thread]
+        self._ending = [*(t for t in self._ending if t.is_alive()), thread]
 
     def close(self) -> None:
         with self._lock:
-            for builder in self._waiting:
-                builder.close()
-            self._waiting.clear()
+            for waiting in self._waiting.values():
+                for builder in waiting:
+                    builder.close()
+                waiting.clear()
         for thread in self._ending:
             thread.join()

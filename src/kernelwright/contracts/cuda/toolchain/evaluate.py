@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from kernelwright.contracts.cuda import CONFINED
 from kernelwright.contracts.cuda.plan import Plan
+from kernelwright.contracts.cuda.source import PLAN_NAME
 from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.recorded.recorder import GO, RecorderPool, RecorderProgram
 from kernelwright.contracts.target import Target
-from kernelwright.errors import CannotDecide
-from kernelwright.isolation import start, warden
-from kernelwright.isolation.log import Log
 from kernelwright.isolation.roles import Role
+from kernelwright.isolation.start import interpreter_folders
 from kernelwright.tasks.model import Signature
 
 SECONDS = 10.0
@@ -29,37 +28,50 @@ _BESIDE = ("kw.py", "evaluate.py", "formulate.py", "symbols.py", "ranges.py")
 _PLANS = TypeAdapter(tuple[Plan, ...])
 
 
-def evaluate_plans(plan: str, signatures: tuple[Signature, ...], target: Target) -> tuple[Plan, ...] | BuildFailure:
+@cache
+def evaluator_program(script: str) -> RecorderProgram:
+    """One of our scripts in a confined process: it waits for a candidate's plan.py, with all imported that it needs."""
+    python = str(Path(sys.executable).resolve())
+    return RecorderProgram(
+        lambda folder, output: [
+            *(python, "-I", "-S", "-B", f"{folder}/{script}"),
+            *(f"{folder}/request.json", output, f"{folder}/{GO}"),
+        ],
+        visible=interpreter_folders(),
+        role=Role.plan_evaluator,
+        waits=True,
+        address_space=ADDRESS_SPACE,
+        scratch_bytes=MOST_BYTES,
+        most_bytes=MOST_BYTES,
+        demands=False,  # every entrance has, for this role
+        beside={name: (CONFINED / name).read_text(encoding="utf-8") for name in _BESIDE},
+    )
+
+
+def evaluators(spare: int = 0, script: str = "evaluate.py") -> RecorderPool:
+    """Keeps `spare` processes waiting, each for the plan of one candidate."""
+    return RecorderPool(lambda: evaluator_program(script), spare)
+
+
+_NONE_WAITING = evaluators()
+
+
+def evaluate_plans(
+    plan: str, signatures: tuple[Signature, ...], target: Target, pool: RecorderPool = _NONE_WAITING
+) -> tuple[Plan, ...] | BuildFailure:
     """One plan for each signature, from one confined process."""
     workloads = [[asdict(argument) for argument in signature.arguments] for signature in signatures]
-    content = run_beside(plan, "evaluate.py", {"device": asdict(target), "workloads": workloads})
+    content = _written(plan, {"device": asdict(target), "workloads": workloads}, SECONDS, pool)
     return content if isinstance(content, BuildFailure) else _checked(content, len(signatures))
 
 
 def run_beside(plan: str, script: str, request: dict[str, object], seconds: float = SECONDS) -> bytes | BuildFailure:
     """What one of our scripts writes that runs a candidate's plan.py, in a confined process."""
-    log = Log()
-    product = os.memfd_create("plans", os.MFD_CLOEXEC)
-    try:
-        with tempfile.TemporaryDirectory(prefix="kernelwright-plan-") as name:
-            folder = Path(name)
-            texts = {name: (CONFINED / name).read_text(encoding="utf-8") for name in _BESIDE}
-            start.make_folder(folder, {"plan.py": plan, "request.json": json.dumps(request), **texts})
-            reply = _run(folder, script, seconds, log, product)
-        if reply.ending is warden.Ending.timeout:
-            return BuildFailure((f"plan.py did not finish within {seconds:g} s",), timed_out=True)
-        if (reply.ending, reply.value) != (warden.Ending.exited, 0):
-            said = tuple(line for line in log.text().splitlines() if line.strip())[-LINES:]
-            return BuildFailure(said or (f"plan.py {reply.describe()} without a message",))
-        content = os.pread(product, MOST_BYTES + 1, 0)
-    except OSError as error:
-        raise CannotDecide(f"cannot evaluate a plan: {error.strerror}: {error.filename}") from error
-    finally:
-        os.close(product)
-        log.close()
-    if len(content) > MOST_BYTES:
-        return BuildFailure((f"the plan has more than {MOST_BYTES:,} bytes",))
-    return content
+    return _written(plan, request, seconds, evaluators(script=script))
+
+
+def _written(plan: str, request: dict[str, object], seconds: float, pool: RecorderPool) -> bytes | BuildFailure:
+    return pool.record({PLAN_NAME: plan, "request.json": json.dumps(request)}, PLAN_NAME, seconds)
 
 
 def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | BuildFailure:
@@ -76,23 +88,3 @@ def _checked(content: bytes, wanted: int) -> tuple[Plan, ...] | BuildFailure:
 def _line(where: tuple[int | str, ...], message: str) -> str:
     path = ".".join(str(part) for part in where[1:])
     return f"plan.py: {path or 'plan'}: {message.removeprefix('Value error, ')}"
-
-
-def _run(folder: Path, script: str, seconds: float, log: Log, product: int) -> warden.Reply:
-    source, scratch = start.source_directory(folder), start.scratch_directory(folder)
-    output = f"{scratch}/plans.json"
-    python = str(Path(sys.executable).resolve())
-    return start.run(
-        Role.plan_evaluator,
-        [python, "-I", "-S", "-B", f"{source}/{script}", f"{source}/request.json", output],
-        start.Grant(visible=_interpreter(), folder=folder, scratch_bytes=MOST_BYTES, address_space=ADDRESS_SPACE),
-        seconds,
-        log,
-        (product, output),
-    )
-
-
-def _interpreter() -> tuple[Path, ...]:
-    """What Python needs of where it is installed, which may be a folder with much else in it."""
-    prefix = Path(sys.base_prefix).resolve()
-    return tuple(path for name in ("bin", "lib", "lib64", "include") if (path := prefix / name).is_dir())

@@ -9,9 +9,11 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from kernelwright.contracts.artefact import sections
 from kernelwright.contracts.cuda.toolkit import include_directories
@@ -78,14 +80,23 @@ def parts() -> tuple[Part, ...]:
     return (Part("nvcc", found, missing=path is None, fix="" if path else _INSTALL),)
 
 
+_under_way: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+
+
 def build_library(source: str, target: Target) -> BuiltLibrary | BuildFailure:
-    """The library with the host code, for the recorder alone, and the cubin, for the launcher."""
+    """The library with the host code, for the recorder alone, and the cubin, for the launcher. It is the same for all
+    sizes: of builds side by side one compiles, and the others wait."""
     if nvcc() is None:
         return BuildFailure((f"there is no nvcc: {_INSTALL}",))
     files = {SOURCE_NAME: with_own_headers(source), **dict(light_headers())}
     arguments = _arguments(target)
     told = "\0".join((version(), *arguments, *(text for pair in sorted(files.items()) for text in pair)))
     digest = hashlib.sha256(told.encode()).hexdigest()
+    with _under_way.setdefault(digest, threading.Lock()):
+        return _library(files, arguments, digest)
+
+
+def _library(files: dict[str, str], arguments: tuple[str, ...], digest: str) -> BuiltLibrary | BuildFailure:
     path = cache_dir("extensions", digest[:2]) / f"{digest}.so"
     cached = path.exists()
     content: bytes | BuildFailure = path.read_bytes() if cached else _compile(files, arguments)
