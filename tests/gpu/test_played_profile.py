@@ -98,7 +98,7 @@ def test_nobody_is_profiled_who_was_not_asked_for_or_not_accepted(bench: Bench, 
         ("garbage", '"ID","x"\n\x00,,"\n', "", "no launch"),
         ("several", table("a", "b"), "", "2 launches where 1"),
         ("faulting", table("a"), "fault", "ILLEGAL_ADDRESS"),
-        ("hanging", table("a"), "hang", "no answer within"),
+        ("hanging", table("a"), "hang", "not done in time"),
         ("unstarted", table("a"), "broken start", "did not start"),
     ],
 )
