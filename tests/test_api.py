@@ -93,7 +93,7 @@ def test_whole_numbers_keep_to_the_examples_range(tmp_path: Path) -> None:
 
     index = torch.tensor([0, 5, 3, 1])
     task = resolve(str(write_task(picked, (torch.randn(4, 6), index), tmp_path)))
-    assert str(task.inputs["given_1"].draw) == "integers(0, 6)" and task.hidden["n1"] == (6, 24)
+    assert str(task.inputs["index"].draw) == "integers(0, 6)" and task.hidden["n1"] == (6, 24)
 
 
 def branching(x: torch.Tensor) -> torch.Tensor:

@@ -32,6 +32,7 @@ class DiskFull(CannotDecide):
 
 
 NO_SPACE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+NOT_WRITABLE = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR))
 
 
 class DeadlineExceeded(CannotDecide):

@@ -65,9 +65,12 @@ def test_one_command_at_a_time(tmp_path: Path) -> None:
 def test_another_file_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not ours, and without an end of line")
-    with pytest.raises(ResultsError, match="is not a results file; give --output another name"):
+    with pytest.raises(ResultsError, match=r"is not a results file .*; give --output another name"):
         ResultsFile(path)
     assert path.read_text() == "not ours, and without an end of line"
+    with pytest.raises(ResultsError) as read:
+        read_results(path)
+    assert "--output" not in str(read.value)  # who only reads it gives no such option
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,13 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     assert _marked(str(tmp_path)) == []
 
 
+def test_a_home_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("tasks", "list", KERNELWRIGHT_HOME=str(tmp_path / "file" / "home"))
+    assert result.returncode == 2
+    assert "Not a directory" in one_line(result) and "KERNELWRIGHT_HOME" in one_line(result)
+
+
 def _marked(mark: str) -> list[int]:
     """Processes that carry our mark in their environment."""
     found = []

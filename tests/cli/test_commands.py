@@ -45,6 +45,11 @@ def test_doctor_does_not_call_ok_what_is_not_there(monkeypatch: pytest.MonkeyPat
     assert all(found.ok for found in doctor_gpu.examine_gpus()[0])  # nothing that has to be mended
 
 
+def test_doctor_names_once_what_several_contracts_need() -> None:
+    named = [found.what for found in doctor_gpu._building(needed=True)]
+    assert {"nvcc", "triton"} <= set(named) and len(named) == len(set(named))
+
+
 @pytest.fixture
 def doubled(tmp_path: Path) -> tuple[Path, Path]:
     """A task, and a right candidate for it."""

@@ -57,9 +57,34 @@ def test_a_reference_that_is_not_plain_source_travels_as_its_graph() -> None:
 
 
 def test_a_size_that_no_argument_shows_is_refused(tmp_path: Path) -> None:
-    text = making.TASK.replace('"rows", "cols"', '"2 * rows", "cols"')
+    text = making.TASK.replace('"rows", "cols"', '"rows * cols", "cols"')
     with pytest.raises(ExportError, match="'rows' cannot be read off"):
         operation_of(declared(making.task_file(tmp_path, text)), "any")
+
+
+@given(
+    st.sampled_from(("{a} * n", "n * {a} + {b}", "({b} + n) * {a}", "n - {b} + n * {a}", "-({b} - {a} * n)")),
+    st.integers(1, 9),
+    st.integers(0, 9),
+    st.integers(1, 99),
+)
+def test_a_size_is_read_off_a_multiple_of_it_and_other_shapes_do_not_fit(dim: str, a: int, b: int, n: int) -> None:
+    dim = dim.format(a=a, b=b)
+    size = formula(dim)({"n": n})
+    shapes = Shapes([(dim,)])
+    assert shapes.names == {"n"} and shapes.fitting([(size,)]) == {"n": n}
+    step = formula(dim)({"n": n + 1}) - size
+    assert all(shapes.fitting([(size + other,)]) is None for other in range(1, step))
+
+
+def test_a_size_that_is_there_as_it_is_is_read_there() -> None:
+    shapes = Shapes([("2 * n",), ("n",)])
+    assert shapes.read([(9,), (4,)]) == {"n": 4} and shapes.fitting([(9,), (4,)]) is None
+
+
+@pytest.mark.parametrize("dim", ["n * n", "n // 2", "rows + n", "n - n", "0 * n"])
+def test_what_does_not_tell_one_size_is_not_read(dim: str) -> None:
+    assert Shapes([(dim,)]).names == set()
 
 
 @given(st.text(max_size=40))

@@ -104,6 +104,46 @@ def test_a_tensor_that_the_code_writes_out_is_not_an_argument(tmp_path: Path) ->
     assert str(kernel.__signature__) == "(x)" and kernel.counts["kernel"] >= 1
 
 
+def geglu(x: torch.Tensor) -> torch.Tensor:
+    value, gate = x.chunk(2, dim=-1)
+    return value * torch.nn.functional.gelu(gate)
+
+
+def test_halves_of_an_axis_are_a_size_that_is_read_off_it(tmp_path: Path) -> None:
+    x = torch.randn(64, 96)
+    kernel = loaded(geglu, (x,), tmp_path)
+    for given in (x, x[:32], torch.randn(64, 128)):
+        torch.testing.assert_close(kernel(given), geglu(given))
+    assert kernel.counts == {"kernel": 3}
+    with pytest.warns(FallbackWarning), pytest.raises(RuntimeError, match="must match"):
+        kernel(torch.randn(64, 97))
+    compiled = torch.compile(kernel, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), geglu(x))
+
+
+def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, heads: int) -> torch.Tensor:
+    rows, length, width = q.shape
+    q, k, v = (one.view(rows, length, heads, width // heads).transpose(1, 2) for one in (q, k, v))
+    weights = torch.softmax(q @ k.transpose(-1, -2) * (width // heads) ** -0.5, -1)
+    return (weights @ v).transpose(1, 2).reshape(rows, length, width)
+
+
+def test_attention_of_the_product_core_can_be_loaded(tmp_path: Path) -> None:
+    example = (*torch.randn(3, 2, 32, 64).unbind(), 4)
+    kernel = loaded(attention, example, tmp_path)
+    torch.testing.assert_close(kernel(*example), attention(*example))
+    assert kernel.counts == {"kernel": 1}
+
+
+def test_a_module_that_is_compiled_whole_keeps_the_kernel_in_its_graph(tmp_path: Path) -> None:
+    module, x = nn.Sequential(Gate()), torch.randn(32, 64)
+    kernel = KernelModule(module, loaded(module, (x,), tmp_path))
+    compiled = torch.compile(kernel, fullgraph=True, backend="aot_eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), module(x))
+    assert kernel.counts["kernel"] == 1
+
+
 def test_what_was_signed_before_forms_were_known_is_valid_still(tmp_path: Path) -> None:
     kernel = loaded(weighted, (torch.randn(64, 4),), tmp_path)
     manifest = parsed(kernel.manifest.to_json())

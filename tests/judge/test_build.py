@@ -6,14 +6,17 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelwright.contracts import Candidate
 from kernelwright.contracts import host_build as building
+from kernelwright.contracts.artefact import system_call_in
 from kernelwright.contracts.host_build import Built, build
-from kernelwright.contracts.model import BuildFailure
+from kernelwright.contracts.model import BuildFailure, BuildPlan
+from kernelwright.contracts.registry import host_contract
 from kernelwright.tasks.model import Signature, TensorSpec
 
 EMPTY = Signature(())
@@ -25,6 +28,36 @@ def test_a_build_is_cached_by_content() -> None:
     assert isinstance(first, Built) and isinstance(second, Built)
     assert (first.cached, second.cached) == (False, True)
     assert first.library == second.library
+
+
+ACCIDENT = "#ifndef OTHERWISE\nint number() { return 0x0000050f; }\n#endif\n#ifdef BAD\n#error\n#endif\n"  # 0f 05
+
+
+@pytest.mark.parametrize(
+    ("layouts", "taken"),
+    [
+        ((), ()),
+        ((("-DOTHERWISE",),), ("-DOTHERWISE",)),
+        ((("-DUSELESS",), ("-DBAD",), ("-DOTHERWISE",), ("-DOTHERWISE", "-g")), ("-DOTHERWISE",)),
+        ((("-DUSELESS",), ("-DBAD",)), ()),
+    ],
+)
+def test_the_first_layout_without_the_bytes_of_a_system_call_is_taken(
+    layouts: tuple[tuple[str, ...], ...], taken: tuple[str, ...]
+) -> None:
+    arguments = ("-shared", "-fPIC", "{source}/a.cpp", "-o", "{output}")
+    plan = BuildPlan((("a.cpp", f"{ACCIDENT}// {time.time()}"),), arguments, layouts)
+    found = building.build_as(plan)
+    expected = building.build_as(replace(plan, arguments=(*arguments, *taken), layouts=()))
+    assert isinstance(found, Built) and isinstance(expected, Built)
+    assert found.code == expected.code
+    assert (system_call_in(found.library.read_bytes()) is None) == bool(taken)
+
+
+def test_what_can_be_loaded_is_laid_out_so_that_it_is() -> None:
+    contract, candidate = host_contract("cpp"), Candidate("cpp", "void kernel() {}")
+    assert contract.build_plan(candidate, EMPTY, sanitized=False).layouts
+    assert not contract.build_plan(candidate, EMPTY, sanitized=True).layouts
 
 
 def test_the_plain_and_the_sanitized_library_differ() -> None:

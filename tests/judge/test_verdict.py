@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,8 @@ from kernelwright.judge.verdict import (
 from kernelwright.judge.wording import (
     FINDINGS,
     FOUND_IN,
+    about_times,
+    duration,
     error_words,
     evidence_lines,
     finding_words,
@@ -120,6 +123,17 @@ def test_an_author_sees_the_errors_on_public_workloads_alone() -> None:
     seen = author_view(whole)
     assert seen.errors == (public,) and seen.evidence is None
     assert str(SECRET) not in seen.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("speedup", "words"), [(1.234, "about 1.23×"), (0.1, "about 0.10×"), (0.00123, "about 0.0012×")]
+)
+def test_a_slow_candidate_is_never_said_to_be_zero_times_as_fast(speedup: float, words: str) -> None:
+    assert about_times(speedup) == words
+
+
+def test_no_time_is_no_nanosecond() -> None:
+    assert (duration(0.0), duration(1e-9), duration(0.5)) == ("0 s", "1 ns", "500 ms")
 
 
 def test_errors_are_told_beside_eagers_in_one_line() -> None:

@@ -62,7 +62,7 @@ def test_results_come_back_in_the_functions_own_form(
     assert (task.form is not None) == bool(form)
     expected = function(X)
     if task.form is not None:
-        outputs = [*run_reference(task, {"given_0": X}).values()]
+        outputs = [*run_reference(task, {next(iter(task.inputs)): X}).values()]
         checked_form(task.form, len(outputs), 1)
         found = in_form(task.form, outputs, (X,))
         assert str(found) == str(expected) and type(found).__name__ == type(expected).__name__
@@ -75,12 +75,49 @@ def test_changes_in_place_are_results(tmp_path: Path) -> None:
         return p
 
     task = task_of(step, (X.clone(), torch.randn(6, 8)), tmp_path)
-    assert task.inout == ("given_0",) and task.outputs == () and task.form == {"argument": 0}
+    assert task.inout == ("p",) and task.outputs == () and task.form == {"argument": 0}
+
+
+def test_a_tensor_that_is_given_twice_is_two_arguments(tmp_path: Path) -> None:
+    def gate(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+        return a.sigmoid() * b + c
+
+    other = torch.randn(3, 6, 8)
+    for example in ((X, X, X), (X, X.view(-1).view(6, 8), X.T.T)):
+        task = task_of(gate, example, tmp_path)
+        assert list(task.inputs) == ["a", "b", "c"]
+        found = run_reference(task, dict(zip("abc", other, strict=True)))["out"]
+        torch.testing.assert_close(found, gate(*other))
+
+
+def test_a_parameter_that_is_given_as_an_argument_is_not_the_parameter(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(6, 8))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sigmoid() * self.weight.sum(0)
+
+    module = Scaled()
+    task = task_of(module, (module.weight,), tmp_path)
+    assert [(one.name, one.held) for one in task.call] == [("x", ""), ("p_inner_weight", "weight")]
+
+
+def test_arguments_are_called_as_the_author_calls_them_where_the_name_is_free(tmp_path: Path) -> None:
+    def gate(scores: torch.Tensor, out: torch.Tensor, torch_: torch.Tensor, mul: torch.Tensor, grad_out: torch.Tensor):  # type: ignore[no-untyped-def]
+        return scores * out * torch_ * mul * grad_out
+
+    task = task_of(gate, (X,) * 5, tmp_path)
+    assert list(task.inputs) == ["scores", "given_1", "torch_", "given_3", "given_4"]
+    assert [one.name for one in task.call] == ["scores", "out", "torch_", "mul", "grad_out"]
+    with pytest.raises(TaskError, match="shares memory with 'scores'"):
+        task_of(lambda scores: scores.view(-1), (X,), tmp_path)
 
 
 def test_a_function_that_takes_no_negative_numbers_gets_those_of_its_example(tmp_path: Path) -> None:
     task = task_of(lambda x, v: x / v.sqrt(), (X, torch.rand(6, 8)), tmp_path)
-    assert task.inputs["given_1"].draw.low >= 0  # type: ignore[union-attr]
+    assert task.inputs["v"].draw.low >= 0  # type: ignore[union-attr]
 
 
 def test_masks_leave_something_in_each_row_and_begin_as_the_examples_do(tmp_path: Path) -> None:
@@ -89,7 +126,7 @@ def test_masks_leave_something_in_each_row_and_begin_as_the_examples_do(tmp_path
         lambda s, m: s.masked_fill(~m[:, None], -torch.inf).softmax(-1), (torch.randn(2, 3, 8), mask), tmp_path
     )
     generator = torch.Generator().manual_seed(1)
-    drawn = draw_inputs(task, task.public_workloads()[0], task.families[0], generator)["given_1"]
+    drawn = draw_inputs(task, task.public_workloads()[0], task.families[0], generator)["m"]
     assert isinstance(drawn, torch.Tensor) and bool(drawn[:, 0].all()) and not bool(drawn.all(-1).any())
 
 

@@ -85,7 +85,7 @@ class Benchmark:
                     if opened is None:
                         break
                     self._keep(self._row(self._attempt(opened, sample, number, results)))
-                except KeyboardInterrupt:
+                except (KeyboardInterrupt, BrokenPipeError):  # or the reader of a pipe has gone, as of `| head`
                     self.file.append(PutDown(task=task.name, sample=sample, at=time.time()))
                     raise
                 stopping.raise_if_requested()
@@ -144,7 +144,7 @@ class Benchmark:
     def _row(self, attempt: Attempt) -> SampleRow:
         try:
             return self.entrant.take(attempt)
-        except (DiskFull, FatalError):
+        except (DiskFull, FatalError, BrokenPipeError):
             raise
         except Exception as error:  # one sample's failure is one line, and never loses the rest
             return attempt.row(RowOutcome.failed, _line(error))

@@ -37,9 +37,9 @@ class ResultsFile:
         except BlockingIOError:
             os.close(self._handle)
             raise ResultsError(f"{path}: another command is at work on it; wait for it, or stop it") from None
-        except ResultsError:
+        except ResultsError as error:
             os.close(self._handle)
-            raise
+            raise ResultsError(f"{error}; give --output another name") from None
 
     @property
     def empty(self) -> bool:
@@ -98,7 +98,7 @@ def _whole(path: Path, content: bytes) -> bytes:
     """Without the part of a line at its end. A file with no whole line at all is not ours to cut."""
     whole = content[: content.rfind(b"\n") + 1]
     if content and not content.startswith(b"{"):
-        raise ResultsError(f"{path}: is not a results file; give --output another name")
+        raise ResultsError(f"{path}: is not a results file that `kernelwright bench` wrote")
     return whole
 
 

@@ -247,8 +247,8 @@ def _costs(ranked: Sequence[BoardEntrant]) -> BoardTable:
             (
                 Foreign(one.label),
                 str(cost.evaluations),
-                duration(max(cost.wall_seconds, 1e-9)),
-                duration(max(cost.device_seconds, 1e-9)),
+                duration(cost.wall_seconds),
+                duration(cost.device_seconds),
                 f"{cost.tokens:,}" if cost.tokens else NONE,
                 f"${cost.usd:.2f}{unpriced}" if cost.usd or unpriced else NONE,
             )

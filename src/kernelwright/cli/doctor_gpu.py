@@ -98,10 +98,10 @@ def _peaks(gpu: Gpu) -> DoctorFinding:
 
 
 def _building(*, needed: bool) -> list[DoctorFinding]:
-    """What the contracts need to build candidates, which needs no GPU. Those that cannot do without come first."""
-    parts = sorted(
-        (part for contract in gpu_contracts() for part in contract.parts()), key=lambda part: not part.needed
-    )
+    """What the contracts need to build candidates, which needs no GPU: once each, also where several contracts need it.
+    Those that cannot do without come first."""
+    distinct = dict.fromkeys(part for contract in gpu_contracts() for part in contract.parts())
+    parts = sorted(distinct, key=lambda part: not part.needed)
     return [
         DoctorFinding(
             what=part.what,

@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 
 from kernelwright import stopping
 from kernelwright.cli.views.output import complain
-from kernelwright.errors import NO_SPACE, CannotDecide, KernelwrightError
+from kernelwright.errors import NO_SPACE, NOT_WRITABLE, CannotDecide, KernelwrightError
 from kernelwright.version import __version__
 
 # In the order of help. Each is in a module of its name, here or in `results`: a function, or an app with commands.
@@ -25,6 +25,7 @@ COMMANDS = (
     *("trust", "tasks", "contract", "prompt", "calibrate", "server", "doctor"),
 )
 IN_RESULTS = ("bench", "best", "export", "leaderboard", "report")
+ELSEWHERE = "make it writable, or set KERNELWRIGHT_HOME to a writable directory for what is kept between commands"
 INTERRUPTED = "interrupted; no process of this command is left running, and finished builds stay cached"
 
 
@@ -106,6 +107,9 @@ def main() -> None:
         complain("out of memory; stop other programs, or choose smaller sizes")
         raise SystemExit(CannotDecide.exit_code) from None
     except OSError as error:
+        if error.errno in NOT_WRITABLE and error.filename:
+            complain(f"{error.filename}: {error.strerror}; {ELSEWHERE}")
+            raise SystemExit(2) from None
         if error.errno not in NO_SPACE:
             raise
         complain(f"{error.filename or 'a file'}: {error.strerror}; free some space, and try again")

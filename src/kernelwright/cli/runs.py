@@ -15,6 +15,7 @@ from kernelwright.cli.results.compare import compare_runs
 from kernelwright.cli.views.output import console, plain, print_json
 from kernelwright.cli.views.search_report import report, show
 from kernelwright.errors import KernelwrightError
+from kernelwright.judge.wording import about_times
 from kernelwright.search.config import DEFAULT_ROOT
 from kernelwright.search.core.state import State
 from kernelwright.search.journal import NAME as JOURNAL
@@ -91,7 +92,7 @@ def show_run(
 def _best(one: ListedRun) -> str:
     if one.score is not None:
         return f"{one.score:.2f}×{'' if one.begun_here else ' (claimed elsewhere)'}"
-    return "" if one.estimate is None else f"none; about {one.estimate:.2f}× (estimate)"
+    return "" if one.estimate is None else f"none; {about_times(one.estimate)} (estimate)"
 
 
 def _listed(path: Path) -> ListedRun:

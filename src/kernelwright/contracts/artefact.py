@@ -1,4 +1,4 @@
-"""The hash of what was built, by what it does: the same from every checkout, folder and cache.
+"""What was built: its hash by what it does, the same from every checkout, folder and cache; and its system calls.
 
 A library or a cubin also holds names of files (lines for sanitizers), symbol tables and the tool's own notes. They
 differ between two builds of one source in two places, and no processor reads them, so they are left out.
@@ -14,6 +14,9 @@ MARK = "code:"  # hashes of before have none: they are of what went into a build
 _LEFT_OUT = (".debug", ".nv_debug", ".rela.debug", ".rel.debug", ".rel.nv_debug", ".rela.nv_debug", ".note", ".comment")
 _TABLES = (".symtab", ".strtab", ".shstrtab", ".gnu_debuglink")
 _NO_BITS = 8
+# Instructions that enter the operating system.
+SYSTEM_CALLS = {b"\x0f\x05": "syscall", b"\x0f\x34": "sysenter", b"\xcd\x80": "int 0x80"}
+_LOADED, _EXECUTABLE, _PAGE = 1, 1, 4096
 
 
 def code_hash(modules: Iterable[bytes]) -> str:
@@ -46,3 +49,23 @@ def sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
         empty = header[1] == _NO_BITS
         name = elf[start : elf.index(b"\0", start)].decode()
         yield name, b"" if empty else elf[header[4] : header[4] + header[5]]
+
+
+def system_call_in(library: bytes) -> str | None:
+    """An instruction that enters the operating system and whose bytes are in the code, by name. At every byte, not only
+    where an instruction begins: code can jump into the middle of one. Raises struct.error if it is not a library."""
+    for content in _mapped_code(library):
+        for pattern, name in SYSTEM_CALLS.items():
+            if pattern in content:
+                return name
+    return None
+
+
+def _mapped_code(library: bytes) -> Iterator[bytes]:
+    """Whole pages: what lies in the file beside a segment of code is mapped with it, and can be jumped to."""
+    (table,) = struct.unpack_from("<Q", library, 32)
+    size, count = struct.unpack_from("<HH", library, 54)
+    for number in range(count):
+        kind, flags, offset, _, _, filled = struct.unpack_from("<IIQQQQ", library, table + number * size)
+        if kind == _LOADED and flags & _EXECUTABLE:
+            yield library[offset // _PAGE * _PAGE : -(-(offset + filled) // _PAGE) * _PAGE]

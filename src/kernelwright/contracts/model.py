@@ -36,11 +36,14 @@ class BuildPlan:
     """What the host builder does: the files it finds, and the compiler's arguments.
 
     The compiler is always the g++ of `devices/compiler.py`; a language other than C++ is one of the arguments (`-x c`).
-    `{source}` in an argument stands for the folder with the files and `{output}` for the file to make.
+    `{source}` in an argument stands for the folder with the files and `{output}` for the file to make. `layouts` are
+    further arguments that lay the same code out otherwise, to be tried in order while it has the bytes of a system call
+    (decision 87).
     """
 
     files: Files
     arguments: tuple[str, ...]
+    layouts: tuple[tuple[str, ...], ...] = ()
 
 
 def host_abi() -> tuple[str, str]:

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kernelwright.contracts.artefact import system_call_in
 from kernelwright.errors import KernelwrightError
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_GNU_STACK, PT_GNU_RELRO = 1, 2, 3, 0x6474E551, 0x6474E552
@@ -77,7 +78,6 @@ MATH = re.compile(
 )
 ENTRY = frozenset({"kw_run", "kw_prepare"})
 STANDARD = re.compile(r"_Z(TI|TS|TV)?(N?K?St|N[VK]*St)")  # the standard library's own inline functions, which are weak
-SYSTEM_CALLS = {b"\x0f\x05": "syscall", b"\x0f\x34": "sysenter", b"\xcd\x80": "int 0x80"}
 
 
 class UnsafeObjectError(KernelwrightError):
@@ -151,7 +151,8 @@ def inspect(raw: bytes) -> Inspected:
                 raise UnsafeObjectError(f"it needs the library {name!r:.60}")
         imports = _check_symbols(made)
         _check_relocations(made)
-        _check_code(made)
+        if (found := system_call_in(raw)) is not None:
+            raise UnsafeObjectError(f"its code has the bytes of a system call ({found})")
         return Inspected(imports, "libgomp.so.1" in libraries, stateless=_stateless(made))
     except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise UnsafeObjectError(f"it is not a library as our builder makes them ({type(error).__name__})") from None
@@ -302,17 +303,6 @@ def _check_written(made: _Object, written: list[tuple[int, int]]) -> None:
         inside = any(one.address <= place and place + size <= one.address + one.memory for one in own)
         if not inside or (place < dynamic.address + dynamic.memory and place + size > dynamic.address):
             raise UnsafeObjectError("a relocation of it writes where none has to")
-
-
-def _check_code(made: _Object) -> None:
-    """At every byte, not only where an instruction begins: code can jump into the middle of one."""
-    for one in made.segments:
-        if one.kind == PT_LOAD and one.flags & EXECUTABLE:
-            start, end = one.offset // PAGE * PAGE, _page_end(one.offset + one.size)  # what is mapped with it, too
-            content = made.raw[start:end]
-            for pattern, name in SYSTEM_CALLS.items():
-                if pattern in content:
-                    raise UnsafeObjectError(f"its code has the bytes of a system call ({name})")
 
 
 def _stateless(made: _Object) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 from torch import nn
@@ -25,7 +24,7 @@ class KernelModule(nn.Module):
         self.module = module
         self.kernel = kernel
         call = kernel.manifest.operation.call
-        self._held = [attrgetter(one.held) for one in call if one.held]
+        self._held = [one.held.split(".") for one in call if one.held]
         self._own = _own(call)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -43,12 +42,19 @@ class KernelModule(nn.Module):
     def _complete(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The call's own arguments in the kernel's order, then the module's tensors."""
         own = args if len(args) == len(self._own) and not kwargs else self._bound(args, kwargs)
-        return [*own, *(held(self.module) for held in self._held)]
+        return [*own, *(_held(self.module, path) for path in self._held)]
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         bound = inspect.signature(self.module.forward).bind(*args, **kwargs)
         bound.apply_defaults()
         return [bound.arguments.get(one.name, one.default) for one in self._own]
+
+
+def _held(module: Any, path: Sequence[str]) -> Any:
+    """`operator.attrgetter`, which torch.compile cannot trace."""
+    for name in path:
+        module = getattr(module, name)
+    return module
 
 
 def fallback_of(function: Callable[..., Any], call: Sequence[CallParameter]) -> Callable[..., Any]:

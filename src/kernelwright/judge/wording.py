@@ -233,10 +233,17 @@ def shortened(text: str, most: int) -> str:
 
 def duration(seconds: float) -> str:
     """A time with three significant figures and a unit that suits it."""
+    if seconds < 1e-12:
+        return "0 s"
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
+
+
+def about_times(speedup: float) -> str:
+    """A rough speedup, which is never 0.00×: of a slow candidate two figures are left."""
+    return f"about {speedup:.2f}×" if speedup >= 0.1 else f"about {speedup:.2g}×"
 
 
 def byte_count(count: float) -> str:

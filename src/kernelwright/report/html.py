@@ -68,7 +68,7 @@ def _environment() -> Environment:
     made.filters |= {
         "breakable": _breakable,
         "bytes": byte_count,
-        "duration": lambda seconds: duration(max(seconds, 1e-12)),
+        "duration": duration,
         "line": one_line,
         "sentence": lambda words: words[:1].upper() + words[1:],
         "number": lambda number: f"{number:04d}",

@@ -158,7 +158,7 @@ def _limits(seen: AuthorVerdict, certificates: Sequence[CertificateView]) -> tup
         found.append(f"Special values that the task opts out of: {', '.join(seen.domain.opted_out).replace('_', ' ')}.")
     for wanted, words in (
         (SpeedStanding.slower, "Slower than a baseline on"),
-        (SpeedStanding.no_difference, "No difference from a baseline on"),
+        (SpeedStanding.no_difference, "Not shown to be faster than every baseline on"),
     ):
         found += [f"{words} {one.label}." for one in seen.workloads if one.standing is wanted]
     found += [

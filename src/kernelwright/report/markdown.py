@@ -110,7 +110,7 @@ def _search(search: SearchHistory) -> Iterator[str]:
     cost = search.cost
     models = f", {counted(cost.calls, 'call')} of models, ${cost.usd:.2f}" if cost.calls else ""
     yield (
-        f"Search: {counted(cost.evaluations, 'evaluation')}, {duration(max(cost.wall_seconds, 1e-9))}, "
+        f"Search: {counted(cost.evaluations, 'evaluation')}, {duration(cost.wall_seconds)}, "
         f"{counted(len(search.candidates), 'candidate')}, {len(search.rejected)} of them rejected or left undecided"
         f"{models}; lineage {' → '.join(f'{one.number:04d}' for one in search.ancestors) or 'none'}."
     )

@@ -13,7 +13,7 @@ from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.strangers.trusted import signature_of
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, Outcome, SpeedStatus, Verdict
-from kernelwright.judge.wording import counted, domain_words, precision_words, shortened
+from kernelwright.judge.wording import about_times, counted, domain_words, precision_words, shortened
 from kernelwright.search.core.events import Ask, Started, StopReason
 from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio, score
 from kernelwright.search.core.state import Entry, Standing, State
@@ -146,7 +146,7 @@ def why_no_best(state: State) -> list[str]:
         spent = state.stopped is not None and state.stopped.reason is StopReason.budget
         none = entry.why or ("no budget was left for its final" if spent else "it has not had a final yet")
         why = f"its final: {entry.why}" if entry.final.finals else none
-        about = f"about {entry.estimate:.2f}× in quick runs, which proves nothing"
+        about = f"{about_times(entry.estimate or 0.0)} in quick runs, which proves nothing"
         lines.append(f"the fastest so far is {entry.number:04d}, {about}; {why}")
     return lines
 

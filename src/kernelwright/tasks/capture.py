@@ -34,6 +34,8 @@ KNOWN_NAMES = {"inf", "nan", "NoneType", "torch", "device", "fx_pytree", "pytree
 WIDENING = "kernelwright_tasks_casting_working_dtype"  # as torch.fx writes that function's name
 RANDOM = re.compile(r"rand|normal|uniform|bernoulli|exponential|multinomial|poisson|cauchy|geometric|log_normal")
 ASSIGNED = re.compile(r"    (\w+) = ")
+IN_BACKWARD = ("grad_", "saved_")
+GIVEN = re.compile(r"\bgiven_\d+\b")
 WRAPPED: dict[type, str] = {dict: "{'x': x, 'y': y}", tuple: "(x, y)"}
 MOST_VALUES = 4096  # of a tensor that the code writes out
 NORMS = ("batch_norm", "instance_norm")
@@ -365,7 +367,7 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
     declared = "\n".join(f"        {_declared(argument, main)}," for argument in arguments)
     call = called.arguments(exported, [argument.name for argument in arguments])
     given = "\n".join(f"        {_written(one)}," for one in call)
-    return HEAD.format(
+    text = HEAD.format(
         doc=doc.replace("\\", " ").replace('"', "'"),
         imports=_imports(computed, f"{declared}\n{given}"),
         arguments=", ".join(argument.name for argument in arguments),
@@ -378,6 +380,16 @@ def _text(exported: Any, tensors: tuple[torch.Tensor, ...], doc: str, called: _C
         call=given,
         further=_further(exported, results.form),
     )
+    return _with_own_names(text, call)
+
+
+def _with_own_names(text: str, call: Sequence[CallArgument]) -> str:
+    """Arguments are called as the author calls them, where nothing else in the text or in the task's backward may be:
+    torch.export numbers them."""
+    taken = set(re.findall(r"\w+", re.sub(r"CallArgument\(.*\)", "", text)))
+    own = {one.input: one.name for one in call if one.input is not None and GIVEN.fullmatch(one.input)}
+    free = {given: name for given, name in own.items() if name not in taken and not name.startswith(IN_BACKWARD)}
+    return GIVEN.sub(lambda match: free.get(match[0], match[0]), text)
 
 
 def _further(exported: Any, form: Any) -> str:

@@ -52,7 +52,8 @@ def export_call(
     from kernelwright.tasks.line_recorder import LineRecorder
 
     leaves, structure = tree_flatten(tuple(example))
-    tensors = tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
+    held = [*function.parameters(), *function.buffers()] if isinstance(function, torch.nn.Module) else []
+    tensors = _distinct([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], held)
 
     class Wrapped(torch.nn.Module):
         def __init__(self) -> None:
@@ -84,6 +85,18 @@ def export_call(
         raise TaskError(f"{reason}: {fix}" if fix else reason) from error
     sys.stderr.write(printed.getvalue())
     return exported
+
+
+def _distinct(tensors: Sequence[torch.Tensor], held: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Each with memory of its own: torch.export takes one tensor that is given twice, as in `attention(x, x, x)`, for
+    one argument, and the others would not be looked at in later calls. `held` are those of the function itself."""
+    known = {one.untyped_storage()._cdata for one in held}
+    found = []
+    for one in tensors:
+        memory = one.untyped_storage()._cdata
+        found.append(one.detach().clone().requires_grad_(one.requires_grad) if memory in known else one)
+        known.add(memory)
+    return tuple(found)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def test_a_module_becomes_a_task_of_its_inputs_and_parameters(tmp_path: Path) ->
     assert (weight.low, weight.high) == pytest.approx((-1 / math.sqrt(48), 1 / math.sqrt(48)))
     assert declared(task, "scale").draw == UniformDraw(0.5, 1.5)
     assert declared(task, "offset").draw == UniformDraw(-0.1, 0.1)
+    assert "device" not in inspect.getsource(inspect.unwrap(task.reference))  # nothing in it is made of nothing
     validate(task)
 
 

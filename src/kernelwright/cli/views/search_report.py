@@ -160,7 +160,7 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
             soft_wrap=True,
         )
     out.print(
-        f"  {counted(found.evaluations, 'evaluation')}, {duration(max(found.wall_seconds, 1e-9))}, "
+        f"  {counted(found.evaluations, 'evaluation')}, {duration(found.wall_seconds)}, "
         f"{counted(found.candidates, 'candidate')}, "
         f"{found.refused} refused before judging"
     )

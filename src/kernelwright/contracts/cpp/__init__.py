@@ -50,6 +50,12 @@ SANITIZED = (
     *("-O1", "-g", "-fno-omit-frame-pointer"),
     *("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=undefined"),
 )
+# Each moves code, and the last one what is on the stack, too. None changes what is computed.
+LAYOUTS = (
+    ("-falign-loops=32",),
+    ("-falign-loops=64", "-falign-jumps=32"),
+    ("-fno-omit-frame-pointer", "-falign-jumps=16"),
+)
 LINK = ("-Wl,-z,defs", "-Wl,-z,now")
 
 
@@ -185,7 +191,7 @@ class CppContract(HostContract):
             *(*FLAGS, *WARNINGS, *(SANITIZED if sanitized else FAST)),
             *("-I", "{source}", "{source}/glue.cpp", "-o", "{output}", *LINK),
         )
-        return BuildPlan(files, arguments)
+        return BuildPlan(files, arguments, () if sanitized else LAYOUTS)
 
 
 CPP = CppContract()

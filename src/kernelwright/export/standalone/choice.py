@@ -277,7 +277,12 @@ def _key(variant: ProvedVariant) -> tuple[str, str, tuple[str, ...]]:
 
 
 class _Unknown:
-    """A size that only an upstream gradient would tell."""
+    """A size that only an upstream gradient would tell, and what is computed of it."""
+
+    def __sub__(self, other: int) -> _Unknown:
+        return self
+
+    __floordiv__ = __sub__
 
 
 def _end(tensor: torch.Tensor) -> int:

@@ -75,6 +75,8 @@ def rebuilt(problem: TracedProblem, lines: Mapping[int, SourceLine] | None = Non
     made = _append(graph, arguments, problem.nodes, device, lines or {})
     results = [made[index] for index in problem.results]
     graph.output(results[0] if len(results) == 1 else tuple(results))
+    if not device.users:  # authors read the graph as the reference
+        graph.erase_node(device)
     floats = [(node, dtype) for node, dtype in declared if dtype in FLOATS]
     if floats:
         given, dtype = floats[0]
