@@ -93,13 +93,11 @@ def modelnew(options: argparse.Namespace, _: Path) -> Iterator[Entry]:
     told = [f"{name}.py" for name, about in tricks.items() if "on_gpu" in about]
     paths = [MODELNEW / name for name in tomllib.loads((MODELNEW / "kernels.toml").read_text())]
     paths += [TRICKS / name for name in (*told, "copies_result.twin.py")]
-    found = [(path.name, MODELNEW / "scaled_linear.py", path) for path in paths]
+    ours = [(path.name, MODELNEW / "scaled_linear.py", path) for path in paths]
     if options.solutions and options.problems is None:
         raise SystemExit("verdicts.py: --solutions needs --problems KERNELBENCH")
-    for folder in options.solutions:
-        theirs = solutions(folder, options.problems)
-        found += [(f"{one.corpus}: {one.name}", one.problem, one.path) for one in theirs]
-    for name, problem, path in found:
+    theirs = [one for folder in options.solutions for one in solutions(folder, options.problems)]
+    for name, problem, path in [*((f"{one.corpus}: {one.name}", one.problem, one.path) for one in theirs), *ours]:
         yield Entry(name, str(problem), lambda path=path: read_source(path, "modelnew"), FULL)  # type: ignore[misc]
 
 
@@ -206,7 +204,8 @@ GROUPS: dict[str, Callable[[argparse.Namespace, Path], Iterator[Entry]]] = {
 
 
 def main() -> int:
-    options, path = _options(), RESULTS / "verdicts_gpu.json"
+    options = _options()
+    path = RESULTS / f"{options.save}.json"
     try:
         require(CUDA)
     except KernelwrightError as error:
@@ -241,6 +240,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--robust-kbench", type=Path, default=None, metavar="CHECKOUT")
     parser.add_argument("--solutions", type=Path, action="append", default=[], metavar="FOLDER")
     parser.add_argument("--problems", type=Path, default=None, metavar="KERNELBENCH")
+    parser.add_argument("--save", default="verdicts_gpu", help="the file's name: one each for runs side by side")
     parser.add_argument("--again", action="store_true", help="judge again what has a row of this commit")
     return parser.parse_args()
 
