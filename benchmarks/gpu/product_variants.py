@@ -47,7 +47,7 @@ from kernelwright.tasks.model import Signature  # noqa: E402
 from kernelwright.tasks.resolve import resolve  # noqa: E402
 
 FIRST_SECONDS, SECONDS = 60.0, 15.0  # for the first answer about a task, and for others
-NARROW = "benchmarks/gpu/narrow_product.py"
+NARROW = Path(__file__).with_name("narrow_product.py")
 FLOAT_TASKS = {
     "4096^3": "linear@rows=4096,features=4096,units=4096",
     "4095x4097x4095": "linear@rows=4095,features=4097,units=4095",
