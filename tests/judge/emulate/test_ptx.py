@@ -120,3 +120,71 @@ def test_a_product_of_another_form_is_refused(text: str) -> None:
 def test_what_names_an_operand_that_is_not_there_is_refused(statement: str) -> None:
     with pytest.raises(NotEmulatedError, match=r"kernel\.cu:1: the emulator has no inline PTX"):
         refuse_source(statement)
+
+
+# One warp doubles what another brings to shared memory, number by number, in a ring of two.
+PIPELINE = r"""
+__device__ void wait_at(unsigned long long* barrier, unsigned parity) {
+  unsigned done;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "l"(__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
+  } while (!done);
+}
+__device__ void arrive_at(unsigned long long* barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "l"(__cvta_generic_to_shared(barrier)) : "memory");
+}
+__global__ void double_it(const float* x, float* out, int n) {
+  __shared__ float ring[2][32];
+  __shared__ unsigned long long full[2], empty[2];
+  const int lane = threadIdx.x % 32;
+  if (threadIdx.x == 0)
+    for (int s = 0; s < 2; ++s)
+      for (auto* one : {full + s, empty + s})
+        asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "l"(__cvta_generic_to_shared(one)), "r"(32) : "memory");
+  __syncthreads();
+  for (int step = 0; step * 32 < n; ++step) {
+    const int stage = step % 2, at = min(step * 32 + lane, n - 1);
+    if (threadIdx.x >= 32) {
+      asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(24));
+      wait_at(empty + stage, step / 2 % 2 ^ 1);
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                   :: "l"(__cvta_generic_to_shared(&ring[stage][lane])), "l"(x + at) : "memory");
+      FILLED
+    } else {
+      wait_at(full + stage, step / 2 % 2);
+      out[at] = 2.f * ring[stage][31 - (31 - lane)];
+      arrive_at(empty + stage);
+    }
+  }
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, %0;" :: "n"(MEET) : "memory");
+}
+"""
+PIPELINE_PLAN = """
+import kw
+
+def plan(x, out):
+    return kw.plan(kw.launch("double_it", 1, 64, x, out, kw.i32(x.numel())))
+"""
+FILLED = (
+    'asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" '
+    ':: "l"(__cvta_generic_to_shared(full + stage)) : "memory");'
+)
+
+
+@pytest.mark.parametrize(
+    ("filled", "meet", "outcome", "words"),
+    [
+        (FILLED, 32, CheckOutcome.right, ""),
+        ("arrive_at(full + stage);", 32, CheckOutcome.faulty, ""),  # before the copy is there
+        ("", 32, CheckOutcome.faulty, "a barrier of some of its block"),
+        (FILLED, 64, CheckOutcome.faulty, "a barrier of some of its block"),
+    ],
+    ids=["right", "too early", "nobody arrives", "too few meet"],
+)
+def test_warps_wait_at_barriers_in_shared_memory(
+    checker: Checker, double: str, filled: str, meet: int, outcome: CheckOutcome, words: str
+) -> None:
+    source = PIPELINE.replace("FILLED", filled).replace("MEET", str(meet))
+    found = checker.check(double, Candidate("cuda", Sources(source, PIPELINE_PLAN).joined(), "ptx"))
+    assert found.outcome is outcome and words in str(found), found

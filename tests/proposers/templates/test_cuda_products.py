@@ -59,16 +59,16 @@ def test_a_given_way_is_taken_at_any_size() -> None:
 def test_the_steps_of_uneven_tiles_are_dealt_out_to_all_multiprocessors() -> None:
     """224 tiles would be two rounds, the second of which leaves a third of the multiprocessors idle."""
     given = linear(256, 4096, 14336)
-    assert plan(given).launches[0].grid[0] == HOPPER.multiprocessors
-    assert plan(given, split=0).launches[0].grid[0] == 224
+    assert plan(given, method="wgmma").launches[0].grid[0] == HOPPER.multiprocessors
+    assert plan(given, method="wgmma", split=0).launches[0].grid[0] == 224
 
 
 def test_even_tiles_have_a_block_each() -> None:
-    assert plan(linear(4096, 4096, 4096)).launches[0].grid[0] == 1024
+    assert plan(linear(4096, 4096, 4096), method="wgmma").launches[0].grid[0] == 1024
 
 
 def test_a_tile_is_not_shared_by_more_blocks_than_one_can_add_up() -> None:
-    launch = plan(linear(128, 65536, 128)).launches[0]
+    launch = plan(linear(128, 65536, 128), method="wgmma").launches[0]
     assert launch.grid[0] == 4 * 32
 
 
@@ -89,14 +89,14 @@ def test_a_deep_gradient_is_not_left_to_one_team_of_warps() -> None:
 
 
 def test_warpgroups_multiply_on_hopper_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = definitions(linear(256, 4096, 14336))
+    made = definitions(linear(256, 4096, 14336), method="wgmma")
     assert made["GROUPS_0"] == "1" and (made["HIGH_0"], made["WIDE_0"], made["THREADS_product_0"]) == (
         "128",
         "128",
         "256",
     )
     monkeypatch.setattr(f"{__name__}.HOPPER", replace(HOPPER, architecture="sm_80"))
-    older = definitions(linear(256, 4096, 14336))
+    older = definitions(linear(256, 4096, 14336), method="wgmma")
     assert older["GROUPS_0"] == "0" and (older["OWN_HIGH_0"], older["OWN_WIDE_0"]) == ("64", "32")
 
 
@@ -108,3 +108,36 @@ def test_a_tile_of_warpgroups_leaves_few_columns_empty(columns: int, wide: int) 
 def test_a_tile_with_an_odd_number_of_columns_has_room_to_end_in() -> None:
     (odd,), (even,) = (plan(linear(16383, 139, columns)).launches for columns in (127, 128))
     assert odd.shared == 4 * 128 * (128 + 4) and even.shared == 1024 + 16 * 32 * 128
+
+
+@pytest.mark.parametrize(
+    ("sizes", "produced"),
+    [((4096, 4096, 4096), "1"), ((1023, 1023, 1023), "1"), ((16384, 128, 128), "0"), ((64, 8192, 8192), "0")],
+)
+def test_producers_feed_products_that_are_large_in_every_direction(sizes: tuple[int, int, int], produced: str) -> None:
+    assert definitions(linear(*sizes))["PRODUCED_0"] == produced
+
+
+def test_producers_are_for_hopper_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = linear(4096, 4096, 4096)
+    assert plan(given, method="producers").launches[0].block[0] == 384
+    monkeypatch.setattr(f"{__name__}.HOPPER", replace(HOPPER, architecture="sm_80"))
+    for method in ("size", "producers"):
+        older = definitions(given, method=method, block="256x128")
+        assert older["PRODUCED_0"] == "0" and older["GROUPS_0"] == "0" and older["HIGH_0"] == "128"
+
+
+@pytest.mark.parametrize("block", ["128x64", "128x128", "256x64", "256x128"])
+def test_producers_have_as_many_stages_as_there_is_room_for(block: str) -> None:
+    (launch,) = plan(linear(4096, 4096, 4096), method="producers", block=block, stages=4).launches
+    assert launch.shared <= HOPPER.shared_per_block
+
+
+def test_a_gated_feed_forward_is_two_launches_where_it_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = "llama_ffw@batch=2,tokens=128,features=4096,inner=14336"
+    both, down = plan(given).launches
+    assert both.grid[0] == down.grid[0] == HOPPER.multiprocessors
+    assert len(plan(given, join=False).launches) == 3
+    assert len(plan("llama_ffw@batch=1,tokens=128,features=512,inner=512").launches) == 3
+    monkeypatch.setattr(f"{__name__}.HOPPER", replace(HOPPER, architecture="sm_80"))
+    assert len(plan(given).launches) == 3

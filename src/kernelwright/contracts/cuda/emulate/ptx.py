@@ -13,6 +13,11 @@ INSTRUCTIONS = {
     "cp.async.ca.shared.global": "copy",
     "cp.async.commit_group": "commit",
     "cp.async.wait_group": "wait",
+    "cp.async.mbarrier.arrive.noinc.shared.b64": "arrive_with_copies",
+    "mbarrier.init.shared.b64": "set_barrier",
+    "mbarrier.arrive.shared.b64": "arrive",
+    "mbarrier.try_wait.parity.shared.b64": "await",
+    "bar.sync": "meet_some",
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16": "load_matrices",
     "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16": "load_matrices_turned",
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "multiply_tf32",
@@ -29,13 +34,21 @@ INSTRUCTIONS = {
         for right in ("s8", "u8")
     },
 }
-# How launches, or a warpgroup's products and the threads that ask for them, overlap, which they do not here; and no
-# instruction, which compilers take for a use of its operands.
-_ORDER = re.compile(r"griddepcontrol\.\w+|wgmma\.(?:fence|commit_group|wait_group)\.sync\.aligned|fence\.proxy\.async|")
+# How launches, or a warpgroup's products and the threads that ask for them, overlap, which they do not here; how many
+# registers a warp has; and no instruction, which compilers take for a use of its operands.
+_ORDER = re.compile(
+    r"griddepcontrol\.\w+|wgmma\.(?:fence|commit_group|wait_group)\.sync\.aligned|fence\.proxy\.async(?:\.shared::cta)?"
+    r"|setmaxnreg\.(?:inc|dec)\.sync\.aligned\.u32|"
+)
 _GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d{1,3})k8\.f32\.tf32\.tf32")
 _NARROW_GROUP = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d{1,3})k16\.f32\.(bf16|f16)\.\2")
 _NARROW = {"bf16": "__nv_bfloat16", "f16": "__half"}
 _PREDICATED = re.compile(r"\{\s*+\.reg \.pred (\w+);\s*+setp\.ne\.b32 \1, (%\d+), 0;\s*+([^;]*);\s*\}")
+# A predicate that an instruction makes, as a number.
+_AWAITED = re.compile(
+    r"\{\s*+\.reg \.pred (\w+);\s+mbarrier\.try_wait\.parity\.shared\.b64 \1, \[(%\d+)\], (%\d+);\s+"
+    r"selp\.u32 (%\d+), 1, 0, \1;\s*\}"
+)
 # Possessive, and also ended by the end of the text, so that nothing is looked at twice whatever the source has.
 _STATEMENT = re.compile(r"asm\s++volatile\s*+\(((?:\s*+\"[^\"]*\")++)((?:[^;\"]|\"[^\"]*(?:\"|\Z))*+)(?:;|\Z)")
 _STRING = re.compile(r"\"([^\"]*)\"")
@@ -52,7 +65,9 @@ def _rewritten(found: re.Match[str]) -> str:
     if not behind.endswith(")"):
         return found.group(0)
     text = "".join(_STRING.findall(found.group(1))).replace("\\n", " ").strip().removesuffix(";")
-    if predicated := _PREDICATED.fullmatch(text):
+    if awaited := _AWAITED.fullmatch(text):
+        text = f"mbarrier.try_wait.parity.shared.b64 {awaited[4]}, {awaited[2]}, {awaited[3]}"
+    elif predicated := _PREDICATED.fullmatch(text):
         text = re.sub(rf"\b{predicated[1]}\b", predicated[2], predicated[3])
     instruction, _, named = text.partition(" ")
     if _ORDER.fullmatch(instruction):

@@ -14,7 +14,7 @@ from kernelwright.proposers.templates.cuda.contractions import attention as atte
 from kernelwright.proposers.templates.cuda.contractions import contraction, nested
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, FIXED, Kernel, python_size, scheduled
-from kernelwright.proposers.templates.cuda.products import dots, matmul
+from kernelwright.proposers.templates.cuda.products import dots, matmul, pairs
 from kernelwright.proposers.templates.cuda.products.folding import (
     Changed,
     ColumnSum,
@@ -49,6 +49,7 @@ SHARE = Gene("share", (False, True), (True, False))  # kernels that do not need 
 OVERLAP = Gene("overlap", (False, True), (True, False))  # a launch begins before the one before it has ended
 FOLD = Gene("fold", (False, True), (True, False))  # small products make operands themselves; sums become products
 SIZES = Gene("sizes", (FIXED, DYNAMIC), (FIXED, DYNAMIC))  # definitions, or arguments of one build for many sizes
+JOIN = Gene("join", (False, True), (True, False))  # two large products of one operand in one kernel
 ATTENTION, MIXED = True, False
 INDENT = "    "
 MEMORY = re.compile(r"(\w+) = kw\.(?:scratch|workspace)\(")
@@ -139,7 +140,8 @@ def gene_pool(plan: StepPlan) -> GenePool:
         kind = type(step).__name__
         genes += [Gene(_name(g.name, number), g.values, g.good, f"{kind} {g.name}") for g in pool.genes]
     sizes = (SIZES,) if all(isinstance(step, DYNAMIC_STEPS) for step in steps_of(plan)) else ()
-    return GenePool((*genes, *((FOLD,) if _folded(plan) else ()), SHARE, OVERLAP, *sizes))
+    whole = (*((FOLD,) if _folded(plan) else ()), *((JOIN,) if _pairs(plan) else ()))
+    return GenePool((*genes, *whole, SHARE, OVERLAP, *sizes))
 
 
 def _name(name: str, number: int) -> str:
@@ -195,9 +197,15 @@ def _written(plan: StepPlan, steps: Mapping[int, AnyStep | None], genes: Genes) 
     """All steps but those that nothing is left of; each has the genes of the plan's step of that number."""
     sizes = Sizes(plan.graph)
     kernels: list[Kernel] = []
-    for (number, step), own in zip(steps.items(), steps_of(plan), strict=True):
-        if step is not None:
-            kernels += renderer(step).render(step, _own(own, number, genes), sizes, plan.graph, number)
+    planned = steps_of(plan)
+    joined = pairs.pairs(steps, plan.buffers) if genes.get("join") else {}
+    joined = {number: pair for number, pair in joined.items() if pairs.applies(_own(planned[number], number, genes))}
+    for (number, step), own in zip(steps.items(), planned, strict=True):
+        chosen = _own(own, number, genes)
+        if number in joined:
+            kernels += pairs.render(joined[number], chosen, sizes, plan.graph, number, len(planned) + number)
+        elif step is not None and number - 1 not in joined:
+            kernels += renderer(step).render(step, chosen, sizes, plan.graph, number)
     kernels = _memory_once(kernels)
     shared = _homes(plan, kernels, dynamic=genes.get("sizes") == DYNAMIC)
     launches = scheduled(kernels, share=bool(genes["share"]), homes=shared)
@@ -251,6 +259,10 @@ def _memory_once(kernels: Sequence[Kernel]) -> list[Kernel]:
 def _folded(plan: StepPlan) -> dict[int, Changed]:
     steps = steps_of(plan)
     return folded(steps, plan.buffers) if any(isinstance(step, MatmulStep) for step in steps) else {}
+
+
+def _pairs(plan: StepPlan) -> bool:
+    return bool(pairs.pairs(dict(enumerate(steps_of(plan))), plan.buffers))
 
 
 def _short(step: ColumnSum, sizes: Sizes) -> str:

@@ -15,8 +15,8 @@ from kernelwright.proposers.templates.patterns.rows import RowProgram, Span
 class Epilogue:
     """Statements over `product`, the element at (`row`, `c`) of ROWS × COLS."""
 
-    def __init__(self, code: KernelWriter, program: RowProgram | None, output: str) -> None:
-        self.program, self.output = program, output
+    def __init__(self, code: KernelWriter, program: RowProgram | None, output: str, beside: str = "") -> None:
+        self.program, self.output, self.beside = program, output, beside
         self.code: KernelWriter = code
         if program is not None:
             self.writer = Writer(
@@ -96,6 +96,8 @@ class Epilogue:
 
     def _loaded(self, place: int) -> str:
         i = self.writer.instruction(place)
+        if i.tensor == self.beside:
+            return "beside"
         pointer = self.code.pointer(i.tensor)
         if i.span == Span.full:
             return f"{pointer}[row * COLS + c]"
@@ -116,19 +118,22 @@ class Placing:
     run: str  # CUDA: how many neighbours along n lie together
 
 
-def written_epilogue(code: KernelWriter, step: MatmulStep) -> tuple[str, str]:
-    """Structures with the sizes and the end of a product, and the statement that makes `last`."""
-    end, last = written_end(code, step.epilogue, step.output)
+def written_epilogue(code: KernelWriter, step: MatmulStep, beside: str = "") -> tuple[str, str]:
+    """Structures with the sizes and the end of a product, and the statement that makes `last`.
+
+    `beside` is a tensor whose element `last.extra` is given, and does not load.
+    """
+    end, last = written_end(code, step.epilogue, step.output, beside=beside)
     return "".join(f"{line}\n" for line in _shape(code)) + end, last
 
 
 def written_end(
-    code: KernelWriter, program: RowProgram | None, output: str, placing: Placing | None = None
+    code: KernelWriter, program: RowProgram | None, output: str, placing: Placing | None = None, beside: str = ""
 ) -> tuple[str, str]:
     """`last.extra` is apart from `last.finish`, so that a kernel loads before it has the product."""
     inner = replace(code, parameters={})
     inner.types = code.types
-    steps = Epilogue(inner, program, output)
+    steps = Epilogue(inner, program, output, beside)
     loads, lines, stored = steps.apart()
     stores = [f"{_store(code, tensor)}({steps.target(tensor)} + row * COLS + first, s_{tensor});" for tensor in stored]
     singles = steps.singles()
@@ -140,6 +145,7 @@ def written_end(
             code.pointer(one.name, written=one.written, read=one.read, kind=one.type)
     n = code.step
     columns = placing.columns if placing else f"N_{n}"
+    given = ", const float beside = 0.0f" if beside else ""
     first = f"N_{n}, " if code.dynamic else ""
     text = [
         f"struct Extra_{n} {{",
@@ -149,7 +155,7 @@ def written_end(
         "  long long COLS;" if code.dynamic else f"  static constexpr long long COLS = {columns};",
         *(member(one) for one in members),
         *(placed(placing) if placing else []),
-        f"  __device__ __forceinline__ Extra_{n} extra(const long long row, const long long c) const {{",
+        f"  __device__ __forceinline__ Extra_{n} extra(const long long row, const long long c{given}) const {{",
         f"    return {{{', '.join(loads.values())}}};",
         "  }",
         "  template <int Run>",

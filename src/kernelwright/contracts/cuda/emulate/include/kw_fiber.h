@@ -27,7 +27,7 @@ namespace kw {
 struct Block;
 struct Copy;
 
-enum class State : unsigned char { ready, warp, block, cluster, grid, done };
+enum class State : unsigned char { ready, warp, block, cluster, grid, barrier, done };
 
 enum class Meeting : unsigned char { sync, shuffle, ballot, match_any, match_all, add, least, most, conjunction, disjunction, exclusive };
 

@@ -105,6 +105,20 @@ KW_SCHEDULER static bool release_block(Block& block) {
   return true;
 }
 
+// Those who wait at one of the barriers that threads of a block choose for themselves.
+KW_SCHEDULER static unsigned waiting_at(const Block& block, unsigned long long barrier) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < machine.threads; ++i)
+    count += block.fibers[i].state == State::barrier && block.fibers[i].given == barrier;
+  return count;
+}
+KW_SCHEDULER static void release_at(Block& block, unsigned long long barrier) {
+  for (unsigned i = 0; i < machine.threads; ++i) {
+    Fiber& fiber = block.fibers[i];
+    if (fiber.state == State::barrier && fiber.given == barrier) fiber.state = State::ready;
+  }
+}
+
 KW_SCHEDULER static void set_ready(Block& block) {
   for (unsigned i = 0; i < machine.threads; ++i)
     if (block.fibers[i].state != State::done) block.fibers[i].state = State::ready;
@@ -150,7 +164,7 @@ KW_SCHEDULER static bool anybody_spins() {
 }
 
 [[noreturn]] KW_SCHEDULER static void report_standstill() {
-  static const char* const names[] = {"", "for lanes of its warp", "at __syncthreads", "for its cluster", "for the grid", ""};
+  static const char* const names[] = {"", "for lanes of its warp", "at __syncthreads", "for its cluster", "for the grid", "at a barrier of some of its block", ""};
   for (unsigned i = 0; i < machine.live_count; ++i) {
     const Block& block = *machine.live[i];
     const Fiber* one = nullptr;

@@ -45,6 +45,53 @@ KW_OURS static void wait(unsigned open) {
   }
 }
 
+// Barriers in shared memory: when as many have arrived as it counts, its parity changes and it counts anew.
+struct Barrier {
+  unsigned short count, missing, parity, mark;
+};
+constexpr unsigned short kBarrier = 0x6b77;
+KW_OURS static Barrier& barrier_at(size_t address) {
+  if (address % 8) report("a barrier is misaligned");
+  auto& found = *reinterpret_cast<Barrier*>(address);
+  if (found.mark != kBarrier) report("a barrier in shared memory that nobody has set up");
+  return found;
+}
+KW_OURS static void set_barrier(size_t address, unsigned count) {
+  if (address % 8) report("a barrier is misaligned");
+  if (!count || count > 0xffff) report("the emulator has no barrier of %u arrivals", count);
+  const auto all = static_cast<unsigned short>(count);
+  *reinterpret_cast<Barrier*>(address) = {all, all, 0, kBarrier};
+}
+KW_OURS static void arrive(size_t address) {
+  Barrier& barrier = barrier_at(address);
+  if (--barrier.missing) return;
+  barrier.missing = barrier.count;
+  barrier.parity ^= 1;
+  release_at(*current->block, address);
+}
+// A thread's copies are made as late as its next arrival with them.
+KW_OURS static void arrive_with_copies(size_t address) {
+  const unsigned groups = current->groups;
+  commit();
+  wait(0);
+  current->groups = groups;
+  arrive(address);
+}
+KW_OURS static void await(unsigned& done, size_t address, unsigned parity, KW_LINE) {
+  while (barrier_at(address).parity == (parity & 1)) {
+    current->given = address;
+    kw::wait(State::barrier, line);
+  }
+  done = 1;
+}
+// Some threads of a block meet; barriers in shared memory have larger addresses than these have numbers.
+KW_OURS static void meet_some(unsigned number, unsigned threads, KW_LINE) {
+  if (number > 15 || threads % kWarp || !threads) report("there is no barrier %u for %u threads", number, threads);
+  if (waiting_at(*current->block, number) + 1 == threads) return release_at(*current->block, number);
+  current->given = number;
+  kw::wait(State::barrier, line);
+}
+
 // What every lane of the warp has in `mine`, while all of them are here.
 template <class T, class Use>
 __attribute__((no_sanitize_coverage)) void among_lanes(const T& mine, int line, Use use) {

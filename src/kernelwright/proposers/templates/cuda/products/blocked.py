@@ -127,7 +127,8 @@ def _deep(method: str, genes: Genes) -> int:
 
 def _tile(method: str, n: int, given: str) -> str:
     if given != "0":
-        return str(tuple(map(int, given.split("x"))))
+        high, wide = map(int, given.split("x"))
+        return str((min(high, 128), wide))  # only producers feed higher ones
     chosen = f"tile_for(m_{n}, n_{n}, steps_{n})"
     return f"group_{chosen} if groups_{n} else {chosen}" if method == "wgmma" else chosen
 

@@ -180,7 +180,8 @@ __device__ __forceinline__ void wait_for_products(float (&sums)[Count]) {
   for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(sums[i])::"memory");  // none is read before
 }
 // What was stored is there for the tensor cores, which read past the usual ways; a barrier must follow.
-__device__ __forceinline__ void show_to_tensors() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// Of shared memory alone: for all memory it would be a fence of the whole GPU.
+__device__ __forceinline__ void show_to_tensors() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Where in shared memory they may read: from a whole number of 1024 bytes on.
 __device__ __forceinline__ float* for_tensors(float* const room) {

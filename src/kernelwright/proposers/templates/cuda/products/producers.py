@@ -1,0 +1,438 @@
+"""Writes a large product on Hopper for warps with two trades: some bring operands to shared memory, others multiply.
+
+Also two products with the same left operand at once, where only the second is stored and needs the first (SwiGLU).
+"""
+
+from __future__ import annotations
+
+from kernelwright.proposers.templates.cuda.kernels import KernelBody, KernelWriter
+from kernelwright.proposers.templates.cuda.products.blocked import BLOCKED, CHOICE, COPIES
+from kernelwright.proposers.templates.cuda.products.cores import GROUPS, TENSORS
+from kernelwright.proposers.templates.genes import Genes
+from kernelwright.proposers.templates.patterns.heavy import MatmulStep
+
+SHAPES = ("128x64", "128x128", "256x64", "256x128")
+THREADS = 384  # two warpgroups that multiply, and one that brings
+MOST_SHARED = 227 << 10  # of a block on Hopper
+LEAST_DEPTH, LEAST_WORK = 512, 29  # of products, in multiplications as a power of two
+PRODUCER_CHOICE = f"""\
+def produced_tile_for(rows, cols, steps):
+    # The one that takes the least time: a step costs the elements of its tile, and as much as 32 columns for its rows.
+    def time(high, wide):
+        tiles = ceil(rows, high) * ceil(cols, wide)
+        shared = sharers(steps) > 1
+        rounds = tiles / min(kw.device.multiprocessors, tiles * sharers(steps))
+        rounds = rounds if shared else ceil(tiles, kw.device.multiprocessors)
+        return rounds * high * (wide + 32)
+
+    # Large tiles use what they load more often, but leave more to put together where blocks have few steps.
+    many = ceil(rows, 256) * ceil(cols, 128) * steps >= 32 * kw.device.multiprocessors
+    return min((*(((256, 128),) if many else ()), (128, 128), (128, 64)), key=lambda tile: time(*tile))
+
+
+def produced_stages(wanted, high, wide, bytes_of_left):
+    # As many as there is room for.
+    return min(wanted, ({MOST_SHARED} - 2048) // (256 * wide + bytes_of_left))
+"""
+
+
+def describe(genes: Genes) -> str:
+    size = genes["block"] if genes["block"] != "0" else "chosen by size"
+    return f"on Hopper tiles {size} that producer warps feed, {genes['stages']} stages or what there is room for"
+
+
+def is_large(n: int) -> str:
+    """In Python: whether a pipeline is filled for long, in tiles that are not mostly empty."""
+    return f"min(m_{n}, n_{n}) > 64 and k_{n} >= {LEAST_DEPTH} and m_{n} * n_{n} * k_{n} >= 2**{LEAST_WORK}"
+
+
+def tile(given: str, n: int, cols: str) -> str:
+    """Rows and columns, in Python; other methods have other shapes."""
+    if given == "0":
+        return f"produced_tile_for(m_{n}, {cols}, ceil(k_{n}, 32))"
+    high, wide = map(int, given.split("x"))
+    return str((max(high, 128), wide))
+
+
+def written(step: MatmulStep, code: KernelWriter, other: str | None = None) -> KernelBody:
+    """With `other`, the right operand of another product, the first half of a tile's columns are that one's."""
+    n, genes = code.step, code.genes
+    cols = f"2 * n_{n}" if other else f"n_{n}"
+    along = not step.left_transposed
+    code.setup.append(f"steps_{n} = ceil(k_{n}, 32)")
+    code.setup.append(f"high_{n}, wide_{n} = {tile(str(genes['block']), n, cols)}")
+    code.setup.append(f"across_{n} = ceil({cols}, wide_{n})")
+    code.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * across_{n}")
+    left_bytes = f"high_{n} * 144" if along else f"(high_{n} + 8) * 128"
+    code.setup.append(f"stages_{n} = produced_stages({genes['stages']}, high_{n}, wide_{n}, {left_bytes})")
+    room = f"{min(1, int(genes['split']))} * kw.device.multiprocessors"
+    if code.dynamic:
+        code.setup.append(f"streams_{n} = streams(pieces_{n}, steps_{n}, {room})")
+        code.define(f"STREAMS_{n}", f"int(bool(streams_{n} > 0))")
+    else:
+        code.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
+    for name in ("high", "wide", "stages"):
+        code.define(f"{name.upper()}_{n}", f"{name}_{n}")
+    for name, deep, size in (("LEFT", along, "m"), ("RIGHT", step.right_transposed, "n")):
+        code.define(f"{name}_WIDTH_{n}", code.widest(4, f"{'k' if deep else size}_{n}"))
+    code.define(f"RUN_{n}", f"2 - n_{n} % 2" if not code.dynamic else f"1 + even_{n}")
+    whole = f"m_{n} % high_{n} == 0 and {cols} % wide_{n} == 0 and k_{n} % 32 == 0"
+    code.define(f"WHOLE_{n}", "0" if code.dynamic else f"int({whole})")
+    parts, arrived = f"parts_{n}", f"arrived_{n}"
+    code.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
+    code.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
+    sums, came = code.pointer(parts, written=True), code.pointer(arrived, written=True, kind="unsigned")
+    left, right = (str(value).lower() for value in (along, step.right_transposed))
+    given = code.pointer(step.right)
+    lines = [
+        f"using Core = ProducedCore<{left}, LEFT_WIDTH_{n}, {right}, RIGHT_WIDTH_{n}, HIGH_{n}, WIDE_{n}, STAGES_{n}, "
+        f"{str(other is not None).lower()}, WHOLE_{n}>;",
+        f"produced<Core, (STREAMS_{n} > 0), RUN_{n}>(",
+        f"    {'shape' if code.dynamic else f'Shape_{n}()'}, block, blocks, {code.pointer(step.left)}, "
+        f"{code.pointer(other) if other else given}, {given}, {sums}, {came}, last);",
+    ]
+    return KernelBody(
+        lines,
+        f"streams_{n} or pieces_{n}",
+        str(THREADS),
+        f"2048 + stages_{n} * (256 * wide_{n} + {left_bytes})",
+        "1",
+        heavy=True,
+        needs=(COPIES, BLOCKED, TENSORS, GROUPS, BARRIERS, PRODUCED),
+        helpers=(CHOICE, PRODUCER_CHOICE),
+    )
+
+
+BARRIERS = """\
+// Barriers in shared memory: who waits goes on when as many have arrived as the barrier counts. Waits of one parity
+// alternate with those of the other, and the first of parity 1 does not wait.
+__device__ __forceinline__ void set_barrier(unsigned long long* const barrier, const unsigned count) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"l"(__cvta_generic_to_shared(barrier)), "r"(count) : "memory");
+}
+__device__ __forceinline__ void arrive_at(unsigned long long* const barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"l"(__cvta_generic_to_shared(barrier)) : "memory");
+}
+// Arrives when all copies have that this thread has asked for.
+__device__ __forceinline__ void arrive_with_copies(unsigned long long* const barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"l"(__cvta_generic_to_shared(barrier)) : "memory");
+}
+__device__ __forceinline__ void wait_at(unsigned long long* const barrier, const unsigned parity) {
+  unsigned done;
+  do {
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "l"(__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
+  } while (!done);
+}
+// Threads of some warps meet; others do not take part.
+template <int Threads>
+__device__ __forceinline__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(Threads) : "memory"); }
+template <int Registers>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+template <int Registers>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
+}
+
+// Stages of shared memory that producers fill and consumers empty, round after round.
+template <int Stages>
+struct Ring {
+  int stage = 0;
+  unsigned round = 0;
+  __device__ __forceinline__ void go_on() {
+    if (++stage == Stages) stage = 0, round ^= 1;
+  }
+};
+
+// Steps of tiles that fall to a block: all of one tile, or an equal share of the steps of all tiles. Calls
+// `use(tile, from, to)`.
+template <class Core, bool Shared, class Shape>
+struct Shares {
+  static constexpr int GROUP = 8;
+  const int block, blocks, STEPS, DOWN, ACROSS, ALL;
+  __device__ __forceinline__ Shares(const Shape& shape, const int block, const int blocks)
+      : block(block), blocks(blocks), STEPS((shape.DEPTH + Core::DEEP - 1) / Core::DEEP),
+        DOWN((shape.ROWS + Core::ROWS - 1) / Core::ROWS), ACROSS((shape.COLS + Core::COLS - 1) / Core::COLS),
+        ALL(DOWN * ACROSS * STEPS) {}
+  // Where the share of a block begins.
+  __device__ __forceinline__ int begin(const int of) const { return static_cast<int>(1ll * ALL * of / blocks); }
+  template <class Use>
+  __device__ __forceinline__ void visit(const Use& use) const {
+    const int end = Shared ? begin(block + 1) : (block + 1) * STEPS;
+    for (int at = Shared ? begin(block) : block * STEPS; at < end;) {
+      const int from = at % STEPS, to = min(STEPS, from + end - at);
+      use(at / STEPS, from, to);
+      at += to - from;
+    }
+  }
+  // Tiles that run at the same time share panels: eight rows of tiles at a time, column by column.
+  __device__ __forceinline__ void place(const int tile, int& top, int& first) const {
+    const int high = min(GROUP, DOWN - tile / (GROUP * ACROSS) * GROUP), within = tile % (GROUP * ACROSS);
+    top = (tile / (GROUP * ACROSS) * GROUP + within % high) * Core::ROWS, first = within / high * Core::COLS;
+  }
+  // Puts together the sums of a tile that several blocks have a part in. Whether this block is the last of them, and
+  // goes on with all of it. `flag` is in shared memory.
+  template <int Threads, int Count>
+  __device__ __forceinline__ bool joined(
+      float (&sum)[Count], const int tile, float* const sums, unsigned* const came, volatile int* const flag) const {
+    const int first = tile * STEPS;
+    const auto owner = [&](const int step) { return static_cast<int>(((step + 1ll) * blocks - 1) / ALL); };
+    const int one = owner(first), other = owner(first + STEPS - 1);
+    const auto part = [&](const int of) {  // a block leaves at most two tiles unfinished: its first and its last
+      return sums + (2ll * of + (begin(of) > first ? 0 : 1)) * Count * Threads + 4 * threadIdx.x;
+    };
+    float* const mine = part(block);
+#pragma unroll
+    for (int i = 0; i < Count; i += 4)
+      *reinterpret_cast<float4*>(mine + i * Threads) = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
+    __threadfence();
+    meet<Threads>();
+    if (threadIdx.x == 0) *flag = atomicAdd(came + tile, 1u) == static_cast<unsigned>(other - one);
+    meet<Threads>();
+    if (!*flag) return false;
+    if (threadIdx.x == 0) came[tile] = 0;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < Count; ++i) sum[i] = 0.0f;
+    for (int of = one; of <= other; ++of) {
+      const float* const theirs = part(of);
+#pragma unroll
+      for (int i = 0; i < Count; i += 4) {
+        const float4 v = __ldcg(reinterpret_cast<const float4*>(theirs + i * Threads));
+        sum[i] += v.x, sum[i + 1] += v.y, sum[i + 2] += v.z, sum[i + 3] += v.w;
+      }
+    }
+    return true;
+  }
+};
+"""
+
+PRODUCED = """\
+// A tile of float32 products, as three TF32 products. Producers copy the left operand to shared memory as it is, and
+// part the right one on its way there; consumers, two warpgroups, part what they read of the left one. With `Pair` a
+// tile has half of its columns of each of two right operands.
+template <
+    bool LeftAlongDepth, int LeftWidth, bool RightAlongDepth, int RightWidth, int High, int Wide, int Stages, bool Pair,
+    bool Whole>
+struct ProducedCore {
+  static constexpr int ROWS = High, COLS = Pair ? Wide / 2 : Wide, DEEP = 32, STAGES = Stages;
+  static constexpr int CONSUMERS = 256, PRODUCERS = 128, UNITS = High / 128, PART = Wide * DEEP;
+  // Consumers keep sums, fresh sums, and factors of some of the four products of a step. Producers have what is left.
+  static constexpr int TOGETHER = UNITS == 2 ? 2 : 4, KEPT = UNITS == 2 ? 216 : 200, LEFT_OVER = 504 - 2 * KEPT;
+  static constexpr int COUNT = UNITS * Wide / 2;
+  static constexpr bool PAIR = Pair;
+  using Left = Panel<High, DEEP, LeftAlongDepth, LeftWidth, PRODUCERS>;
+  static constexpr int STAGE = 2 * PART + Left::FLOATS;
+  static_assert(STAGE % 256 == 0, "the right operand of every stage begins where the tensor cores may read");
+
+  // Places of one thread are numbers apart that the compiler knows, so that one address in a register serves all.
+  static __device__ __forceinline__ int producer() { return static_cast<int>(threadIdx.x % PRODUCERS); }
+  template <class Shape>
+  static __device__ __forceinline__ void copy_left(
+      const Shape& shape, float* const to, const float* const from, const int top, const int start) {
+    constexpr int EACH = Left::LENGTH / LeftWidth, COPIES = Left::LINES * EACH / PRODUCERS;
+    const int line = producer() / EACH, at = producer() % EACH * LeftWidth;
+    const long long length = LeftAlongDepth ? shape.DEPTH : shape.ROWS;
+    const float* const begin =
+        from + ((LeftAlongDepth ? top : start) + line) * length + (LeftAlongDepth ? start : top) + at;
+    float* const own = to + line * Left::STRIDE + at;
+#pragma unroll(Whole ? COPIES : 2)
+    for (int i = 0; i < COPIES; ++i) {
+      const int lines = i * PRODUCERS / EACH, along = i * PRODUCERS % EACH * LeftWidth;
+      const int row = top + (LeftAlongDepth ? line + lines : at + along);
+      const int k = start + (LeftAlongDepth ? at + along : line + lines);
+      const bool inside = Whole || (row < shape.ROWS && k < shape.DEPTH);
+      const float* const place = begin + lines * length + along;
+      copy_async<LeftWidth>(own + lines * Left::STRIDE + along, inside ? place : from, inside);
+    }
+  }
+
+  // What a producer has of the right operand: neighbours along the depth, loaded together where they lie so. Where it
+  // has few registers, half of them at a time.
+  static constexpr int WIDTH = RightAlongDepth ? RightWidth : 4, PIECES = PART / WIDTH / PRODUCERS / UNITS;
+  static constexpr int EACH = DEEP / WIDTH;  // pieces of a line
+  // Of piece 0 of this thread, and how far away piece i is.
+  static __device__ __forceinline__ int line() { return RightAlongDepth ? producer() / EACH : producer() % 32; }
+  static __device__ __forceinline__ int deep() {
+    return RightAlongDepth ? producer() % EACH * WIDTH : producer() / 32 / (Wide / 32) * 4;
+  }
+  static __device__ __forceinline__ int line(const int i) {
+    return RightAlongDepth ? i * (PRODUCERS / EACH) : (i * 4 + producer() / 32) % (Wide / 32) * 32;
+  }
+  static __device__ __forceinline__ int deep(const int i) { return RightAlongDepth ? 0 : i * 4 / (Wide / 32) * 4; }
+  template <class Shape>
+  static __device__ __forceinline__ void read_right(
+      const Shape& shape, float (&to)[PIECES][WIDTH], const float* const right, const float* const other,
+      int first, const int start, const int begin) {
+    if (!Whole) asm volatile("" : "+r"(first));  // or addresses of all rows would stay in registers from step to step
+    const long long length = RightAlongDepth ? shape.DEPTH : shape.COLS;
+    const long long place = RightAlongDepth ? (first + line()) * length + start + deep()
+                                            : (start + deep()) * length + first + line();
+#pragma unroll
+    for (int j = 0; j < PIECES; ++j) {
+      const bool second = Pair && line(begin + j) >= COLS;
+      const int lines = line(begin + j) - (second ? COLS : 0), more = deep(begin + j);
+      const int k = start + deep() + more, col = first + line() + lines;
+      const float* const from =
+          (second ? other : right) + place + (RightAlongDepth ? lines * length + more : more * length + lines);
+      alignas(16) float v[WIDTH] = {};
+      if (RightAlongDepth) {
+        if (Whole || (k < shape.DEPTH && col < shape.COLS)) load(v, from);
+      } else {
+#pragma unroll
+        for (int e = 0; e < WIDTH; ++e)
+          if (Whole || (k + e < shape.DEPTH && col < shape.COLS)) v[e] = from[e * length];
+      }
+      copy(to[j], v);
+    }
+  }
+  static __device__ __forceinline__ void write_right(
+      float* const to, const float (&v)[PIECES][WIDTH], const int begin) {
+#pragma unroll
+    for (int j = 0; j < PIECES; ++j) {
+      alignas(16) float big[WIDTH], small[WIDTH];
+#pragma unroll
+      for (int e = 0; e < WIDTH; ++e) {
+        unsigned parts[2];
+        parted(v[j][e], parts[0], parts[1]);
+        big[e] = __uint_as_float(parts[0]), small[e] = __uint_as_float(parts[1]);
+      }
+      float* const place = to + swizzled(line() + line(begin + j), deep() + deep(begin + j));
+      store(place, big);
+      store(place + PART, small);
+    }
+  }
+
+  // Tensor cores round sums towards zero, so small parts come first, each step starts from nothing, and the float units
+  // add the steps up.
+  static __device__ __forceinline__ void multiply(float (&sum)[COUNT], const float* const stage) {
+    const float* const panel = stage + 2 * PART;
+    const unsigned long long big_r = described(stage), small_r = described(stage + PART);
+    const int above = static_cast<int>(threadIdx.x) / 128 * 64 * UNITS + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+#pragma unroll
+    for (int u = 0; u < UNITS; ++u) {
+      float fresh[Wide / 2];
+#pragma unroll
+      for (int i = 0; i < Wide / 2; ++i) fresh[i] = 0.0f;
+#pragma unroll
+      for (int from = 0; from < 4; from += TOGETHER) {
+        unsigned big[TOGETHER][4], small[TOGETHER][4];
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+          unsigned raw[4];
+          read_quarters<Left>(raw, panel, above + u * 64, 8 * (from + k), true);
+#pragma unroll
+          for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big[k][e], small[k][e]);
+        }
+        open_products();
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) {
+          Products<Wide>::add(fresh, small[k], big_r + 2 * (from + k), from + k > 0);
+          Products<Wide>::add(fresh, big[k], small_r + 2 * (from + k), 1);
+        }
+#pragma unroll
+        for (int k = 0; k < TOGETHER; ++k) Products<Wide>::add(fresh, big[k], big_r + 2 * (from + k), 1);
+        close_products();
+        wait_for_products(fresh);
+      }
+#pragma unroll
+      for (int i = 0; i < Wide / 2; ++i) sum[u * Wide / 2 + i] += fresh[i];
+    }
+  }
+  static __device__ __forceinline__ int row(const int i) {
+    return static_cast<int>(threadIdx.x) / 128 * 64 * UNITS + i / (Wide / 2) * 64 +
+           static_cast<int>(threadIdx.x) % 128 / 32 * 16 + i % 4 / 2 * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
+  }
+  static __device__ __forceinline__ int col(const int i) {
+    return i % (Wide / 2) / 4 * 8 + static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+  }
+};
+
+template <class Core, bool Shared, int Run, class Shape, class Last>
+__device__ __forceinline__ void produced(
+    const Shape& shape, const int block, const int blocks, const float* const left, const float* const right,
+    const float* const other, float* const sums, unsigned* const came, const Last& last) {
+  extern __shared__ __align__(16) float room[];
+  float* const whole = for_tensors(room);
+  auto* const full = reinterpret_cast<unsigned long long*>(whole + Core::STAGES * Core::STAGE);
+  unsigned long long* const empty = full + Core::STAGES;
+  auto* const flag = reinterpret_cast<volatile int*>(empty + Core::STAGES);
+  if (threadIdx.x == 0)
+#pragma unroll
+    for (int s = 0; s < Core::STAGES; ++s) {
+      set_barrier(full + s, 2 * Core::PRODUCERS);  // everyone's copies, and what everyone has parted
+      set_barrier(empty + s, Core::CONSUMERS / 32);
+    }
+  __syncthreads();
+  const Shares<Core, Shared, Shape> shares(shape, block, blocks);
+  Ring<Core::STAGES> ring;
+  if (threadIdx.x >= Core::CONSUMERS) {
+    leave_registers<Core::LEFT_OVER>();
+    shares.visit([&](const int tile, const int from, const int to) {
+      int top, first;
+      shares.place(tile, top, first);
+      float v[Core::PIECES][Core::WIDTH];
+      Core::read_right(shape, v, right, other, first, from * Core::DEEP, 0);
+      for (int step = from; step < to; ++step) {
+        float* const stage = whole + ring.stage * Core::STAGE;
+        wait_at(empty + ring.stage, ring.round ^ 1);
+#pragma unroll
+        for (int unit = 0; unit < Core::UNITS; ++unit) {
+          Core::write_right(stage, v, unit * Core::PIECES);
+          const int next = unit + 1 < Core::UNITS ? unit + 1 : 0;
+          if (next || step + 1 < to)
+            Core::read_right(
+                shape, v, right, other, first, (next ? step : step + 1) * Core::DEEP, next * Core::PIECES);
+          if (unit == 0) {
+            Core::copy_left(shape, stage + 2 * Core::PART, left, top, step * Core::DEEP);
+            arrive_with_copies(full + ring.stage);
+          }
+        }
+        show_to_tensors();
+        arrive_at(full + ring.stage);
+        ring.go_on();
+      }
+    });
+    wait_for_copies<0>();
+  } else {
+    take_registers<Core::KEPT>();
+    shares.visit([&](int tile, const int from, const int to) {
+      float sum[Core::COUNT];
+#pragma unroll
+      for (int i = 0; i < Core::COUNT; ++i) sum[i] = 0.0f;
+      for (int count = to - from; count; --count) {
+        wait_at(full + ring.stage, ring.round);
+        Core::multiply(sum, whole + ring.stage * Core::STAGE);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive_at(empty + ring.stage);
+        ring.go_on();
+      }
+      asm volatile("" : "+r"(tile));  // places are computed now, for which registers were short before
+      int top, first;
+      shares.place(tile, top, first);
+      if (Shared && to - from < shares.STEPS && !shares.template joined<Core::CONSUMERS>(sum, tile, sums, came, flag))
+        return;
+      constexpr int HALF = Core::COLS / 2;  // of the sums of a row that a thread has, those of the first operand
+#pragma unroll
+      for (int i = 0; i < Core::COUNT; i += Run) {
+        if (Core::PAIR && i % (2 * HALF) >= HALF) continue;
+        const long long row = top + Core::row(i), c = first + Core::col(i);
+        if (row < shape.ROWS && c < shape.COLS) {
+          float run[Run];
+          decltype(last.extra(0, 0)) extras[Run];
+#pragma unroll
+          for (int j = 0; j < Run; ++j) {
+            if constexpr (Core::PAIR) {
+              run[j] = sum[i + HALF + j], extras[j] = last.extra(row, c + j, sum[i + j]);
+            } else {
+              run[j] = sum[i + j], extras[j] = last.extra(row, c + j);
+            }
+          }
+          last.finish(run, row, c, extras);
+        }
+      }
+    });
+  }
+}
+"""
