@@ -33,7 +33,7 @@ from kernelwright.judge.verdict import (
     Stage,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import CannotTimeError, SanitizerTimeoutError
+from kernelwright.judge.workshop import CannotTimeError, OtherWorkload, SanitizerTimeoutError
 
 if TYPE_CHECKING:
     from kernelwright.judge.gpu.workshop import GpuWorkshop
@@ -140,7 +140,7 @@ class GpuJob:
         self._running = runner, built, allowed
         return runner
 
-    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> UntimedRunner:
+    def check(self, spec: WorkloadSpec, descriptors: list[int], _: OtherWorkload | None = None) -> UntimedRunner:
         """In the launcher that ran the trials. The caller works: nothing is measured meanwhile."""
         assert self._launcher is not None, "build comes first"
         return UntimedRunner(self._launcher, self._built[spec], descriptors, keep=True)
