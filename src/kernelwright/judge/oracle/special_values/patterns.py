@@ -66,7 +66,7 @@ def pattern(exact: torch.Tensor, eager: torch.Tensor, task: Task, special: Speci
     none = torch.zeros_like(eager, dtype=torch.bool)
     if not eager.is_floating_point():
         return Pattern(none, exact != eager, none)
-    # What a result's own narrow format cannot hold is no matter of formulas: every kernel rounds there.
+    # What only the narrow format of a result cannot hold does not depend on formulas: every kernel rounds there.
     by_format = torch.isfinite(exact.float()) if is_narrow(eager.dtype) else none
     exact, eager = rounded(exact, eager.dtype), arithmetic(eager)
     odd = ~torch.isfinite(exact)
