@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,3 +171,42 @@ def test_the_same_machine_on_another_day_is_the_same() -> None:
 def test_other_tasks_or_baselines_are_not_compared(there: Results, said: str) -> None:
     with pytest.raises(ResultsError, match=said):
         require_comparable([results([row("a")]), there])
+
+
+HUGE = 1e300
+ERRORS = {"result": "out", "rms": 1.0, "eager_rms": 1.0, "ulp": 1.0, "eager_ulp": 1.0, "share": 1.0, "finding": ""}
+LEVEL = {"low": 1.0, "mid": 1.0, "high": 1.0}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"environment": -1},
+        {"cost": {"usd": -1.0}},
+        {"cost": {"wall_seconds": HUGE}},
+        {"workloads": [{"of_bound": HUGE}]},
+        {"workloads": [{"sol": -HUGE}]},
+        {"workloads": [{"baselines": [{"baseline": "eager", "speedup": LEVEL, "seconds": -1.0}]}]},
+        *({"workloads": [{"baselines": [{"baseline": "eager", "speedup": LEVEL | {"low": low}}]}]} for low in (0, -1)),
+        {"workloads": [{"baselines": [{"baseline": "eager", "speedup": LEVEL | {"high": HUGE}}]}]},
+        {
+            "errors": [
+                {"result": "out", "rms": HUGE, "eager_rms": 1, "ulp": 1, "eager_ulp": 1, "share": 1, "finding": ""}
+            ]
+        },
+    ],
+)
+def test_numbers_of_which_no_metric_could_be_made_are_refused_in_one_line(tmp_path: Path, part: dict[str, Any]) -> None:
+    """They ended the command in the middle of a sum or a logarithm."""
+    made = row("a").model_dump(mode="json")
+    workload = {"name": "n=64", "dtype": "float32", "hidden": False, "speed": "measured"}
+    made |= part | ({"workloads": [workload | one for one in part["workloads"]]} if "workloads" in part else {})
+    path = written(tmp_path / "r.jsonl", plan(), ENVIRONMENT)
+    path.write_text(path.read_text() + json.dumps(made) + "\n")
+    with pytest.raises(ResultsError, match="line 3 cannot be understood"):
+        read_results(path)
+
+
+def test_a_plan_of_more_categories_than_a_page_has_room_for_is_refused() -> None:
+    with pytest.raises(ResultsError, match="categories"):
+        fold([plan([(f"t{number}", f"c{number}") for number in range(300)])], "r.jsonl")

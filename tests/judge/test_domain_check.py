@@ -195,7 +195,7 @@ def test_values_that_are_drawn_ahead_are_those_that_would_be_drawn(judge: Judge,
         if ahead:
             oracle.draw_ahead(60.0)
         for one in planned:
-            _, descriptors = oracle.point(opened, one.spec.workload)
+            _, descriptors, _ = oracle.point(opened, one.spec)
             close_descriptors(descriptors)
             oracle.begin_at_point(opened, one.spec.workload, key.hex(), one.calls)
             for _ in one.calls:

@@ -279,6 +279,31 @@ def test_what_the_reference_refuses_is_not_missing_from_some_of_the_points_eithe
     assert coverage(task, found.points) == found.coverage
 
 
+MATRICES = {"a": tensor("m", "k"), "b": tensor("3 * k", "n")}
+
+
+@given(st.binary(min_size=1, max_size=4))
+@settings(max_examples=20, deadline=None)
+def test_sizes_are_equal_somewhere(key: bytes) -> None:
+    ranges = {"m": (1, 300), "k": (1, 90), "n": (1, 400)}
+    found = check_points(box(ranges, inputs=MATRICES), key)
+    points = [point.size_map for point in found.points[:20]]
+    assert any(1 < point["m"] == point["k"] == point["n"] for point in points)
+    assert found.coverage.missing == ()
+
+
+def test_axes_of_a_tensor_are_equal_somewhere_where_they_can_be() -> None:
+    ranges = {"m": (1, 300), "k": (1, 90), "n": (1, 400)}
+    keys = [bytes([key]) for key in range(8)]
+    points = [one.size_map for key in keys for one in check_points(box(ranges, inputs=MATRICES), key).points]
+    assert any(3 * point["k"] == point["n"] > 3 for point in points)
+
+
+def test_ranges_that_do_not_meet_have_no_equal_sizes() -> None:
+    found = check_points(box({"rows": (1, 20), "cols": (100, 200)}), KEY)
+    assert not any(point.size_map["rows"] == point.size_map["cols"] for point in found.points)
+
+
 @pytest.mark.timed
 def test_choosing_is_quick() -> None:
     task = resolve("unet_linear")

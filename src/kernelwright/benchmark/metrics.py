@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.benchmark.results import (
+    LARGEST,
     RejectionClass,
     ResultPart,
     Results,
@@ -144,7 +145,7 @@ def sol(row: SampleRow) -> float | None:
 
 def error_ratio(row: SampleRow) -> float | None:
     """The worst of its results' errors over eager's."""
-    found = [one.rms / one.eager_rms for one in row.errors if one.rms > 0 and one.eager_rms > 0]
+    found = [one.rms / one.eager_rms for one in row.errors if one.rms > 0 and one.eager_rms > 1 / LARGEST]
     return max(found, default=None) if is_right(row) else None
 
 

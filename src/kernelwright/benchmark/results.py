@@ -11,13 +11,28 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from kernelwright.errors import KernelwrightError
 from kernelwright.judge.verdict import IntervalValue, SpeedStatus
 
 VERSION = 1
 MOST_ATTEMPTS = 3  # commands that may end without a word while they are at a sample, before it counts as failed
+
+
+MOST_TASKS, MOST_CATEGORIES, MOST_SAMPLES = 10_000, 200, 1_000_000
+LARGEST = 1e12  # of a time in seconds, a cost, a ratio, and one over a ratio: their logarithms and sums are numbers
+
+# A stranger's file is read as well: with these no metric overflows.
+Amount = Annotated[float, Field(ge=0.0, le=LARGEST)]
+Score = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
+Count = Annotated[int, Field(ge=0)]
+
+
+def _ratios(speedup: IntervalValue) -> IntervalValue:
+    if not all(1 / LARGEST <= value <= LARGEST for value in (speedup.low, speedup.mid, speedup.high)):
+        raise ValueError("a speedup is not a ratio of two times")
+    return speedup
 
 
 class ResultsError(KernelwrightError):
@@ -58,7 +73,7 @@ class PlannedTask(ResultPart):
 
     name: str
     category: str
-    samples: int = Field(ge=0)
+    samples: int = Field(ge=0, le=MOST_SAMPLES)
 
 
 class BenchmarkPlan(ResultPart):
@@ -77,7 +92,7 @@ class BenchmarkPlan(ResultPart):
     threads: int
     budget: str = ""
     seed: int = 0
-    tasks: tuple[PlannedTask, ...] = Field(min_length=1)
+    tasks: tuple[PlannedTask, ...] = Field(min_length=1, max_length=MOST_TASKS)
 
 
 class BenchmarkEnvironment(ResultPart):
@@ -144,8 +159,8 @@ class SpeedOver(ResultPart):
 
     baseline: str
     claimable: bool = True
-    seconds: float | None = None
-    speedup: IntervalValue
+    seconds: Amount | None = None
+    speedup: Annotated[IntervalValue, AfterValidator(_ratios)]
 
 
 class WorkloadRow(ResultPart):
@@ -156,18 +171,18 @@ class WorkloadRow(ResultPart):
     dtype: str
     hidden: bool
     speed: SpeedStatus
-    seconds: float | None = None
+    seconds: Amount | None = None
     baselines: tuple[SpeedOver, ...] = ()
-    of_bound: float | None = None
-    sol: float | None = None
+    of_bound: Amount | None = None
+    sol: Score | None = None
 
 
 class ErrorRow(ResultPart):
     """The error of one result beside eager's, in units of what one rounding of every step moves an element by."""
 
     result: str
-    rms: float
-    eager_rms: float
+    rms: Amount
+    eager_rms: Amount
     ulp: float
     eager_ulp: float
     share: float
@@ -177,12 +192,18 @@ class ErrorRow(ResultPart):
 class SampleCost(ResultPart):
     """What a sample took, where it is known: a candidate from a folder has no tokens."""
 
-    evaluations: int = 0
-    wall_seconds: float = 0.0
-    device_seconds: float = 0.0
-    tokens: int = 0
-    usd: float = 0.0
-    unpriced_calls: int = 0
+    evaluations: Count = 0
+    wall_seconds: float = Field(0.0, ge=0.0)
+    device_seconds: float = Field(0.0, ge=0.0)
+    tokens: Count = 0
+    usd: float = Field(0.0, ge=0.0)
+    unpriced_calls: Count = 0
+
+
+def _one_sample(cost: SampleCost) -> SampleCost:
+    if max(cost.wall_seconds, cost.device_seconds, cost.usd) > LARGEST:
+        raise ValueError("a cost is larger than that of any sample")
+    return cost
 
 
 class SampleRow(ResultPart):
@@ -206,10 +227,10 @@ class SampleRow(ResultPart):
     left_out: tuple[str, ...] = ()  # baselines that could not do this task, each with why
     rejections: dict[RejectionClass, int] = Field(default_factory=dict)
     suspect: bool = False  # faster than the device can be
-    cost: SampleCost = SampleCost()
+    cost: Annotated[SampleCost, AfterValidator(_one_sample)] = SampleCost()
     certificates: tuple[str, ...] = ()
     other_cores: float | None = None
-    environment: int = 0  # which of the file's environments
+    environment: Count = 0  # which of the file's environments
     at: float
 
 
@@ -296,6 +317,8 @@ def _require_planned(
     plan: BenchmarkPlan, rows: Mapping[SampleKey, SampleRow], unopened: Mapping[str, str], origin: str
 ) -> None:
     samples = {task.name: task.samples for task in plan.tasks}
+    if len({task.category for task in plan.tasks}) > MOST_CATEGORIES:
+        raise ResultsError(f"{origin}: its plan has more than {MOST_CATEGORIES} categories")
     if len(samples) < len(plan.tasks):
         raise ResultsError(f"{origin}: its plan has a task twice")
     for name, sample in (*rows, *((name, -1) for name in unopened)):

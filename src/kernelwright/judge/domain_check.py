@@ -27,15 +27,17 @@ from kernelwright.judge.oracle_client import (
 )
 from kernelwright.judge.timing.measure import DEADLINE, Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import DomainCheck, Stage, WorkloadResult
-from kernelwright.judge.workshop import Job
+from kernelwright.judge.workshop import Job, OtherWorkload
 from kernelwright.tasks.domain import Coverage
 
 ORDINARY = ""  # in place of special values: values of an input family
 LIGHT = 4.0  # median public workloads; special values are planted at points of no more work
 LEAST_DEADLINE = 5.0
+HEAVIEST = 3  # of these points, where values are planted that show where much is added up
 ROOM = 16  # of every size, where special values are planted first
 LITTLE = 0.25  # median public workloads; at points of no more work, calls come first that are not checked
 MOST_UNCHECKED = 24
+CHOICE = 4  # points of which one is called beside another
 UNKNOWN_SECONDS = 0.1  # of a public workload, where none was timed
 
 Timer = Callable[[str], AbstractContextManager[None]]
@@ -44,11 +46,13 @@ Timer = Callable[[str], AbstractContextManager[None]]
 @dataclass(frozen=True)
 class PlannedPoint:
     """A point with the calls that are made there: special values by name, or `ORDINARY`. Before them, on a CPU, come
-    `unchecked` calls: a kernel that counts its calls must not know the domain check by how few there are."""
+    `unchecked` calls: a kernel that counts its calls must not know the domain check by how few there are. The first
+    call of all is on the sizes of an `other` point: a kernel must not keep those of its first call."""
 
     point: CheckPoint
     calls: tuple[str, ...]
     unchecked: int = 0
+    other: CheckPoint | None = None
 
     @property
     def spec(self) -> WorkloadSpec:
@@ -79,6 +83,11 @@ def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
 
     for values in specials:
         plant(values, [number for number in light if dtypes[number] in values.dtypes])
+    for values in specials:
+        bearing = [number for number in light if values.heavy and dtypes[number] in values.dtypes]
+        for number in sorted(bearing, key=lambda one: checks.points[one].work)[-HEAVIEST:]:
+            if values.name not in planted[number]:
+                plant(values, [number])
     for values, dtype in itertools.product(specials, dict.fromkeys(dtypes)):
         if dtype in values.dtypes and (values.kind, dtype) not in met:
             plant(values, [number for number in light if dtypes[number] == dtype])
@@ -91,8 +100,19 @@ def plan_calls(checks: DomainChecks, key: bytes) -> tuple[PlannedPoint, ...]:
         calls = [ORDINARY, *names]
         order.shuffle(calls)
         unchecked = order.randint(0, MOST_UNCHECKED) if point.work <= LITTLE else 0
-        planned.append(PlannedPoint(point, tuple(calls), unchecked))
+        planned.append(PlannedPoint(point, tuple(calls), unchecked, _least_alike(point, checks.points, order)))
     return tuple(planned)
+
+
+def _least_alike(point: CheckPoint, points: Sequence[CheckPoint], order: random.Random) -> CheckPoint | None:
+    """Of some light points of the same dtype, the one that has most sizes that are others."""
+    here = point.spec.workload
+    light = [one for one in points if one.work <= LITTLE and one.spec.workload.dtype == here.dtype]
+
+    def unlike(one: CheckPoint) -> int:
+        return sum(value != here.size_map[name] for name, value in one.spec.workload.sizes)
+
+    return max(order.sample(light, min(CHOICE, len(light))), key=unlike, default=None)
 
 
 def _roomy(points: Sequence[CheckPoint]) -> frozenset[int]:
@@ -156,15 +176,19 @@ class DomainRun:
 
     def _check(self, job: Job, planned: PlannedPoint, first: tuple[FailingDraw, ...]) -> Rejection | None:
         oracle, spec = self.oracle, planned.spec
+        other = planned.other if self.keeps_state and not self.task.constant else None
         with self.timer("domain: arena"):
-            self.level, descriptors = oracle.point(self.task, spec.workload)
+            self.level, descriptors, descriptors_of_other = oracle.point(
+                self.task, spec, other.spec if other is not None else None
+            )
         with self.timer("domain: start"):
             try:
                 unchecked = planned.unchecked if self.keeps_state else 0
                 oracle.begin_at_point(self.task, spec.workload, self.key.hex(), planned.calls, first, unchecked)
-                runner = job.check(spec, descriptors)
+                beside = OtherWorkload(other.spec, descriptors_of_other) if other is not None else None
+                runner = job.check(spec, descriptors, beside)
             finally:
-                close_descriptors(descriptors)
+                close_descriptors([*descriptors, *descriptors_of_other])
         with runner:
             expected = {"domain": self.deadline(planned.point.work) / DEADLINE}
             measurement = Measurement(oracle, spec, runner, {}, expected, UNTIMED, random.Random(0))
@@ -173,6 +197,11 @@ class DomainRun:
             if reply.ending is not Ending.ok:
                 return measurement.not_ready(reply)
             try:
+                if beside is not None:
+                    with self.timer("domain: values"):
+                        family = oracle.load_other()
+                    with self.timer("domain: calls"):
+                        measurement.call(family, op="1")
                 calls = (*(draw.special for draw in first), *planned.calls)
                 for number, special in enumerate((*[ORDINARY] * unchecked, *calls)):
                     with self.timer("domain: values"):

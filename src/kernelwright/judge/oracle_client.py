@@ -66,11 +66,13 @@ class CheckPoint:
 
 @dataclass(frozen=True)
 class NamedValues:
-    """Special values by name, with their kind and the dtypes of workloads that they can be planted in."""
+    """Special values by name, with their kind and the dtypes of workloads that they can be planted in. `heavy` ones
+    are planted at a point of much work as well."""
 
     name: str
     kind: str
     dtypes: tuple[str, ...]
+    heavy: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class OracleClient:
         return DomainChecks(
             tuple(CheckPoint(_posed(entry), entry["work"]) for entry in answer["points"]),
             _coverage(answer["coverage"]),
-            tuple(NamedValues(name, kind, tuple(dtypes)) for name, kind, dtypes in answer["specials"]),
+            tuple(NamedValues(name, kind, tuple(types), heavy) for name, kind, types, heavy in answer["specials"]),
             tuple(answer["opted_out"]),
         )
 
@@ -203,10 +205,19 @@ class OracleClient:
         """Lets the oracle draw values of check points meanwhile, without waiting; the next request waits for it."""
         self._post("ahead", seconds=seconds)
 
-    def point(self, task: OpenTask, workload: Workload) -> tuple[str, list[int]]:
-        """As `arena`, for a check point: its memory goes when the next one is opened, or at `leave`."""
-        answer, descriptors = self._ask("point", task=task.reference, workload=_json(workload))
-        return answer["level"], descriptors
+    def point(
+        self, task: OpenTask, spec: WorkloadSpec, other: WorkloadSpec | None = None
+    ) -> tuple[str, list[int], list[int]]:
+        """As `arena`, for a check point: its memory goes when the next one is opened, or at `leave`. With descriptors
+        of an `other` point as well, which can be loaded and is not checked."""
+        beside = _json(other.workload) if other is not None else None
+        answer, descriptors = self._ask("point", task=task.reference, workload=_json(spec.workload), other=beside)
+        count = len(spec.signature.tensors)
+        return answer["level"], descriptors[:count], descriptors[count:]
+
+    def load_other(self) -> str:
+        """Loads values of which nothing is expected into the other point; says their input family."""
+        return str(self._ask("load_other")[0]["family"])
 
     def begin_at_point(
         self,

@@ -60,6 +60,14 @@ class InspectionPlan:
         return replace(self, name=name)
 
 
+@dataclass(frozen=True)
+class OtherWorkload:
+    """What a process that checks a workload is called on besides: a kernel may keep what its first call had."""
+
+    spec: WorkloadSpec
+    descriptors: list[int]
+
+
 class Job(Protocol):
     """One candidate on a device, from its build to its last trial."""
 
@@ -100,8 +108,9 @@ class Job(Protocol):
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> Runner:
         """A process that holds the candidate and has seen nothing of this workload yet."""
 
-    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> Runner:
-        """As `start`, for calls that are not timed. May return before it is ready."""
+    def check(self, spec: WorkloadSpec, descriptors: list[int], other: OtherWorkload | None = None) -> Runner:
+        """As `start`, for calls that are not timed. May return before it is ready. `other` comes only where a
+        candidate's own code keeps state between calls."""
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         """Adds what only the device knows of the trials that have just ended."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kernelwright.tasks.covering import IMPOSSIBLE, Choice, CoverageLayout, DeclaredDomain, Group, Point, PointLimits
+from kernelwright.tasks.equal_sizes import equal_points
 from kernelwright.tasks.model import Task, Workload
 
 __all__ = ["CheckPoints", "Coverage", "Footprint", "PointLimits", "check_points", "coverage"]
@@ -84,6 +85,7 @@ def check_points(
     selection = _Selection(_layout(DeclaredDomain.of(task, limits), limits), random.Random(seed), footprint)
     selection.take_ends()
     selection.take_between()
+    selection.take_equal()
     while len(selection.taken) < limits.points and selection.take_next():
         pass
     return selection.result()
@@ -119,6 +121,7 @@ class _Selection:
     pairs: list[tuple[Group, Group]] = field(default_factory=list)
     refused: int = 0
     traits: list[set[Trait]] = field(default_factory=list)
+    equal: set[Point] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.left = self.layout.limits.total
@@ -136,6 +139,16 @@ class _Selection:
         for _ in range(BETWEEN):
             most = limits.ordinary * (limits.single / limits.ordinary) ** self.rng.uniform(0.2, 0.7)
             self._take_if_it_fits(self._heaviest_point(min(most, self.left / 2)))
+
+    def take_equal(self) -> None:
+        """Points at which sizes are equal, of ordinary work where there are such."""
+        for points in equal_points(self.layout.domain, self.rng):
+            found = sorted({point: self.layout.cost(point) for point in points}.items(), key=lambda one: one[1])
+            ordinary = [point for point, cost in found if cost <= self.layout.limits.ordinary]
+            if found and len(self.taken) < self.layout.limits.points // 2:
+                point = self.rng.choice(ordinary) if ordinary else found[0][0]
+                self._take_if_it_fits(point)
+                self.equal.add(point)
 
     def _take_if_it_fits(self, point: Point | None) -> None:
         dtype = self.rng.choice(self.layout.domain.dtypes)
@@ -316,12 +329,16 @@ class _Selection:
         points = tuple(layout.domain.workload(point, dtype) for point, dtype, _ in self._ordered())
         return CheckPoints(points, _coverage(layout, self.covered), layout.limits.total - self.left)
 
+    def _gain(self, taken: tuple[Point, str, float], new: int) -> float:
+        point, _, work = taken
+        return self._worth(new, work) + (WORTH[0] if point in self.equal else 0)
+
     def _ordered(self) -> list[tuple[Point, str, float]]:
-        """By what each adds to those before it, for its work."""
+        """By what each adds to those before it, for its work; an equality of sizes, too, is worth a class."""
         rest = [(self.layout.cover(self.layout.choice_of(*one[:2])), one) for one in self.taken]
         ordered, covered = [], 0
         while rest:
-            best = max(rest, key=lambda each: self._worth(each[0] & ~covered, each[1][2]))
+            best = max(rest, key=lambda each: self._gain(each[1], each[0] & ~covered))
             rest.remove(best)
             ordered.append(best[1])
             covered |= best[0]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from kernelwright.judge.oracle.right.compare import check
 from kernelwright.judge.oracle.special_values import ValueKind, draw_special, special_expectations, special_values
 from kernelwright.judge.oracle.special_values.planting import Placement, SpecialValues
-from kernelwright.tasks import Chosen, Family, Task, custom, integers, normal, tensor, uniform
+from kernelwright.tasks import Chosen, Family, Task, cast, custom, integers, normal, tensor, uniform
 from kernelwright.tasks.backward import derive_backward
 from kernelwright.tasks.catalogue import catalogue
 from kernelwright.tasks.model import Workload
@@ -85,6 +85,7 @@ FOUND = {
             "target at its most everywhere",
             "target repeated",
             "target in order or equal but in one place",
+            "target at either end",
         }
     },
     "linear_relu": {  # operands of a product are not infinite
@@ -145,6 +146,7 @@ def test_indices_stay_in_their_range() -> None:
         "index at its most everywhere",
         "index repeated",
         "index in order or equal but in one place",
+        "index at either end",
     }
 
 
@@ -298,7 +300,7 @@ def test_constants_stay_as_they_were_prepared() -> None:
 @pytest.mark.parametrize("placement", Placement)
 def test_a_placement_plants_in_a_tensor_of_any_rank(placement: Placement) -> None:
     for dims in ((), ("cols",), ("rows", "cols"), (2, "rows", "cols")):
-        draw = integers(0, 5) if placement in (Placement.least, Placement.most) else None
+        draw = integers(0, 5) if placement in (Placement.least, Placement.most, Placement.ends) else None
         task = make(lambda x: x + 1, {"x": tensor(*dims, draw=draw), "y": tensor("rows", "cols")} | {})
         special = SpecialValues("made", ValueKind.signs, "x", placement, 1.0, ("float32",))
         drawn = draw_special(
@@ -388,3 +390,58 @@ def test_a_number_that_values_are_compared_with_is_planted() -> None:
     task = make(lambda x: (x > 0.75).sum(-1), X)
     assert "x 0.75 in some places" in names(task, ValueKind.ties)
     assert not any("0.75" in name for name in names(make(lambda x: x * 0.75, X)))
+
+
+def test_whole_numbers_are_at_their_ends_together() -> None:
+    """Only there is a sum of products as large as it can be."""
+    task = make(
+        lambda a, b: (a.to(torch.int32) * b.to(torch.int32)).sum(-1),
+        {
+            "a": tensor("rows", "cols", draw=integers(-128, 128), dtype="int8"),
+            "b": tensor("rows", "cols", draw=integers(0, 16), dtype="int8"),
+        },
+    )
+    special = named(task, "a, b at either end")
+    assert special.heavy
+    sizes = Workload((("rows", 40), ("cols", 40)))
+    drawn = draw_special(task, sizes, special, Family.NORMAL, torch.Generator().manual_seed(1))
+    a, b = drawn["a"], drawn["b"]
+    assert isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
+    assert set(a.unique().tolist()) == {-128, 127} and set(b.unique().tolist()) == {0, 15}
+    assert any(bool((x == -128).all() and (y == 15).all()) for x, y in zip(a, b, strict=True))
+
+
+def quantised(dtype: torch.dtype) -> Task:
+    return make(lambda x, scale: cast(x / scale, dtype), {**X, "scale": tensor(1, draw=uniform(0.5, 1.0))})
+
+
+LADDER = "x at every power of two of a narrow format"
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.float8_e4m3fn, torch.float16])
+def test_results_of_a_narrow_format_go_past_its_largest_number(dtype: torch.dtype) -> None:
+    task = quantised(dtype)
+    sizes, generator = Workload((("rows", 40), ("cols", 40))), torch.Generator().manual_seed(1)
+    inputs = draw_special(task, sizes, named(task, LADDER), Family.NORMAL, generator)
+    expected = special_expectations(task, inputs, sizes, named(task, LADDER))["out"]
+    x, scale = inputs["x"], inputs["scale"]
+    assert isinstance(x, torch.Tensor) and isinstance(scale, torch.Tensor)
+    largest = torch.finfo(dtype).max
+    assert float((x / scale).abs().max()) > 4 * largest
+    assert check(expected, (x / scale).to(dtype), 0) is None
+    if dtype is not torch.float8_e4m3fn:
+        assert check(expected, (x / scale).clamp(-largest, largest).to(dtype), 0) is not None
+
+
+def test_inputs_of_a_narrow_format_have_every_exponent_of_it() -> None:
+    task = make(lambda x: cast(x, torch.float32) * 2, {"x": tensor("rows", "cols", dtype="float8_e5m2")})
+    sizes, generator = Workload((("rows", 200), ("cols", 40))), torch.Generator().manual_seed(1)
+    x = draw_special(task, sizes, named(task, LADDER), Family.NORMAL, generator)["x"]
+    assert isinstance(x, torch.Tensor)
+    assert set(range(0x58, 0x7C)) <= set(x.view(torch.uint8).unique().tolist())
+
+
+def test_no_ladder_where_a_kernel_would_overflow_in_float32() -> None:
+    """And none where no format is narrow."""
+    task = make(lambda x: cast((x**8).sum(-1), torch.float16), X)
+    assert LADDER not in names(task) and LADDER not in names(make(lambda x: x * 2, X))

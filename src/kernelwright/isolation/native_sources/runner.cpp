@@ -6,6 +6,8 @@
 // LAYOUT is a descriptor with one line for each argument, in order:
 //   tensor FD BYTES OFFSET EXTENT WRITABLE RANK sizes... strides...
 //   real VALUE | integer VALUE
+// and may go on with a line "other" and as many lines again, for another workload in memory of its own. A call of the
+// first is asked for by "r", one of the others by "1", "2", and so on.
 // Guards around every tensor are reserved and unmapped, the arena is mapped, this process is confined, and only
 // then is the candidate's library loaded, so that its constructors run inside the sandbox and before any data exists.
 #include <dlfcn.h>
@@ -15,6 +17,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include <vector>
 
@@ -49,12 +55,18 @@ void* map_between_guards(int fd, size_t bytes, bool writable) {
   return base;
 }
 
-std::vector<kw_argument> read_layout(int fd) {
+using Arguments = std::vector<kw_argument>;
+
+std::vector<Arguments> read_layout(int fd) {
   FILE* layout = fdopen(fd, "r");
   if (!layout) give_up("no layout");
-  std::vector<kw_argument> arguments;
+  std::vector<Arguments> workloads(1);
   char kind[16];
   while (fscanf(layout, "%15s", kind) == 1) {
+    if (strcmp(kind, "other") == 0) {
+      workloads.emplace_back();
+      continue;
+    }
     kw_argument argument{};
     if (strcmp(kind, "real") == 0) {
       if (fscanf(layout, "%lf", &argument.real) != 1) give_up("bad layout");
@@ -75,10 +87,26 @@ std::vector<kw_argument> read_layout(int fd) {
       ASAN_POISON_MEMORY_REGION(base, offset);
       if (writable) ASAN_POISON_MEMORY_REGION(base + offset + extent, bytes - offset - extent);
     }
-    arguments.push_back(argument);
+    workloads.back().push_back(argument);
   }
   fclose(layout);
-  return arguments;
+  return workloads;
+}
+
+// How this thread's processor rounds, and what it does with subnormal numbers. The calling convention has a function
+// leave that as it found it: a kernel that does not changes everything that its caller's thread computes afterwards.
+unsigned long floating_point_mode() {
+#if defined(__x86_64__)
+  unsigned short x87;
+  asm volatile("fnstcw %0" : "=m"(x87));
+  return (_mm_getcsr() & ~0x3fu) | static_cast<unsigned long>(x87) << 32;  // without the flags of what has happened
+#elif defined(__aarch64__)
+  unsigned long mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+#else
+  return 0;
+#endif
 }
 
 void on_abort(int) { _exit(134); }  // as the first process of a namespace, a plain SIGABRT would be ignored
@@ -100,7 +128,8 @@ __attribute__((visibility("default"), used)) void __asan_set_error_report_callba
 int main(int argc, char** argv) {
   if (argc != 6) give_up("usage: runner GO DONE LAYOUT LIBRARY SECCOMP");
   int go = atoi(argv[1]), done = atoi(argv[2]);
-  std::vector<kw_argument> arguments = read_layout(atoi(argv[3]));
+  std::vector<Arguments> workloads = read_layout(atoi(argv[3]));
+  const unsigned long mode = floating_point_mode();
   bool sanitizer = strcmp(argv[5], "sanitizer") == 0;
 #ifdef KW_SANITIZED
   dup2(2, 0);  // a report that is sent to any of the standard descriptors arrives
@@ -118,10 +147,13 @@ int main(int argc, char** argv) {
   char op = 0;
   do {
     if (op == 'p') {
-      if (prepare) prepare(arguments.data());
+      if (prepare) prepare(workloads[0].data());
     } else if (op) {
-      run(arguments.data());
+      size_t which = op == 'r' ? 0 : static_cast<size_t>(op - '0');
+      if (which >= workloads.size()) give_up("no such workload");
+      run(workloads[which].data());
     }
+    if (floating_point_mode() != mode) give_up("the kernel leaves the floating-point mode of its thread changed");
     if (write(done, "d", 1) != 1) return 120;
   } while (read(go, &op, 1) == 1);
   return 0;

@@ -34,14 +34,18 @@ def start_runner(
     cpus: tuple[int, ...],
     *,
     sanitized: bool = False,
+    others: Sequence[tuple[Signature, Sequence[int]]] = (),
 ) -> WardedProcess:
-    """A fresh process, stopped as soon as it has loaded the candidate. Answers `ready` first."""
-    tensors = sum(region_of(tensor).bytes for tensor in signature.tensors)
-    space = tensors + GUARDS * len(signature.tensors) + HEADROOM
+    """A fresh process, stopped as soon as it has loaded the candidate. Answers `ready` first. It can be called on other
+    workloads as well, each of which has a signature and descriptors of its own."""
+    workloads = ((signature, descriptors), *others)
+    held = [tensor for made, _ in workloads for tensor in made.tensors]
+    tensors = sum(region_of(tensor).bytes for tensor in held)
+    space = tensors + GUARDS * len(held) + HEADROOM
     layout = os.memfd_create("layout", os.MFD_CLOEXEC)
     opened = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.write(layout, layout_text(signature, descriptors).encode())
+        os.write(layout, "other\n".join(layout_text(*workload) for workload in workloads).encode())
         os.lseek(layout, 0, os.SEEK_SET)
         role = Role.sanitized_runner if sanitized else Role.runner
         own_root = capabilities().namespaces
@@ -63,7 +67,7 @@ def start_runner(
                 *("{go}", "{done}", str(layout), path, start.own_filter(role)),
             ],
             grant,
-            [*descriptors, layout, *([] if own_root else [opened])],
+            [*(one for _, given in workloads for one in given), layout, *([] if own_root else [opened])],
             START_SECONDS,
             DrainedLog(REPORT) if sanitized else None,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -55,9 +56,10 @@ def inspect(
     prepare: bool,
     deadline: float,
     calls: int = 1,
+    then: Callable[[], None] | None = None,
 ) -> Rejection | None:
     """Calls under the sanitizers, each within `deadline` seconds. Their report is evidence; a wrong result or an early
-    end is one too."""
+    end is one too. `then` begins another workload that the runner has, for one more call, which is not checked."""
     ready = runner.ready()
     if ready.ending is not Ending.ok:
         return _rejection(runner, spec, ready, Stage.load, files)
@@ -69,6 +71,9 @@ def inspect(
         measurement.call(family)
         for _ in range(calls - 1):
             measurement.call(oracle.load())
+        if then is not None:
+            then()
+            measurement.call(oracle.load(), op="1")
     except Rejected as rejected:
         if isinstance(rejected.rejection.evidence, ProcessEvidence) and _report(runner):
             return Rejection(Stage.safety, Reason.unsafe, _evidence(runner, spec, files))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import zlib
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -22,10 +23,10 @@ from kernelwright.judge.baselines import Baselines, CpuBaselineProcess
 from kernelwright.judge.cpu.overhead import Overheads
 from kernelwright.judge.cpu.runner import start_runner
 from kernelwright.judge.cpu.safety import SourceFiles, inspect, sanitizers_available
-from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec
+from kernelwright.judge.oracle_client import OpenTask, OracleClient, WorkloadSpec, close_descriptors
 from kernelwright.judge.timing.measure import Clock, Rejection, build_rejection
 from kernelwright.judge.verdict import NO_SAFETY, Conditions, Profile, Reason, WorkloadResult
-from kernelwright.judge.workshop import InspectionPlan, SanitizerDeadline, SanitizerTimeoutError
+from kernelwright.judge.workshop import InspectionPlan, OtherWorkload, SanitizerDeadline, SanitizerTimeoutError
 from kernelwright.version import __version__
 
 # Sanitized code takes several times as long; loops that were vectorised take many times.
@@ -113,6 +114,7 @@ class CpuJob:
     task: OpenTask
     _plain: dict[tuple[str, ...], Built] = field(default_factory=dict)
     _sanitized: dict[tuple[str, ...], Built] = field(default_factory=dict)
+    _inspected: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def _first(self) -> Built | None:
@@ -146,11 +148,42 @@ class CpuJob:
         authored = host_contract(self.candidate.contract).file_names(self.candidate.source)
         files = SourceFiles(authored, built.files)
         prepare = bool(self.task.constant)
-        with self._run(built, spec, descriptors, sanitized=True) as runner, self.shop.working():
-            rejection = inspect(runner, spec, self.shop.oracle, files=files, prepare=prepare, deadline=deadline)
+        other = self._other_public(spec)
+        try:
+            with (
+                self._run(built, spec, descriptors, sanitized=True, other=other) as runner,
+                self.shop.working(),
+            ):
+                then = partial(self._begin_other, other.spec) if other is not None else None
+                rejection = inspect(
+                    runner, spec, self.shop.oracle, files=files, prepare=prepare, deadline=deadline, then=then
+                )
+        finally:
+            close_descriptors(other.descriptors if other is not None else [])
         if rejection is not None and rejection.reason is Reason.timed_out:
             raise SanitizerTimeoutError((self.shop.safety or NO_SAFETY,), spec, deadline)
         return rejection
+
+    def _other_public(self, spec: WorkloadSpec) -> OtherWorkload | None:
+        """The public workload with most sizes above those of this one: scratch memory of the first call is too small
+        for it. Not where a candidate prepares for constants."""
+        if self.task.constant:
+            return None
+        here = spec.workload.size_map
+
+        def above(one: WorkloadSpec) -> int:
+            return sum(size > here[name] for name, size in one.workload.sizes)
+
+        found = max((one for one in self.task.public if _types(one) == _types(spec)), key=above, default=None)
+        if found is None or not above(found):
+            return None
+        _, descriptors = self.shop.oracle.arena(self.task, found.workload)
+        return OtherWorkload(found, descriptors)
+
+    def _begin_other(self, spec: WorkloadSpec) -> None:
+        """What the runner saw so far is not drawn again, as if it had been rejected: should it be, it is too late."""
+        self.shop.oracle.forget()
+        self.shop.oracle.begin(self.task, spec.workload, self._inspected)
 
     def do_without(self, tools: tuple[str, ...]) -> bool:
         return False
@@ -169,17 +202,27 @@ class CpuJob:
     def start(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
         return self._run(self._plain[_types(spec)], spec, descriptors)
 
-    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> WardedProcess:
+    def check(self, spec: WorkloadSpec, descriptors: list[int], other: OtherWorkload | None = None) -> WardedProcess:
         """With other numbers of threads than are timed: what is certified must hold on other machines' cores."""
         which = zlib.crc32(spec.workload.label.encode()) % (len(OTHER_THREADS) + 1)
         threads = (self.shop.threads, *OTHER_THREADS)[which]
-        return self._run(self._plain[_types(spec)], spec, descriptors, threads=threads)
+        return self._run(self._plain[_types(spec)], spec, descriptors, threads=threads, other=other)
 
     def _run(
-        self, built: Built, spec: WorkloadSpec, descriptors: list[int], *, sanitized: bool = False, threads: int = 0
+        self,
+        built: Built,
+        spec: WorkloadSpec,
+        descriptors: list[int],
+        *,
+        sanitized: bool = False,
+        threads: int = 0,
+        other: OtherWorkload | None = None,
     ) -> WardedProcess:
         threads, cpus = threads or self.shop.threads, self.shop.cpus
-        return start_runner(built.library, spec.signature, descriptors, threads, cpus, sanitized=sanitized)
+        others = [(other.spec.signature, other.descriptors)] if other is not None else []
+        return start_runner(
+            built.library, spec.signature, descriptors, threads, cpus, sanitized=sanitized, others=others
+        )
 
     def finish(self, result: WorkloadResult) -> WorkloadResult:
         return result

@@ -35,7 +35,7 @@ from kernelwright.judge.verdict import (
     Stage,
     WorkloadResult,
 )
-from kernelwright.judge.workshop import SanitizerTimeoutError
+from kernelwright.judge.workshop import OtherWorkload, SanitizerTimeoutError
 from kernelwright.runtime.library_steps import with_kept_results, without_own_kernels
 from kernelwright.tasks.model import Signature
 
@@ -206,7 +206,7 @@ class GpuJob:
         self._running = runner, built, allowed
         return runner
 
-    def check(self, spec: WorkloadSpec, descriptors: list[int]) -> UntimedRunner:
+    def check(self, spec: WorkloadSpec, descriptors: list[int], _: OtherWorkload | None = None) -> UntimedRunner:
         """In the launcher that ran the trials. The caller works: nothing is measured meanwhile."""
         assert self._launcher is not None, "build comes first"
         return UntimedRunner(self._launcher, self._built[spec], descriptors, keep=True)

@@ -56,6 +56,7 @@ class PointArenas:
         self._chosen: tuple[tuple[str, bytes], tuple[Point, ...], Coverage] | None = None
         self._arena: WorkloadArena | None = None
         self._opened: _Known | None = None
+        self._other: WorkloadArena | None = None
         self._runner = ""
         self._expected: list[tuple[_Known, list[str]]] = []
         self._ahead: dict[Workload, list[PoolEntry]] = {}
@@ -112,6 +113,22 @@ class PointArenas:
         self._arena.blank()
         return self._arena
 
+    def open_other(self, reference: str, workload: Workload) -> WorkloadArena:
+        """Another point beside the open one; it is closed with it."""
+        known = self._points[reference, workload]
+        self._other = self._device.arena(known.task, workload, known.point.signature, self._pool(known))
+        self._other.blank()
+        return self._other
+
+    def load_other(self, word: int) -> str:
+        """Inputs that no check has, and of which nothing is expected. Says their family."""
+        assert self._opened is not None and self._other is not None, "open_other comes first"
+        known, label = self._opened, self._other.workload.label
+        drawn = seed(known.key, "other", self._runner, known.point.workload.label, label)
+        item = self._other.pool.unexpected(SeededDraw(str(known.task.families[0]), drawn))
+        self._other.load(item, word)
+        return item.family
+
     def _pool(self, known: _Known) -> ValuePool:
         slicing = self._plan(known.task, known.point.workload, known.point.signature).slicing
         return ValuePool(known.task, known.point.workload, known.key, self._device.torch_device, slicing=slicing)
@@ -131,7 +148,7 @@ class PointArenas:
     def bytes(self) -> int:
         """What is held of points."""
         ahead = sum(entry.bytes for entries in self._ahead.values() for entry in entries)
-        return ahead + (self._arena.bytes if self._arena is not None else 0)
+        return ahead + sum(arena.bytes for arena in (self._arena, self._other) if arena is not None)
 
     @property
     def current(self) -> WorkloadArena:
@@ -178,6 +195,9 @@ class PointArenas:
         self._ahead.clear()
 
     def _shut(self) -> None:
+        if self._other is not None:
+            self._other.close()
+            self._other = None
         if self._arena is None:
             return
         large = sum(extent_bytes(tensor) for tensor in self._arena.signature.tensors) > LARGE

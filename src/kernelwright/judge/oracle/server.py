@@ -76,6 +76,7 @@ class Oracle:
             "expect": self.expect,
             "ahead": self.ahead,
             "point": self.point,
+            "load_other": self.load_other,
             "leave": self.leave,
             "arena": self.arena,
             "begin": self.begin,
@@ -195,7 +196,7 @@ class Oracle:
         return {
             "points": [{**_described(one.workload, one.signature), "work": one.work} for one in points],
             "coverage": asdict(coverage),
-            "specials": [[one.name, str(one.kind), one.dtypes] for one in special_values(found)],
+            "specials": [[one.name, str(one.kind), one.dtypes, one.heavy] for one in special_values(found)],
             "opted_out": list(found.unchecked),
         }
 
@@ -214,11 +215,16 @@ class Oracle:
         self._points.ahead(seconds)
         return {}
 
-    def point(self, task: str, workload: Message) -> tuple[Message, list[int]]:
-        """The memory of a check point, in place of that of the one before."""
+    def point(self, task: str, workload: Message, other: Message | None = None) -> tuple[Message, list[int]]:
+        """The memory of a check point, in place of that of the one before, and of an `other` one."""
         self._arena, self._trials = None, iter(())
         arena = self._points.open(task, workload_from_json(workload))
-        return {"level": arena.level}, arena.descriptors
+        beside = self._points.open_other(task, workload_from_json(other)) if other is not None else None
+        return {"level": arena.level}, [*arena.descriptors, *(beside.descriptors if beside is not None else ())]
+
+    def load_other(self) -> Message:
+        """Values of which nothing is expected into the memory of the other point."""
+        return {"family": self._points.load_other(sentinel_word(self._sentinels))}
 
     def leave(self) -> Message:
         """The last check point was checked."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import torch
 
 CHOSEN = 0.25  # of the rows get values that are not finite; the others are as they were drawn
+LOWEST = -8  # exponent of a ladder
 CROSSED = 0.0625  # of the elements are zero, as many infinite and as many negative infinite
 
 
@@ -94,6 +95,21 @@ def but_one(rows: torch.Tensor, value: float, generator: torch.Generator) -> tor
     other = rows.view(-1)[kept].clone()
     rows.fill_(value).view(-1)[kept] = other
     return rows
+
+
+def ends(rows: torch.Tensor, least: float, most: float, generator: torch.Generator) -> torch.Tensor:
+    """Rows of the least number, rows of the most, and rows of either at random."""
+    chances = torch.rand(tuple(rows.shape), generator=generator, device=rows.device)
+    low, high = torch.full_like(rows, least), torch.full_like(rows, most)
+    return _each(rows, [low, high, torch.where(chances < 0.5, low, high)], generator)
+
+
+def ladder(rows: torch.Tensor, exponent: float, generator: torch.Generator) -> torch.Tensor:
+    """Half of the rows, and the elements of the other half, times powers of two from `LOWEST` to the exponent."""
+    span = int(exponent) + 1 - LOWEST
+    by_row, by_element = (_random(rows, shape, span, generator) for shape in ((rows.shape[0], 1), tuple(rows.shape)))
+    chosen = torch.where(_random(rows, (rows.shape[0], 1), 2, generator) == 0, by_row, by_element)
+    return torch.ldexp(rows.float(), chosen + LOWEST)
 
 
 def twice(rows: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

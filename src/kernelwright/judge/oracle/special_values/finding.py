@@ -17,6 +17,7 @@ import torch
 
 from kernelwright.judge.oracle.flags import strict_flags
 from kernelwright.judge.oracle.right.constants import CONSTANTS
+from kernelwright.judge.oracle.right.formats import WithoutNarrowing
 from kernelwright.judge.oracle.right.fused import TakenApart
 from kernelwright.judge.oracle.right.tolerance import UNIT, Expectation
 from kernelwright.judge.oracle.special_values.patterns import expected_pattern, not_demanded, pattern
@@ -46,6 +47,8 @@ ROUNDINGS = 5  # exponents below the scale at which one rounding of a computed v
 NEAR = 1e-3  # of the largest result: how well eager must agree with float64 at a scale
 UNDERFLOW = 2.0**24  # times the smallest normal number: results below are not demanded
 OCTAVES = (25.0, 20.0, 15.0)  # scales of factors: what a format of 16 bits cannot hold, also where it is scaled
+SHORT = 2.0**20  # a format of few exponents ends before
+BEYOND = 4  # exponents past the largest number of such a format
 TIED = (
     *(Placement.everywhere, Placement.zeros, Placement.constant_rows, Placement.equal_rows, Placement.ties),
     *(Placement.forms, Placement.share, Placement.mixed, Placement.same),
@@ -156,6 +159,7 @@ class Tryout:
                             zero.setdefault(name)
                 if value.is_floating_point() and isinstance(draw_of(declared), FamilyDraw | NormalDraw):
                     yield from self._scales(name, value)
+                    yield from self._ladders(name, value)
         yield from self._zero_together(tuple(zero))
         for proposal in together(self.task, self.inputs):
             special = replace(proposal.special, dtypes=(self.workload.dtype,))
@@ -289,15 +293,41 @@ class Tryout:
         def borne(scale: int) -> bool:
             try:
                 inputs = self._with(self._scaled(name, scale), 0)
-                wide, rounded = (
-                    run_reference(self.task, inputs, torch.float64),
-                    with_each_use_rounded(self.task, inputs),
-                )
+                wide = run_reference(self.task, inputs, torch.float64)
+                rounded = with_each_use_rounded(self.task, inputs)
             except TaskError:  # not evaluated so: nothing is known against the scale
                 return True
             return self._agree(wide, rounded)
 
         return exponent if borne(exponent) else _last(exponent, borne) - ROUNDINGS
+
+    def _ladders(self, name: str, value: torch.Tensor) -> Iterator[SpecialValues]:
+        """Where the input or a result is in a format of few exponents: powers of two past the largest number of it, so
+        that every exponent is met and what is too large is rounded as torch rounds it. Not where float32, in which a
+        kernel computes, would be too narrow."""
+        formats = {value.dtype, *(one.dtype for one in run_reference(self.task, self.inputs).values())}
+        largest = [torch.finfo(one).max for one in formats if one.is_floating_point]
+        short = [one for one in largest if one < SHORT]
+        if not short:
+            return
+        exponent = round(math.log2(max(short))) + BEYOND
+        what = f"{name} at every power of two of a narrow format"
+        dtypes = (self.workload.dtype,)
+        special = SpecialValues(what, ValueKind.magnitudes, name, Placement.ladder, float(exponent), dtypes)
+        if self._near_in_float32(special) and self._bears(special, declared=True):
+            yield special
+
+    def _near_in_float32(self, special: SpecialValues) -> bool:
+        """Whether the reference in float32, without roundings to narrow formats, is near float64, also in steps."""
+        try:
+            inputs = self._with(special, 0)
+            with WithoutNarrowing():  # type: ignore[no-untyped-call]
+                wide, eager = (run_reference(self.task, inputs, form) for form in (torch.float64, torch.float32))
+                with TakenApart():
+                    steps = run_reference(self.task, inputs, torch.float32)
+        except TaskError:
+            return False
+        return all(self._agree(wide, one) for one in (eager, steps))
 
     def _scaled(self, name: str, exponent: int) -> SpecialValues:
         value = self.inputs[name]

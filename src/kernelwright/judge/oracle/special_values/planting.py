@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import torch
 
-from kernelwright.judge.oracle.special_values.arrangements import ARRANGEMENTS, one_signed, twice
+from kernelwright.judge.oracle.special_values.arrangements import ARRANGEMENTS, ends, ladder, one_signed, twice
 from kernelwright.tasks.declarations import Family, IntegerDraw, TensorInput, ValueKind
 from kernelwright.tasks.drawing import draw_inputs, task_products, with_saved
 from kernelwright.tasks.formats import arithmetic
@@ -56,6 +56,8 @@ class Placement(StrEnum):
     mask_forms = "mask_forms"
     number_forms = "number_forms"
     but_one = "but_one"  # a value everywhere but in one place
+    ends = "ends"  # whole numbers at their least and at their most
+    ladder = "ladder"  # powers of two up to what a narrow format holds, and beyond
     wide = "wide"  # in all inputs: products of one or two terms, each on a scale of its own
 
 
@@ -91,6 +93,7 @@ class SpecialValues:
     dtypes: tuple[str, ...] = ()
     scales: tuple[Scale, ...] = ()
     also: tuple[str, ...] = ()  # further tensors in which the same is planted
+    heavy: bool = False  # shows where much is added up, so that it is planted at a point of much work as well
 
 
 def draw_special(
@@ -129,10 +132,15 @@ def planted(
     for name in (special.tensor, *special.also):
         value = inputs[name]
         if isinstance(value, torch.Tensor) and value.numel():
-            number = _number(task, workload, special, value)
             shape = (-1, value.shape[-1]) if value.dim() else (1, 1)
-            wide = arithmetic(value.clone(memory_format=torch.contiguous_format))
-            rows = PLACEMENTS[special.placement](wide.view(shape), number, generator)
+            wide = arithmetic(value.clone(memory_format=torch.contiguous_format)).view(shape)
+            if special.placement is Placement.ends:
+                rows = ends(wide, *_whole_range(task, workload, name), generator)
+            elif special.placement is Placement.ladder:
+                largest = torch.finfo(value.dtype).max
+                rows = ladder(wide, special.value, generator).clamp_(-largest, largest)
+            else:
+                rows = PLACEMENTS[special.placement](wide, _number(task, workload, special, value), generator)
             fresh[name] = rows.view(value.shape).to(value.dtype)
     return fresh
 
@@ -148,14 +156,19 @@ def _wide(
 
 def _number(task: Task, workload: Workload, special: SpecialValues, value: torch.Tensor) -> float:
     """The planted value, or the exponent of a scale."""
-    declared = task.inputs[special.tensor]
     if special.placement is Placement.scaled:
         return next((scale.at(value) for scale in special.scales if scale.dtype == workload.dtype), 0)
     if special.placement in (Placement.least, Placement.most):
-        assert isinstance(declared, TensorInput) and isinstance(declared.draw, IntegerDraw)
-        low = evaluate(declared.draw.low, workload.size_map)
-        return low if special.placement is Placement.least else evaluate(declared.draw.high, workload.size_map) - 1
+        return _whole_range(task, workload, special.tensor)[special.placement is Placement.most]
     return special.value
+
+
+def _whole_range(task: Task, workload: Workload, name: str) -> tuple[int, int]:
+    """The least and the most of the whole numbers that an input declares."""
+    declared = task.inputs[name]
+    assert isinstance(declared, TensorInput) and isinstance(declared.draw, IntegerDraw)
+    low, high = (evaluate(end, workload.size_map) for end in (declared.draw.low, declared.draw.high))
+    return low, high - 1
 
 
 Planter = Callable[[torch.Tensor, float, torch.Generator], torch.Tensor]

@@ -146,6 +146,7 @@ def together(task: Task, inputs: Mapping[str, object]) -> Iterator[ValueProposal
         if name not in task.constant and isinstance(draw_of(declared), FamilyDraw | NormalDraw)
     }
     floating = [name for name in free if _is_floating(inputs[name])]
+    yield from _ends_together(task, inputs)
     if len(floating) > 1:
         first, *rest = floating
         what = f"zeros and infinities here and there in {', '.join(floating)}"
@@ -161,6 +162,26 @@ def together(task: Task, inputs: Mapping[str, object]) -> Iterator[ValueProposal
         if rest:
             what = f"{', '.join((first, *rest))} equal to each other"
             yield ValueProposal(SpecialValues(what, ValueKind.ties, first, Placement.same, also=tuple(rest)))
+
+
+def _ends_together(task: Task, inputs: Mapping[str, object]) -> Iterator[ValueProposal]:
+    """Only where the factors of a product are at their ends in the same place does a sum of them become as large as
+    it can."""
+    whole = [
+        name
+        for name, declared in task.inputs.items()
+        if name not in task.constant and isinstance(draw_of(declared), IntegerDraw) and _is_whole(inputs[name])
+    ]
+    if whole:
+        first, *rest = whole
+        what = f"{', '.join(whole)} at either end"
+        yield ValueProposal(
+            SpecialValues(what, ValueKind.integers, first, Placement.ends, also=tuple(rest), heavy=True),
+        )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_floating_point() and value.dtype != torch.bool
 
 
 def _is_floating(value: object) -> bool:
