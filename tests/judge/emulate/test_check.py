@@ -50,7 +50,7 @@ def test_what_it_says_has_no_time(checker: Checker, double: str) -> None:
     ("name", "what"),
     [
         ("cub", "the emulator has no cub/block/block_reduce.cuh: judge this kernel on a GPU"),
-        ("tma", "kernel.cu:21: the emulator has no inline PTX: judge this kernel on a GPU"),
+        ("tma", "kernel.cu:26: the emulator has no inline PTX: judge this kernel on a GPU"),
     ],
 )
 def test_what_it_does_not_have_is_refused_in_a_line(checker: Checker, rmsnorm: str, name: str, what: str) -> None:

@@ -143,7 +143,7 @@ def honest(task: str, candidate: Candidate, origin: str) -> Labelled:
 
 def from_pairs(folder: Path) -> list[Labelled]:
     """A folder with exploits.toml and a NAME.cpp and NAME.twin.cpp for each of its sections, as tests/exploits is one.
-    An exploit may name another whose twin is its own too; a task of their own is a file in the folder `small`."""
+    An exploit may name another whose twin is its own too; a task of their own is a file in `small` or `wide`."""
     found: list[Labelled] = []
     twins: set[str] = set()
     table = folder / "exploits.toml"
@@ -152,14 +152,18 @@ def from_pairs(folder: Path) -> list[Labelled]:
         raise KernelwrightError(f"{folder}: has no pairs; each is NAME.cpp, NAME.twin.cpp and [NAME] in exploits.toml")
     for name, about in sorted(abouts.items()):
         exploit = read_source(folder / f"{name}.cpp")
-        own = folder / "small" / f"{about['task']}.py"
-        task = about["task"] if about["task"] in builtin_names() or not own.is_file() else str(own)
+        task = _task_of(folder, about["task"])
         found.append(Labelled(task, exploit, _exploit_labels(about), f"exploit {name}"))
         twin = read_source(folder / f"{about.get('twin', name)}.twin.cpp")
         if twin.id not in twins:
             twins.add(twin.id)
             found.append(honest(task, twin, f"twin of {name}"))
     return found
+
+
+def _task_of(folder: Path, name: str) -> str:
+    own = (folder / kind / f"{name}.py" for kind in ("small", "wide"))
+    return name if name in builtin_names() else next((str(path) for path in own if path.is_file()), name)
 
 
 def _exploit_labels(about: dict[str, object]) -> tuple[tuple[PromptStage, bool], ...]:
