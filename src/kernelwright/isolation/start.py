@@ -168,7 +168,8 @@ def environment(role: Role, grant: Grant = NOTHING_MORE, *, confined: bool = Tru
     rules = ROLES[role]
     if rules.variables is Variables.judge:
         return {**os.environ, **grant.variables}
-    found = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/"}
+    # A name, because torch 2.11 asks for one when it is imported, and no system knows the user that a sandbox has.
+    found = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/", "LOGNAME": "sandbox"}
     if rules.scratch:
         place = scratch_directory(grant.folder) if confined else tempfile.gettempdir()
         found |= {"HOME": place, "TMPDIR": place}

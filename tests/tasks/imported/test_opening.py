@@ -63,6 +63,12 @@ def test_a_problem_opens_through_the_resolver_and_is_traced_once(
         resolve(str(path))
 
 
+def test_a_sandbox_has_a_name_for_its_user(tmp_path: Path) -> None:
+    """torch 2.11 asks for one in the middle of torch.export, and no system knows the user of a sandbox."""
+    path = written(tmp_path, f"import getpass\nname = getpass.getuser()\n{SCALED}")
+    assert resolve(str(path)).name == "problem"
+
+
 def test_what_cannot_be_traced_is_run_only_where_its_content_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
