@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kernelwright.tasks.dims import TaskError
 
@@ -140,7 +140,7 @@ def _form(spec: Any, leaves: Any) -> Form:
         return _named(spec.context.__name__, spec.context._fields, parts)
     name = getattr(spec.type, "__name__", str(spec.type))
     if spec.type is not None and getattr(torch.return_types, name, None) is spec.type:  # such as torch.topk's
-        return _named(f"torch.return_types.{name}", spec.type.__match_args__, parts)
+        return _named(f"torch.return_types.{name}", cast("Any", spec.type).__match_args__, parts)
     raise TaskError(f"it returns a {name}: return tensors in tuples, lists or dicts")
 
 
