@@ -69,6 +69,7 @@ class Optimized:
     generic: tuple[str, ...] = ()  # what templates computed correctly and not fast, with your lines
     beats_baseline: bool = False  # whether the best is shown to be faster than the best baseline
     function: Callable[..., Any] | None = field(default=None, repr=False, compare=False)  # what was optimized
+    result_types: tuple[type, ...] = field(default=(), repr=False, compare=False)  # its own classes of named tuples
 
     @property
     def source(self) -> str:
@@ -88,6 +89,7 @@ class Optimized:
         if self.function is None:
             return kernel
         kernel.fall_back_to(fallback_of(self.function, kernel.manifest.operation.call))
+        kernel.return_as(*self.result_types)
         return KernelModule(self.function, kernel) if isinstance(self.function, nn.Module) else kernel
 
     def export(
@@ -178,6 +180,7 @@ def optimize(
     accepted = accepted_level(isolation)
     levels.demand(accepted)
     root, recorded = Path(runs), Recorded(_path(record), _path(replay))
+    result_types: tuple[type, ...] = ()
     if budget is not None:
         budgets.parse(budget)
     if resume is not None:
@@ -193,13 +196,14 @@ def optimize(
         with written_task(function, example_inputs, root, name, example_kwargs) as captured:
             backward, cpu = direction == "backward", config.contract_and_devices[1][0].kind == "cpu"
             task = f"{captured.path}:backward" if backward else str(captured.path)
+            result_types = captured.result_types
             session = begin(replace(config, task=task), began, None if backward or not cpu else captured.about)
     limit = limit_of(session.folder, budget)
     state = carry_on(session, limit, _View(on_progress), no_server=no_server, recorded=recorded, isolation=accepted)
     if state.stopped is not None and state.stopped.reason is StopReason.interrupted:
         raise KeyboardInterrupt(f"continue with: kernelwright.optimize(resume={str(session.folder)!r})")
     own = function if callable(function) and direction == "forward" else None
-    return replace(_optimized(state, session.folder), function=own)
+    return replace(_optimized(state, session.folder), function=own, result_types=result_types)
 
 
 def load(
@@ -305,6 +309,7 @@ def bench(
 class CapturedTask:
     path: Path
     about: ResolvedTask
+    result_types: tuple[type, ...] = ()
 
 
 @contextmanager
@@ -348,7 +353,7 @@ def _resolved(function: Callable[..., Any], found: CapturedText, root: Path, ste
             about = resolve_task(str(path), "cpu")  # on other sizes too: what holds for the example's alone is refused
         except TaskError as error:
             raise _of_function(error, path, function) from error
-        yield CapturedTask(path, about)
+        yield CapturedTask(path, about, found.result_types)
     except BaseException:
         if new:
             path.unlink(missing_ok=True)

@@ -57,6 +57,15 @@ def test_tasks_that_are_left_out_are_listed() -> None:
     assert board.tables[-1].rows == ((Foreign("b"), Foreign("cannot be traced")),)
 
 
+def test_what_torch_carries_out_is_shown_beside_the_outcome_and_counted() -> None:
+    board = leaderboard([results([row("a", library=("mm",)), row("b")])])
+    shown = next(one for one in board.tables if one.title == "By task")
+    outcomes = [dict(zip(shown.head, cells, strict=True))["outcome"] for cells in shown.rows]
+    assert outcomes == [Foreign("accepted; library: torch (mm)"), "accepted"]
+    counts = next(one for one in board.tables if one.title == "What came of the samples")
+    assert dict(zip(counts.head, counts.rows[0], strict=True))["library: torch"] == "1"
+
+
 def test_categories_are_shown_where_there_are_several() -> None:
     board = leaderboard([results(FAST, [("a", "norms"), ("b", "products")])])
     table = next(one for one in board.tables if one.title == "By category")

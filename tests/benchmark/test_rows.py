@@ -6,7 +6,15 @@ import pytest
 
 from kernelwright.benchmark.results import RejectionClass, RowOutcome, SampleCost, SampleRow
 from kernelwright.benchmark.rows import CLASSES, BoundOf, no_bound, rejection_class, row_of
-from kernelwright.judge.verdict import MismatchEvidence, Outcome, Reason, SpeedStatus, Verdict, author_view
+from kernelwright.judge.verdict import (
+    DomainFailure,
+    MismatchEvidence,
+    Outcome,
+    Reason,
+    SpeedStatus,
+    Verdict,
+    author_view,
+)
 from tests.search.toy import candidate_of, verdict_of
 
 CANDIDATE = candidate_of((1,) * 8)
@@ -50,6 +58,15 @@ def test_what_failed_on_a_hidden_workload_does_not_say_how() -> None:
     assert found.rejections == {RejectionClass.wrong_hidden: 1}
     assert "777" not in found.model_dump_json()
     assert rejection_class(author_view(verdict)) is RejectionClass.wrong_hidden
+
+
+def test_a_row_names_the_kind_of_values_and_what_torch_carries_out() -> None:
+    verdict = verdict_of(CANDIDATE, FACTORS, outcome=Outcome.rejected)
+    failed = {"failed_on_hidden": True, "domain_failure": DomainFailure(special="nan", ordinary_right=True)}
+    assert made(verdict.model_copy(update=failed)).why == "failed in the domain check, on special values: NaN"
+    right = verdict_of(CANDIDATE, FACTORS)
+    calls = {"library": ("mm", "sort"), "public_library": ("mm",)}  # which are asked for where may tell hidden sizes
+    assert made(right.model_copy(update=calls)).library == ("mm",)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ def loaded(function: Callable[..., Any], example: Any, folder: Path, **keywords:
         proposal = make(declared(path), "cpp").propose(Request(Operator.fresh, 1, 0))[0]
         kernel = load_proved([making.proved(path, proposal.candidate)], allow=("sizes", "threads"))
     kernel.fall_back_to(fallback_of(function, kernel.manifest.operation.call))
+    kernel.return_as(*made.result_types)
     return kernel
 
 
@@ -78,6 +80,24 @@ def test_arguments_by_name_and_results_in_a_dict(tmp_path: Path) -> None:
         torch.testing.assert_close(one, other)
     with pytest.warns(FallbackWarning, match="number"):
         torch.testing.assert_close(kernel(x, 0.5)["mean"], stats(x, eps=0.5)["mean"])
+
+
+Moments = namedtuple("Moments", ["mean", "centred"])
+
+
+def moments(x: torch.Tensor) -> Moments:
+    mean = x.mean(-1, keepdim=True)
+    return Moments(mean, x - mean)
+
+
+def test_a_named_tuple_is_of_the_callers_own_class(tmp_path: Path) -> None:
+    x = torch.randn(32, 64)
+    kernel = loaded(moments, x, tmp_path)
+    assert type(kernel(x)) is Moments and kernel.counts == {"kernel": 1}
+    torch.testing.assert_close(kernel(x).centred, moments(x).centred)
+    kernel.return_as()
+    found = kernel(x)
+    assert type(found) is not Moments and found._fields == Moments._fields
 
 
 def update(p: torch.Tensor, g: torch.Tensor, lr: float = 0.1) -> torch.Tensor:

@@ -21,6 +21,7 @@ from kernelwright.judge.settings import DOMAIN_SECONDS, Settings
 from kernelwright.judge.timing.measure import Sampling
 from kernelwright.judge.verdict import (
     DomainCheck,
+    DomainFailure,
     MismatchEvidence,
     Outcome,
     ProcessEvidence,
@@ -29,7 +30,7 @@ from kernelwright.judge.verdict import (
     Verdict,
     author_view,
 )
-from kernelwright.judge.wording import domain_words, evidence_lines, outcome_words
+from kernelwright.judge.wording import domain_words, evidence_lines, failure_words, outcome_words, unseen_words
 from kernelwright.tasks.domain import Coverage
 from kernelwright.tasks.model import Signature, Workload
 
@@ -115,6 +116,33 @@ def test_the_author_learns_that_the_domain_check_failed_and_in_what_general_way(
     text = seen.model_dump_json()
     assert verdict.evidence.workload not in text and verdict.evidence.special not in text
     assert not any(name in json.loads(text) for name in ("stage_seconds", "seconds", "artefact"))
+
+
+NATURAL = "for (long i = 0; i < n; ++i) out.data[i] = x.data[i] > 0 ? x.data[i] : 0;"
+
+
+def test_the_author_learns_on_which_kind_of_values_it_failed(judge: Judge, task: str) -> None:
+    seen = author_view(judged(judge, task, NATURAL))
+    assert seen.domain_failure is not None and seen.domain_failure.special == "nan"
+    assert unseen_words(seen).startswith("in the domain check, on special values: NaN")
+    assert author_view(judged(judge, task)).domain_failure is None
+
+
+def test_the_author_learns_that_sizes_and_not_values_are_at_fault_and_not_which(judge: Judge, task: str) -> None:
+    verdict = judged(judge, task, WRONG_AT.format("cols % 8 == 4"))
+    seen = author_view(verdict)
+    assert isinstance(verdict.evidence, MismatchEvidence) and seen.domain_failure is not None
+    words = unseen_words(seen)
+    if not verdict.evidence.special:
+        assert words == "in the domain check, on ordinary values at sizes other than the public ones"
+    else:  # values are planted at the sizes at fault before ordinary ones
+        assert words.endswith(", at sizes where ordinary values were not tried before")
+    assert not seen.domain_failure.ordinary_right and "cols" not in seen.domain_failure.model_dump_json()
+
+
+def test_ordinary_values_that_were_right_at_the_same_sizes_leave_the_special_ones_at_fault() -> None:
+    right = DomainFailure(special="constant_rows", ordinary_right=True)
+    assert failure_words(right) == "in the domain check, on special values: constant rows"
 
 
 def test_the_authors_view_of_an_accepted_candidate_has_no_size_of_a_point(judge: Judge, task: str) -> None:

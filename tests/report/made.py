@@ -139,6 +139,7 @@ def _verdict(candidate: Candidate, *, hidden: bool = False) -> Verdict:
         finding="float32",
     )  # fmt: skip
     changes = {"workloads": tuple(results), "conditions": conditions, "errors": (errors,), "public_errors": (errors,)}
+    changes |= {"library": (HOSTILE,), "public_library": (HOSTILE,)}
     return plain.model_copy(update=changes)
 
 

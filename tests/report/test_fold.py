@@ -19,7 +19,7 @@ from kernelwright.judge.strangers import trusted
 from kernelwright.judge.verdict import Outcome
 from kernelwright.report.fold import run_view
 from kernelwright.report.html import page
-from kernelwright.report.kernel import hidden_claim
+from kernelwright.report.kernel import hidden_claim, kernel_view
 from kernelwright.report.markdown import markdown
 from kernelwright.report.model import Audience, ProofStanding
 from kernelwright.report.subjects import report_view
@@ -66,6 +66,16 @@ def test_the_curve_ends_where_the_run_does(run: Path) -> None:
     assert [one.number for one in curve if one.kind == "final"] and all(
         one.score is None for one in curve if one.kind == "evaluation"
     )
+
+
+def test_what_torch_carries_out_is_among_the_limits() -> None:
+    verdict = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    seen = verdict.model_copy(update={"library": ("mm", "sort"), "public_library": ("mm",)})
+    alone, with_torch = (
+        kernel_view(one, None, Audience.author, standing=ProofStanding.claimed, score=2.0).limits
+        for one in (verdict, seen)
+    )
+    assert set(with_torch) - set(alone) == {"It is not all its own: torch carries out mm (library: torch)."}
 
 
 def test_the_lineage_is_the_bests(run: Path) -> None:

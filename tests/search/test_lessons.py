@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kernelwright.contracts import Candidate
-from kernelwright.judge.verdict import BuildEvidence, Outcome, Reason, author_view
+from kernelwright.judge.verdict import BuildEvidence, DomainFailure, Outcome, Reason, Stage, author_view
+from kernelwright.proposers.llm.shown import ON_PUBLIC, fault_of
 from kernelwright.proposers.model import Lesson, Operator, Proposal
 from kernelwright.search.core.events import Answered, Ask, Evaluated, Planned
 from kernelwright.search.core.lessons import lessons
@@ -49,6 +50,19 @@ class Told:
         state.queue.pop(number)
         state.apply(Evaluated(at=1.0, number=number, verdict=seen, estimate=estimate(seen), seconds=0.0))
         return number
+
+
+def test_a_lesson_of_the_domain_check_names_the_kind_of_values() -> None:
+    verdict = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)], outcome=Outcome.rejected)
+    failed: dict[str, object] = {"reason": Reason.nan_or_inf, "failed_on_hidden": True, "stage": Stage.domain}
+    failed["domain_failure"] = DomainFailure(special="infinities", ordinary_right=True)
+    seen = author_view(verdict.model_copy(update=failed))
+    told = Told()
+    number = told.judged((1,) * 8, Reason.wrong)
+    told.state.entries[number].verdict = seen
+    (lesson,) = lessons(told.state)
+    assert lesson.fault == "its result is wrong in the domain check, on special values: infinities"
+    assert fault_of(seen) == f"{lesson.fault}; {ON_PUBLIC}"
 
 
 def id_of(told: Told, number: int) -> str:

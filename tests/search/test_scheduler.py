@@ -23,14 +23,15 @@ from kernelwright.search.core.events import (
     Refused,
     Started,
     Stop,
+    Stopped,
     StopReason,
     Sweep,
 )
 from kernelwright.search.core.policies import POLICIES, Greedy, Islands, RandomPolicy, policy_named, policy_of, weights
-from kernelwright.search.core.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, Policy, decide
+from kernelwright.search.core.scheduler import BATCH, FINAL_EVERY, UNPRODUCTIVE, Policy, closing, decide
 from kernelwright.search.core.state import State, fold
 from kernelwright.search.driver import for_journal
-from kernelwright.search.summary import summary
+from kernelwright.search.summary import summary, why_stopped
 from tests.search import toy
 from tests.search.toy import barren, evaluated, final, numbered_genes, proposed, state_with
 
@@ -181,6 +182,19 @@ def test_the_end_of_a_budget_is_kept_for_finals() -> None:
         Stop(reason=StopReason.budget, detail="2 evaluations"),
     )
     assert Evaluate(number=2) in decide(state_with(1.0, budget="40evals", waiting=3), Greedy())
+
+
+def test_a_run_that_stops_within_its_budget_says_what_was_kept_and_what_was_used() -> None:
+    state = later(state_with(1.0, budget="6evals,60s", waiting=3), 31)
+    (final,) = decide(state, Greedy())
+    assert isinstance(final, HoldFinal)
+    ending = closing(state)
+    assert ending == (StopReason.budget, "6evals,1m: the rest was kept for finals")
+    state.apply(Stopped(at=state.last_at, reason=ending[0], detail=ending[1]))
+    assert why_stopped(state) == (
+        "it stopped within its budget (6evals,1m: the rest was kept for finals); used: 1 evaluation, 31 s, for quick "
+        "judgings of 1 candidate and no final"
+    )
 
 
 def later(state: State, seconds: float) -> State:

@@ -13,7 +13,7 @@ from kernelwright.search.core.events import Answered, Event, Proposed, Refused
 from kernelwright.search.core.state import State, fold
 from kernelwright.search.progress import line_of
 from kernelwright.search.run import create
-from kernelwright.search.summary import generic_steps
+from kernelwright.search.summary import generic_steps, refused_words, summary
 from kernelwright.search.take import sweep, take
 from tests.search import toy
 from tests.search.toy import evaluated, proposed
@@ -47,6 +47,16 @@ def test_duplicates_are_refused_within_an_answer_and_across() -> None:
     assert [type(event) for event in events] == [Refused, Proposed, Refused, Answered]
     assert isinstance(events[0], Refused) and events[0].duplicate_of == 1
     assert isinstance(events[2], Refused) and events[2].duplicate_of == 2
+
+
+def test_duplicates_are_counted_apart_from_what_is_refused() -> None:
+    state = fold([toy.started(), proposed(1, (1,) * 8)])
+    for event in taken(toy.candidate_of((1,) * 8), Candidate("cuda", "x"), state=state):
+        state.apply(event)
+    assert (state.refused, state.duplicates) == (2, 1)
+    words = "1 refused before judging, 1 duplicate of earlier candidates left out"
+    assert words == refused_words(state.refused, state.duplicates) and words in summary(state)
+    assert refused_words(0, 0) == "0 refused before judging"
 
 
 @pytest.mark.parametrize(

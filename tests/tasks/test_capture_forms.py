@@ -111,8 +111,67 @@ def test_arguments_are_called_as_the_author_calls_them_where_the_name_is_free(tm
     task = task_of(gate, (X,) * 5, tmp_path)
     assert list(task.inputs) == ["scores", "given_1", "torch_", "given_3", "given_4"]
     assert [one.name for one in task.call] == ["scores", "out", "torch_", "mul", "grad_out"]
-    with pytest.raises(TaskError, match="shares memory with 'scores'"):
-        task_of(lambda scores: scores.view(-1), (X,), tmp_path)
+
+
+def split(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    q, k, v = x.chunk(3, dim=-1)
+    return q, k, v
+
+
+def part_and_whole(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x * 2
+    return y, y.t(), x[:, :4], x
+
+
+@pytest.mark.parametrize("function", [split, part_and_whole, lambda x: x.t(), lambda x: x.view(-1)])
+def test_results_that_are_views_are_new_tensors_with_the_same_values(
+    function: Callable[..., Any], tmp_path: Path
+) -> None:
+    x = torch.randn(8, 12)
+    task = task_of(function, x, tmp_path)
+    computed = [*run_reference(task, {next(iter(task.inputs)): x}).values()]
+    assert all(one.untyped_storage()._cdata != x.untyped_storage()._cdata for one in computed)
+    found = computed if task.form is None else in_form(task.form, computed, (x,))
+    expected = function(x)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_a_view_of_an_argument_that_is_changed_is_refused() -> None:
+    def step(p: torch.Tensor) -> torch.Tensor:
+        p.mul_(2)
+        return p[:, :4]
+
+    with pytest.raises(TaskError, match="it returns a view of 'p', which it changes in place: return a copy"):
+        captured(step, (X.clone(),))
+
+
+@pytest.mark.parametrize("function", [lambda x: torch.topk(x, 3), lambda x: torch.max(x * 2, dim=1)])
+def test_what_an_operator_of_torch_returns_keeps_its_class(function: Callable[..., Any], tmp_path: Path) -> None:
+    task = task_of(function, X, tmp_path)
+    computed = [*run_reference(task, {next(iter(task.inputs)): X}).values()]
+    assert task.form is not None and checked_form(task.form, 2, 1)
+    found, expected = in_form(task.form, computed, (X,)), function(X)
+    assert type(found) is type(expected)
+    assert torch.equal(found.values, expected.values) and torch.equal(found.indices, expected.indices)
+
+
+@pytest.mark.parametrize("name", ["pytree_register_structseq", "topk", "nothing"])
+def test_a_form_of_others_makes_nothing_but_tuples(name: str) -> None:
+    form = {"named": [f"torch.return_types.{name}", [["first", {"output": 0}]]]}
+    assert in_form(checked_form(form, 1, 1) or {}, ["computed"], ()) == ("computed",)
+
+
+def test_a_refusal_names_all_that_stands_in_the_way_by_the_authors_names() -> None:
+    def noisy(scores: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        return F.dropout(scores) + torch.rand_like(scores) + factors.abs()
+
+    with pytest.raises(TaskError) as caught:
+        captured(noisy, (X, X.to(torch.complex64)))
+    complaints = str(caught.value).split("; ")
+    assert [one.partition(" (")[0].partition(":")[0] for one in complaints] == [
+        "factors is complex64", "it uses dropout, which draws random numbers", "it draws random numbers",
+    ]  # fmt: skip
 
 
 def test_a_function_that_takes_no_negative_numbers_gets_those_of_its_example(tmp_path: Path) -> None:
@@ -209,6 +268,8 @@ def test_what_has_no_form_is_refused_in_a_line(function: Any, example: Any, said
         {"argument": True},
         {"tuple": 3},
         {"named": ["a b", []]},
+        {"named": ["torch.return_types.a.b", []]},
+        {"named": [3, []]},
         {"dict": [[None, {"none": True}]]},
         {"call": "x"},
         {},

@@ -30,7 +30,7 @@ from kernelwright.benchmark.results import (
     environment_of,
     require_comparable,
 )
-from kernelwright.judge.wording import counted, duration
+from kernelwright.judge.wording import counted, duration, library_words
 from kernelwright.version import __version__
 
 NONE = "—"
@@ -214,10 +214,12 @@ def _outcomes(ranked: Sequence[BoardEntrant]) -> BoardTable:
     note = (
         "Right on hidden: of samples that are right on public workloads, those that are on hidden ones and over the "
         "whole domain too. Fast on hidden: of those that are at least as fast on public workloads, those that are on "
-        "hidden ones. Error: rms beside eager's. Impossibly fast: below what the device can do, to be looked into."
+        "hidden ones. Error: rms beside eager's. Library: right samples for which torch carries out some operators. "
+        "Impossibly fast: below what the device can do, to be looked into."
     )
     head = (
-        "entrant", "judged", "undecided", "right on hidden", "fast on hidden", "error", "ties", "impossibly fast",
+        "entrant", "judged", "undecided", "right on hidden", "fast on hidden", "error", "ties", "library: torch",
+        "impossibly fast",
     )  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for one in ranked:
@@ -231,6 +233,7 @@ def _outcomes(ranked: Sequence[BoardEntrant]) -> BoardTable:
                 percent(found.hidden_fast),
                 times(found.error_ratio),
                 str(found.ties),
+                str(found.library),
                 str(found.suspects),
             )
         )
@@ -303,8 +306,9 @@ def _task(row: SampleRow | None) -> tuple[Cell, ...]:
     why: Cell = Foreign(row.why)
     if row.outcome is RowOutcome.accepted and found is None:
         why = "partial domain" if row.partial_domain else f"speed undecided: {_undecided(row)}"
+    outcome = row.outcome.value
     return (
-        row.outcome.value,
+        Foreign(f"{outcome}; {library_words(row.library)}") if row.library else outcome,
         NONE if found is None else f"{found:.2f}×{tie}",
         _claimed(claim(row, EAGER)),
         _claimed(claim(row, hidden=True)),

@@ -68,6 +68,7 @@ class Summary(ResultPart):
     error_ratio: MetricEstimate
     ties: int
     suspects: int
+    library: int  # right samples for which torch carries out some operators
     rejections: dict[RejectionClass, int]
     cost: SampleCost
 
@@ -249,6 +250,7 @@ def summary(name: str, tasks: Sequence[TaskSamples], unopened: int = 0) -> Summa
         error_ratio=_mean(tasks, error_ratio),
         ties=sum(any(map(is_tie, row.workloads)) for row in rows if claim(row) is not None),
         suspects=sum(row.suspect for row in rows),
+        library=sum(bool(row.library) and row.outcome is RowOutcome.accepted for row in rows),
         rejections={kind: counts[kind] for kind in RejectionClass if counts[kind]},
         cost=_cost(rows),
     )

@@ -224,6 +224,7 @@ class SampleRow(ResultPart):
     partial_domain: bool = False
     workloads: tuple[WorkloadRow, ...] = ()
     errors: tuple[ErrorRow, ...] = ()
+    library: tuple[str, ...] = ()  # operators that torch carries out for it, on public workloads
     left_out: tuple[str, ...] = ()  # baselines that could not do this task, each with why
     rejections: dict[RejectionClass, int] = Field(default_factory=dict)
     suspect: bool = False  # faster than the device can be

@@ -28,7 +28,7 @@ from kernelwright.judge.verdict import (
     WorkloadResult,
     author_view,
 )
-from kernelwright.judge.wording import key_line, shortened
+from kernelwright.judge.wording import key_line, shortened, unseen_words
 
 WORDS = 300  # characters of why
 CLASSES: dict[Reason, RejectionClass] = {
@@ -101,6 +101,7 @@ def row_of(
         partial_domain=verdict.partial_domain,
         workloads=_workloads(verdict, bound),
         errors=tuple(_error(one) for one in verdict.public_errors if _finite(one)),
+        library=author.library,
         left_out=verdict.baselines_left_out,
         rejections=rejections([verdict]) if others is None else others,
         suspect=any(one.speed is SpeedStatus.investigate for one in verdict.workloads),
@@ -115,8 +116,8 @@ def row_of(
 def _why(verdict: AuthorVerdict) -> str:
     if verdict.verdict is Outcome.accepted:
         return ""
-    if verdict.hidden.failed:
-        return "failed on a hidden workload, or in the check of the whole domain"
+    if unseen := unseen_words(verdict):
+        return f"failed {unseen}"
     return shortened(key_line(verdict.evidence), WORDS) if verdict.evidence is not None else ""
 
 

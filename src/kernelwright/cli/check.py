@@ -17,7 +17,7 @@ from kernelwright.contracts.tunables import render
 from kernelwright.isolation import levels
 from kernelwright.judge.emulate.check import MOST_ELEMENTS, Checker, CheckOutcome, CheckReport, CheckResult
 from kernelwright.judge.verdict import Stage
-from kernelwright.judge.wording import SENTENCES, counted, evidence_lines
+from kernelwright.judge.wording import SENTENCES, counted, evidence_lines, library_words
 
 COLOURS = {CheckOutcome.right: "green", CheckOutcome.faulty: "red", CheckOutcome.unchecked: "yellow"}
 
@@ -87,7 +87,7 @@ def _show(out: Console, result: CheckResult) -> None:
     if _was_called(result):
         remarks.append(f"sanitizers {result.sanitizers}")
     if result.library:
-        remarks.append(f"library: torch ({', '.join(result.library)})")
+        remarks.append(library_words(result.library))
     if result.too_large:
         remarks.append(f"too large to emulate: {', '.join(result.too_large)}")
     out.print(f"  [dim]{escape('; '.join(remarks))}[/]\n")

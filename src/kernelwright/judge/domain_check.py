@@ -26,11 +26,17 @@ from kernelwright.judge.oracle_client import (
     close_descriptors,
 )
 from kernelwright.judge.timing.measure import DEADLINE, Measurement, Rejected, Rejection
+<<<<<<< HEAD
 from kernelwright.judge.verdict import DomainCheck, Stage, WorkloadResult
 from kernelwright.judge.workshop import Job, OtherWorkload
+=======
+from kernelwright.judge.verdict import DomainCheck, DomainFailure, Stage, WorkloadResult
+from kernelwright.judge.workshop import Job
+>>>>>>> messages
 from kernelwright.tasks.domain import Coverage
 
 ORDINARY = ""  # in place of special values: values of an input family
+UNKNOWN_KIND = "another"  # of special values that an older certificate names
 LIGHT = 4.0  # median public workloads; special values are planted at points of no more work
 LEAST_DEADLINE = 5.0
 HEAVIEST = 3  # of these points, where values are planted that show where much is added up
@@ -136,6 +142,7 @@ def call_deadline(results: Sequence[WorkloadResult], work: float) -> float:
 class FailedPoint:
     planned: PlannedPoint
     rejection: Rejection
+    on: DomainFailure
 
 
 @dataclass
@@ -152,6 +159,8 @@ class DomainRun:
     timer: Timer
     keeps_state: bool = False  # whether a candidate could count its calls
     level: str = "none"
+    right: list[str] = field(default_factory=list)  # the calls at the current point whose results were right
+    calling: str = ORDINARY  # the values of the current call
     done: list[PlannedPoint] = field(default_factory=list)
 
     def run(
@@ -170,13 +179,17 @@ class DomainRun:
             draw = again[1] if again is not None and here else None
             rejection = self._check(job, one, (draw,) if draw is not None else ())
             if rejection is not None:
-                return FailedPoint(one, replace(rejection, stage=Stage.domain))
+                return FailedPoint(one, replace(rejection, stage=Stage.domain), self._failed_on())
             self.done.append(one)
         return self._result(planned, time.perf_counter() - begin)
 
     def _check(self, job: Job, planned: PlannedPoint, first: tuple[FailingDraw, ...]) -> Rejection | None:
         oracle, spec = self.oracle, planned.spec
+<<<<<<< HEAD
         other = planned.other if self.keeps_state and not self.task.constant else None
+=======
+        self.right, self.calling = [], ORDINARY
+>>>>>>> messages
         with self.timer("domain: arena"):
             self.level, descriptors, descriptors_of_other = oracle.point(
                 self.task, spec, other.spec if other is not None else None
@@ -204,15 +217,24 @@ class DomainRun:
                         measurement.call(family, op="1")
                 calls = (*(draw.special for draw in first), *planned.calls)
                 for number, special in enumerate((*[ORDINARY] * unchecked, *calls)):
+                    self.calling = special
                     with self.timer("domain: values"):
                         family = oracle.load()
                     with self.timer("domain: calls"):
                         if number == 0 and self.task.constant:
                             measurement.call(family, op="p")
                         measurement.call(family, special=special, checked=number >= unchecked)
+                    if number >= unchecked:
+                        self.right.append(special)
             except Rejected as rejected:
                 return rejected.rejection
         return None
+
+    def _failed_on(self) -> DomainFailure:
+        """Its kind alone: which values in which input, and at which sizes, is for the auditor."""
+        kinds = {values.name: values.kind for values in self.checks.specials}
+        special = self.calling and kinds.get(self.calling, UNKNOWN_KIND)
+        return DomainFailure(special=special, ordinary_right=ORDINARY in self.right)
 
     def _result(self, planned: tuple[PlannedPoint, ...], seconds: float) -> DomainCheck:
         covered = self._covered(planned)

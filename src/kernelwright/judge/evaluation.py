@@ -36,6 +36,7 @@ from kernelwright.judge.timing.measure import Measurement, Rejected, Rejection
 from kernelwright.judge.verdict import (
     NO_SAFETY,
     DomainCheck,
+    DomainFailure,
     ErrorReport,
     JudgeEvidence,
     Outcome,
@@ -226,7 +227,7 @@ class Evaluation:
                 self.domain = found
                 return None
             rejection = self._reject(EvaluationStep("checked", found.planned.spec), found.rejection)
-        return self._verdict(Outcome.rejected, rejection, hidden=True)
+        return self._verdict(Outcome.rejected, rejection, hidden=True, domain_failure=found.on)
 
     def _accepted(self, job: Job, progress: ProgressCallback) -> Verdict:
         with self._timed("errors"):
@@ -301,7 +302,14 @@ class Evaluation:
     def undecided(self, why: str) -> Verdict:
         return self._verdict(Outcome.undecided, Rejection(Stage.run, Reason.judge_failed, JudgeEvidence(message=why)))
 
-    def _verdict(self, outcome: Outcome, rejection: Rejection | None = None, *, hidden: bool = False) -> Verdict:
+    def _verdict(
+        self,
+        outcome: Outcome,
+        rejection: Rejection | None = None,
+        *,
+        hidden: bool = False,
+        domain_failure: DomainFailure | None = None,
+    ) -> Verdict:
         return Verdict(
             candidate=self.candidate.id,
             name=self.candidate.name,
@@ -314,6 +322,7 @@ class Evaluation:
             failed_on_hidden=hidden,
             workloads=tuple(self.results),
             domain=self.domain,
+            domain_failure=domain_failure,
             errors=self.errors,
             public_errors=self.public_errors,
             library=self.library,

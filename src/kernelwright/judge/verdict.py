@@ -393,13 +393,25 @@ class DomainCheck(VerdictPart):
     seconds: float = 0.0
 
 
+class DomainFailure(VerdictPart):
+    """On what kind of values a candidate failed in the domain check, without the sizes.
+
+    `special` is the kind of the special values among the inputs; empty: values of an input family. `ordinary_right`:
+    values of a family were tried at the same sizes before, and the result was right.
+    """
+
+    special: str = Field(default="", pattern="^[a-z_]{0,32}$")
+    ordinary_right: bool = False
+
+
 class DomainView(VerdictPart):
     """What both views say of the domain: nothing in it is hidden. `domain` is None where it was not checked, or where
-    the candidate failed before or while it was. `baselines_left_out`: those that were asked for and cannot do the task,
-    each with why."""
+    the candidate failed before or while it was; `domain_failure` says on what, if it failed there.
+    `baselines_left_out`: those that were asked for and cannot do the task, each with why."""
 
     verdict: Outcome
     domain: DomainCheck | None = None
+    domain_failure: DomainFailure | None = None
     baselines_left_out: tuple[str, ...] = ()
 
     @model_validator(mode="before")
@@ -505,6 +517,7 @@ def author_view(verdict: Verdict) -> AuthorVerdict:
         contract=verdict.contract,
         verdict=verdict.verdict,
         domain=verdict.domain,
+        domain_failure=verdict.domain_failure,
         baselines_left_out=verdict.baselines_left_out,
         stage=stage,
         reason=reason,

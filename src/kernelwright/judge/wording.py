@@ -9,6 +9,7 @@ from kernelwright.judge.verdict import (
     AuthorVerdict,
     BuildEvidence,
     DomainCheck,
+    DomainFailure,
     DomainView,
     ErrorReport,
     Evidence,
@@ -22,6 +23,7 @@ from kernelwright.judge.verdict import (
     SanitizerEvidence,
     SpeedStanding,
     SpeedStatus,
+    Stage,
     Verdict,
     WorkloadResult,
 )
@@ -98,7 +100,29 @@ def _domain(checked: DomainCheck) -> str:
 
 
 def _spaced(name: str) -> str:
-    return name.replace("_", " ")
+    return "NaN" if name == "nan" else name.replace("_", " ")
+
+
+def unseen_words(verdict: Verdict | AuthorVerdict) -> str:
+    """Where a candidate failed out of its author's sight, in words that both views may have; empty where it did not."""
+    failed = verdict.failed_on_hidden if isinstance(verdict, Verdict) else verdict.hidden.failed
+    if not failed:
+        return ""
+    if verdict.domain_failure is not None:
+        return failure_words(verdict.domain_failure)
+    return "in the domain check" if verdict.stage is Stage.domain else "on a hidden workload"
+
+
+def failure_words(failure: DomainFailure) -> str:
+    if not failure.special:
+        return "in the domain check, on ordinary values at sizes other than the public ones"
+    sizes = "" if failure.ordinary_right else ", at sizes where ordinary values were not tried before"
+    return f"in the domain check, on special values: {_spaced(failure.special)}{sizes}"
+
+
+def library_words(operators: Sequence[str]) -> str:
+    """What torch carries out for a candidate; empty where all launches are its own."""
+    return f"library: torch ({', '.join(operators)})" if operators else ""
 
 
 FINDINGS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelwright.judge.strangers.bounds import OutOfBoundsError, require_bounded
 from kernelwright.judge.verdict import AuthorVerdict, WorkloadResult
-from kernelwright.judge.wording import SENTENCES, key_line
+from kernelwright.judge.wording import SENTENCES, key_line, unseen_words
 from kernelwright.llm.model import CallRecord
 from kernelwright.report.differences import gene_changes, source_diff, source_files
 from kernelwright.report.kernel import kernel_view
@@ -172,6 +172,7 @@ def search_view(state: State, history: HistoryWatcher) -> SearchHistory:
         curve=tuple(history.curve),
         candidates=tuple(_row(state, entry) for entry in state.entries.values()),
         refused=state.refused,
+        duplicates=state.duplicates,
         rejected=tuple(_rejected(entry) for entry in state.entries.values() if entry.standing is not Standing.accepted
                        and entry.standing is not Standing.queued),
         suspects=tuple(suspects(state)),
@@ -271,7 +272,7 @@ def _rejected(entry: Entry) -> RejectedRow:
         reason=verdict.reason.value if verdict is not None and judged else entry.standing.value,
         sentence=SENTENCES[verdict.reason] if verdict is not None and judged else entry.why or entry.standing.value,
         evidence=_evidence(verdict) if judged else "",
-        hidden=verdict is not None and judged and verdict.hidden.failed,
+        unseen=unseen_words(verdict) if verdict is not None and judged else "",
         origin=entry.proposal.origin,
         note=entry.proposal.note[:NOTE],
     )

@@ -24,6 +24,7 @@ from kernelwright.judge.wording import FINDINGS, FOUND_IN, byte_count, counted, 
 from kernelwright.report.charts import search, speed
 from kernelwright.report.model import ReportView
 from kernelwright.report.text import one_line, visible
+from kernelwright.search.summary import refused_words
 
 PAGE = Path(__file__).parent / "page"
 MOST_REJECTED = 200
@@ -85,6 +86,7 @@ def _environment() -> Environment:
         "most_rejected": MOST_REJECTED,
         "most_source": MOST_SOURCE,
         "profile_table": profile_table,
+        "refused_words": refused_words,
     }
     return made
 

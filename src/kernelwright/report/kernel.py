@@ -167,6 +167,8 @@ def _limits(seen: AuthorVerdict, certificates: Sequence[CertificateView]) -> tup
         if one.speed is not SpeedStatus.measured
     ]
     found += [f"Not compared with {line}." for line in seen.baselines_left_out]
+    if seen.library:
+        found.append(f"It is not all its own: torch carries out {', '.join(seen.library)} (library: torch).")
     if seen.conditions.safety == NO_SAFETY:
         found.append("No sanitizer was run.")
     if any(one.deterministic is False for one in seen.workloads):

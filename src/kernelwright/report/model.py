@@ -179,7 +179,7 @@ class RejectedRow:
     reason: str  # one of the judge's closed set
     sentence: str
     evidence: str
-    hidden: bool  # on a hidden workload, of which no more is told
+    unseen: str  # on what it failed where its author cannot look, in general words
     origin: str
     note: str
 
@@ -248,6 +248,7 @@ class SearchHistory:
     curve: tuple[CurvePoint, ...]
     candidates: tuple[CandidateRow, ...]
     refused: int
+    duplicates: int  # of the refused
     rejected: tuple[RejectedRow, ...]
     suspects: tuple[str, ...]
     ancestors: tuple[Ancestor, ...]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kernelwright.contracts.registry import contract_named
 from kernelwright.judge.verdict import SpeedStatus
-from kernelwright.judge.wording import SENTENCES, about_times, key_line, shortened
+from kernelwright.judge.wording import SENTENCES, about_times, key_line, library_words, shortened, unseen_words
 from kernelwright.search.core.events import Abandoned, Evaluated, Event, FinalHeld, Refused, Reviewed, Stopped
 from kernelwright.search.core.state import State
 
@@ -76,6 +76,8 @@ def _outcome(event: Evaluated) -> str:
     verdict = event.verdict
     if event.estimate is not None:
         noisy = any(result.speed is SpeedStatus.noisy for result in verdict.workloads)
-        return f"{verdict.verdict}, {about_times(event.estimate)} (estimate{', too noisy to trust' if noisy else ''})"
-    why = key_line(verdict.evidence) if verdict.evidence is not None else ""
+        library = f", {library_words(verdict.library)}" if verdict.library else ""
+        speed = f"{about_times(event.estimate)} (estimate{', too noisy to trust' if noisy else ''})"
+        return f"{verdict.verdict}, {speed}{library}"
+    why = key_line(verdict.evidence) if verdict.evidence is not None else unseen_words(verdict)
     return f"{verdict.verdict}: {SENTENCES[verdict.reason]}" + (f": {why}" if why else "")

@@ -13,7 +13,7 @@ from kernelwright.judge import certificate as certificates
 from kernelwright.judge.certificate import Certificate, CertificateError
 from kernelwright.judge.strangers.trusted import signature_of
 from kernelwright.judge.verdict import AuthorVerdict, JudgeEvidence, Outcome, SpeedStatus, Verdict
-from kernelwright.judge.wording import about_times, counted, domain_words, precision_words, shortened
+from kernelwright.judge.wording import about_times, counted, domain_words, library_words, precision_words, shortened
 from kernelwright.search.core.events import Ask, Started, StopReason
 from kernelwright.search.core.score import beats_bound, fraction_of_bound, most, pooled, ratio, score
 from kernelwright.search.core.state import Entry, Standing, State
@@ -96,8 +96,21 @@ def why_stopped(state: State) -> str:
     detail = f" ({state.stopped.detail})" if state.stopped.detail else ""
     reason = STOPPED[state.stopped.reason]
     if state.stopped.reason is StopReason.budget and state.budget.exceeded(state.spent) is None:
-        reason = "it stopped within its budget"
+        return f"it stopped within its budget{detail}; {_budget_use(state)}"
     return f"{reason}{detail}"
+
+
+def _budget_use(state: State) -> str:
+    """What a budget that is not used up went to."""
+    held = f"finals of {counted(len(state.finalists), 'candidate')}" if state.finalists else "no final"
+    judged = f"quick judgings of {counted(state.evaluated, 'candidate')}"
+    return f"used: {state.budget.gone(state.spent)}, for {judged} and {held}"
+
+
+def refused_words(refused: int, duplicates: int) -> str:
+    """Of proposals that cost no evaluation; `refused` is how many, `duplicates` those of them that repeat another."""
+    same = f", {counted(duplicates, 'duplicate')} of earlier candidates left out" if duplicates else ""
+    return f"{refused - duplicates} refused before judging{same}"
 
 
 def lineage(state: State, entry: Entry) -> list[Entry]:
@@ -261,7 +274,7 @@ def summary(state: State) -> str:
         f"- spent: {counted(state.spent.evaluations, 'evaluation')}, {state.spent.wall:.0f} s "
         f"({time_spent(state)}); left: {state.budget.left(state.spent)}",
         *([f"- models: {money(state)}"] if state.calls else []),
-        f"- candidates: {len(state.entries)} ({_counts(state)}), {state.refused} refused before judging",
+        f"- candidates: {len(state.entries)} ({_counts(state)}), {refused_words(state.refused, state.duplicates)}",
         *_best(state),
         *(f"- {line}" for line in suspects(state)),
         "",
@@ -313,6 +326,8 @@ def _best(state: State) -> list[str]:
             )
     if entry.verdict.domain is not None:
         lines.append(f"- {domain_words(entry.verdict)}")
+    if entry.verdict.library:
+        lines.append(f"- {library_words(entry.verdict.library)}")
     if errors := precision_words(entry.verdict):
         lines.append(f"- errors: {errors}")
     review = reviewed(entry)

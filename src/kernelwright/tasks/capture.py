@@ -7,12 +7,13 @@ what it computes, parameters become inputs, and every size that may vary becomes
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.tasks.captured_results import results_of
+from kernelwright.tasks.captured_results import copy_views, result_types, results_of
 from kernelwright.tasks.declarations import DTYPES, FLOATS, CallArgument
 from kernelwright.tasks.dims import TaskError
 from kernelwright.tasks.exporting import (
@@ -37,6 +38,7 @@ ASSIGNED = re.compile(r"    (\w+) = ")
 IN_BACKWARD = ("grad_", "saved_")
 GIVEN = re.compile(r"\bgiven_\d+\b")
 WRAPPED: dict[type, str] = {dict: "{'x': x, 'y': y}", tuple: "(x, y)"}
+MOST_REFUSALS = 3  # reasons that one line names
 MOST_VALUES = 4096  # of a tensor that the code writes out
 NORMS = ("batch_norm", "instance_norm")
 SPREAD = 4  # hidden sizes lie between a quarter and four times the example's
@@ -76,10 +78,11 @@ class _Argument:
 
 @dataclass(frozen=True)
 class CapturedText:
-    """The task file, and whose lines its lines stand for."""
+    """The task file, whose lines its lines stand for, and the classes of named tuples among the function's results."""
 
     text: str
     lines: Mapping[int, SourceLine]
+    result_types: tuple[type, ...] = ()
 
 
 def task_text(function: Callable[..., Any], example: Sequence[Any] | torch.Tensor, doc: str = "") -> str:
@@ -105,14 +108,17 @@ def captured(
     called = _called(function, example, keywords or {})
     tensors = tuple(value for value in called.example if isinstance(value, torch.Tensor))
     exported = _exported(called)
-    _refuse_changes(function, exported)
+    refused = list(itertools.islice(dict.fromkeys(_refusals(called, exported)), MOST_REFUSALS))
+    if refused:
+        raise TaskError("; ".join(refused))
     inline_blocks(exported.graph_module)
+    copy_views(exported, called.names(exported), _changes(exported).keys())
     _view_as_reshape(exported.graph_module.graph)
     exported.graph_module.recompile()
     _widen(exported)
     doc = doc or f"{function_name(function)}, captured by torch.export."
     text = _text(exported, tensors, doc, called, within=within)
-    return CapturedText(text, _lines(text, exported))
+    return CapturedText(text, _lines(text, exported), result_types(exported))
 
 
 def _lines(text: str, exported: Any) -> dict[int, SourceLine]:
@@ -179,17 +185,36 @@ def _exported(called: _Called) -> Any:
         raise
 
 
-def _refuse_changes(function: Callable[..., Any], exported: Any) -> None:
-    """Random numbers, and what a call changes beside its arguments; arguments changed in place are results."""
-    drops = next((node for node in exported.graph.nodes if "dropout" in str(node.target) and _drops(node)), None)
-    if drops is not None:
-        training = "call eval() on it first" if getattr(function, "training", False) else "take it out"
-        raise TaskError(f"it uses dropout, which draws random numbers{_at(drops)}: {training}")
-    if drawn := next((node for node in exported.graph.nodes if _draws(node)), None):
-        raise TaskError(
-            f"it draws random numbers ({packet(drawn)}){_at(drawn)}, and two draws differ: make what it draws an "
-            "argument"
-        )
+def _refusals(called: _Called, exported: Any) -> Iterator[str]:
+    """Why a function cannot be taken: types, random numbers, and what a call changes beside its arguments. Arguments
+    that are changed in place are results."""
+    yield from _other_types(called, exported)
+    for drops in exported.graph.nodes:
+        if "dropout" in str(drops.target) and _drops(drops):
+            training = "call eval() on it first" if getattr(called.function, "training", False) else "take it out"
+            yield f"it uses dropout, which draws random numbers{_at(drops)}: {training}"
+        elif _draws(drops):
+            yield (
+                f"it draws random numbers ({packet(drops)}){_at(drops)}, and two draws differ: make what it draws an "
+                "argument"
+            )
+    yield from _other_changes(exported)
+
+
+def _other_types(called: _Called, exported: Any) -> Iterator[str]:
+    """Of tensors that are used, by the author's names."""
+    import torch
+
+    names = called.names(exported)
+    for node in exported.graph.nodes:
+        value = node.meta.get("val")
+        if node.op == "placeholder" and node.users and isinstance(value, torch.Tensor):
+            dtype = str(value.dtype).removeprefix("torch.")
+            if dtype not in DTYPES:
+                yield f"{names.get(node.name, node.name)} is {dtype}: a task takes {', '.join(DTYPES)}"
+
+
+def _other_changes(exported: Any) -> Iterator[str]:
     changes = _changes(exported)
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     for spec in exported.graph_signature.input_specs:
@@ -198,10 +223,11 @@ def _refuse_changes(function: Callable[..., Any], exported: Any) -> None:
         if change is not None and spec.kind.name != "USER_INPUT":
             name = str(spec.target).removeprefix("inner.")
             if spec.kind.name != "BUFFER":
-                raise TaskError(f"it changes its tensor {name!r}{_at(change)}: make that an argument")
-            raise TaskError(f"it changes its buffer {name!r}{_at(change)}: call eval() on the module")
-        if change is not None and packet(change) in NORMS:
-            raise TaskError(f"it updates running statistics{_at(change)}: leave them out, or call it in evaluation")
+                yield f"it changes its tensor {name!r}{_at(change)}: make that an argument"
+            else:
+                yield f"it changes its buffer {name!r}{_at(change)}: call eval() on the module"
+        elif change is not None and packet(change) in NORMS:
+            yield f"it updates running statistics{_at(change)}: leave them out, or call it in evaluation"
 
 
 def _storage(node: Any) -> int | None:
@@ -286,6 +312,15 @@ class _Called:
         given = iter([spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT])
         values = [value for _, _, value in self._parameters()]
         return {next(given): place for place, value in enumerate(values) if isinstance(value, torch.Tensor)}
+
+    def names(self, exported: Any) -> dict[str, str]:
+        """The author's names of the tensors that the code uses, by their placeholders' names."""
+        from torch.export.graph_signature import InputKind
+
+        shown = [name for name, _, _ in self._parameters()]
+        given = {placeholder: shown[place] for placeholder, place in self.places(exported).items()}
+        others = [spec for spec in exported.graph_signature.input_specs if spec.kind is not InputKind.USER_INPUT]
+        return given | {spec.arg.name: str(spec.target).removeprefix("inner.") for spec in others}
 
     def arguments(self, exported: Any, inputs: Sequence[str]) -> list[CallArgument]:
         """The function's own parameters in order, then the tensors that a module has of its own."""
@@ -461,8 +496,6 @@ def _arguments(exported: Any, tensors: tuple[torch.Tensor, ...], sizes: SizeName
     found = []
     for name, value, shape, given in used:
         dtype = str(value.dtype).removeprefix("torch.")
-        if dtype not in DTYPES:
-            raise TaskError(f"{name} is {dtype}: a task takes {', '.join(DTYPES)}")
         found.append(_Argument(name, sizes.dims(shape), dtype, _draw(value, dtype, given=given, within=within)))
     return found
 

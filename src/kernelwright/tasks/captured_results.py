@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kernelwright.tasks.dims import TaskError
 
@@ -47,6 +47,46 @@ def results_of(exported: Any, arguments: Mapping[str, int]) -> CapturedResults:
     return CapturedResults(tuple(nodes), None if _is_plain(form, len(nodes)) else form)
 
 
+def result_types(exported: Any) -> tuple[type, ...]:
+    """The classes of named tuples among the results: a task file has their names, a caller wants the classes."""
+    return tuple(dict.fromkeys(_named_types(exported.module_call_graph[0].signature.out_spec)))
+
+
+def _named_types(spec: Any) -> Iterator[type]:
+    if isinstance(spec.context, type) and hasattr(spec.context, "_fields"):
+        yield spec.context
+    for child in [] if spec.is_leaf() else spec.children():
+        yield from _named_types(child)
+
+
+def copy_views(exported: Any, arguments: Mapping[str, str], changed: Collection[int | None]) -> None:
+    """Gives a result that is a view of an argument, or of a part of one, memory of its own: a kernel writes new
+    tensors. A result that is all of an argument stays that argument. `arguments` are the author's names by placeholder;
+    `changed` is the memory that a call changes, of which a copy would not follow later changes."""
+    import torch
+
+    graph = exported.graph_module.graph
+    output = next(node for node in graph.nodes if node.op == "output")
+    holders = {_storage(node): node for node in graph.nodes if node.op == "placeholder" and node.name in arguments}
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, torch.fx.Node) or value.op == "placeholder" or _storage(value) is None:
+            return value
+        held, holder = value.meta["val"], holders.get(_storage(value))
+        if holder is None or _is_all_of(held, holder.meta["val"]):
+            return value
+        if _storage(value) in changed:
+            name = arguments[holder.name]
+            raise TaskError(f"it returns a view of {name!r}, which it changes in place: return a copy, as by clone()")
+        with graph.inserting_before(output):
+            layout = {"memory_format": torch.contiguous_format}
+            copy = graph.call_function(torch.ops.aten.clone.default, (value,), layout)
+        copy.meta["val"] = held.clone(memory_format=torch.contiguous_format)
+        return copy
+
+    output.args = (type(output.args[0])(copied(value) for value in output.args[0]),)
+
+
 def _leaf(value: Any, nodes: list[Any], given: Mapping[int, Any], arguments: Mapping[str, int]) -> Form:
     import torch
 
@@ -82,6 +122,8 @@ def _is_all_of(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _form(spec: Any, leaves: Any) -> Form:
     """From torch's description of nested values."""
+    import torch
+
     if spec.is_leaf():
         found: Form = next(leaves)
         return found
@@ -95,12 +137,15 @@ def _form(spec: Any, leaves: Any) -> Form:
         if all(isinstance(key, str | int) for key in keys):
             return {"dict": [list(pair) for pair in zip(keys, parts, strict=True)]}
     if hasattr(spec.context, "_fields"):
-        return {
-            "named": [spec.context.__name__, [list(pair) for pair in zip(spec.context._fields, parts, strict=True)]]
-        }
-    raise TaskError(
-        f"it returns a {getattr(spec.type, '__name__', spec.type)}: return tensors in tuples, lists or dicts"
-    )
+        return _named(spec.context.__name__, spec.context._fields, parts)
+    name = getattr(spec.type, "__name__", str(spec.type))
+    if spec.type is not None and getattr(torch.return_types, name, None) is spec.type:  # such as torch.topk's
+        return _named(f"torch.return_types.{name}", cast("Any", spec.type).__match_args__, parts)
+    raise TaskError(f"it returns a {name}: return tensors in tuples, lists or dicts")
+
+
+def _named(name: str, fields: Sequence[str], parts: Sequence[Form]) -> Form:
+    return {"named": [name, [list(pair) for pair in zip(fields, parts, strict=True)]]}
 
 
 def _is_plain(form: Form, count: int) -> bool:

@@ -8,7 +8,16 @@ from rich.console import Console
 from tests.search import toy
 
 from kernelwright.cli.views.verdicts import show
-from kernelwright.judge.verdict import AuthorVerdict, Outcome, Reason, SpeedStatus, Stage, Verdict, author_view
+from kernelwright.judge.verdict import (
+    AuthorVerdict,
+    DomainFailure,
+    Outcome,
+    Reason,
+    SpeedStatus,
+    Stage,
+    Verdict,
+    author_view,
+)
 
 
 def shown(verdict: Verdict | AuthorVerdict) -> str:
@@ -54,3 +63,14 @@ def test_an_author_whose_kernel_failed_out_of_sight_is_told_what_to_try() -> Non
     wrong = verdict.model_copy(update=failed)
     assert "Try other sizes and special values" in shown(author_view(wrong))
     assert "Try other" not in shown(wrong)  # an auditor sees what failed
+
+
+def test_an_author_whose_kernel_failed_on_special_values_is_told_their_kind() -> None:
+    verdict = toy.verdict_of(toy.candidate_of((1,) * 8), [("a", 2.0, False)])
+    failed = {"verdict": Outcome.rejected, "stage": Stage.domain, "reason": Reason.wrong, "failed_on_hidden": True}
+    wrong = verdict.model_copy(update={**failed, "domain_failure": DomainFailure(special="nan", ordinary_right=True)})
+    said = shown(author_view(wrong))
+    assert "its result is wrong, in the domain check, on special values: NaN" in said
+    assert "Compare with the reference on inputs that hold such values; --view auditor" in said
+    sizes = wrong.model_copy(update={"domain_failure": DomainFailure()})
+    assert "Try other sizes within" in shown(author_view(sizes))

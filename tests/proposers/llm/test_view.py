@@ -165,7 +165,7 @@ def test_no_prompt_of_a_whole_search_says_anything_of_hidden_workloads(tmp_path:
     state, watched = _searched(tmp_path)
     failed = [entry for entry in state.entries.values() if entry.verdict and entry.verdict.hidden.failed]
     assert failed and len(watched.prompts) > 50
-    assert any("on a workload that is not told" in text for text in watched.prompts)
+    assert any("on a hidden workload; on the public workloads nothing was found" in text for text in watched.prompts)
     for text in watched.prompts:
         for mark in SECRET_MARKS:
             assert mark not in text

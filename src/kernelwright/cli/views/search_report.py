@@ -14,7 +14,7 @@ from rich.table import Table
 
 from kernelwright.cli.views.output import plain
 from kernelwright.judge.verdict import AuthorVerdict, SpeedStatus, Verdict, WorkloadResult
-from kernelwright.judge.wording import counted, domain_words, duration, precision_words
+from kernelwright.judge.wording import counted, domain_words, duration, library_words, precision_words
 from kernelwright.search.core.events import StopReason
 from kernelwright.search.core.state import State
 from kernelwright.search.directory import BEST
@@ -30,6 +30,7 @@ from kernelwright.search.summary import (
     money,
     no_gain,
     proof_of,
+    refused_words,
     reviewed,
     suspects,
     time_spent,
@@ -83,6 +84,7 @@ class RunReport(BaseModel):
     seconds_spent_on: dict[str, float] = {}
     candidates: int
     refused: int
+    duplicates: int = 0  # of the refused, those that are the same program as an earlier candidate
     calls: int = 0
     tokens: int = 0
     usd: float = 0.0
@@ -115,6 +117,7 @@ def report(state: State, folder: Path, command: Literal["optimize", "runs show"]
         seconds_spent_on=asdict(state.times),
         candidates=len(state.entries),
         refused=state.refused,
+        duplicates=state.duplicates,
         calls=state.calls,
         tokens=state.tokens,
         usd=state.spent.usd,
@@ -162,7 +165,7 @@ def show(out: Console, state: State, folder: Path, *, resume: bool = True) -> No
     out.print(
         f"  {counted(found.evaluations, 'evaluation')}, {duration(found.wall_seconds)}, "
         f"{counted(found.candidates, 'candidate')}, "
-        f"{found.refused} refused before judging"
+        f"{refused_words(found.refused, found.duplicates)}"
     )
     out.print(f"  [dim]time[/]     {plain(time_spent(state))}", soft_wrap=True)
     if found.calls:
@@ -219,6 +222,8 @@ def _show_best(out: Console, best: BestReport, folder: Path, *, begun_here: bool
         out.print(_table(best.verdict.workloads))
         if best.verdict.domain is not None:
             out.print(f"  [dim]{plain(domain_words(best.verdict))}[/]", soft_wrap=True)
+        if best.verdict.library:
+            out.print(f"  [dim]library[/]  {plain(library_words(best.verdict.library))}", soft_wrap=True)
         if errors := precision_words(best.verdict):
             out.print(f"  [dim]errors[/]   {plain(errors)}", soft_wrap=True)
     if best.gain_over_start:

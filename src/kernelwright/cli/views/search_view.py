@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kernelwright.cli.views.output import Progress
-from kernelwright.judge.wording import about_times, stage_words
+from kernelwright.judge.wording import about_times, counted, stage_words
 from kernelwright.search.core.events import Event
 from kernelwright.search.core.state import State
 from kernelwright.search.progress import ANSWERS, WIDTH, line_of
@@ -51,7 +51,9 @@ def status(state: State) -> list[tuple[str, str]]:
     if state.leader is not None and state.leader != state.best:
         leader = state.entries[state.leader]
         rows.append(("fastest", f"{leader.number:04d}  {about_times(leader.estimate or 0.0)} (estimate)"))
-    rows.append(("candidates", f"{len(state.entries)}, {len(state.queue)} in the queue, {state.refused} refused"))
+    same = f", {counted(state.duplicates, 'duplicate')}" if state.duplicates else ""
+    refused = f"{state.refused - state.duplicates} refused{same}"
+    rows.append(("candidates", f"{len(state.entries)}, {len(state.queue)} in the queue, {refused}"))
     if state.calls:
         rows.append(("models", money(state)))
     rows.append(("budget left", state.budget.left(state.spent)))

@@ -27,8 +27,10 @@ from kernelwright.judge.wording import (
     error_words,
     evidence_lines,
     finding_words,
+    library_words,
     outcome_words,
     speed_words,
+    unseen_words,
 )
 
 COLOURS = {Outcome.accepted: "green", Outcome.rejected: "red", Outcome.undecided: "yellow"}
@@ -43,16 +45,14 @@ SPEED_COLOURS = {
 
 def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     colour = "yellow" if verdict.partial_domain else COLOURS[verdict.verdict]
-    hidden = verdict.failed_on_hidden if isinstance(verdict, Verdict) else verdict.hidden.failed
-    where = ""
-    if hidden:
-        where = ", in the domain check" if verdict.stage is Stage.domain else ", on a hidden workload"
+    unseen = unseen_words(verdict)
+    where = f", {unseen}" if unseen else ""
     head = f"[bold {colour}]{outcome_words(verdict).upper()}[/]  {escape(verdict.name)}  [dim]{verdict.candidate}[/]"
     console.print(f"{head}\n  {SENTENCES[verdict.reason]}{where}  [dim](stage: {verdict.stage})[/]")
     if verdict.evidence is not None:
         for line in evidence_lines(verdict.evidence)[:MAX_LINES]:
             console.print(f"    {escape(line)}", style="dim" if line.startswith("|") else "", soft_wrap=True)
-    if hidden and isinstance(verdict, AuthorVerdict):
+    if unseen and isinstance(verdict, AuthorVerdict):
         console.print(f"    [dim]{escape(_why_hidden(verdict))}[/]", soft_wrap=True)
     measured = [result for result in verdict.workloads if result.baselines]
     if measured:
@@ -63,10 +63,19 @@ def show(console: Console, verdict: Verdict | AuthorVerdict) -> None:
 
 def _why_hidden(verdict: AuthorVerdict) -> str:
     """What the author of a candidate that failed out of sight can do."""
-    where = "sizes and special values" if verdict.stage is Stage.domain else "sizes"
+    ranges = "within the ranges that `kernelwright contract` lists"
+    failure = verdict.domain_failure
+    if failure is None:
+        where = "sizes and special values" if verdict.stage is Stage.domain else "sizes"
+        advice = f"Try other {where} {ranges}"
+    elif failure.special:
+        advice = "Compare with the reference on inputs that hold such values"
+        advice += "" if failure.ordinary_right else f", and at other sizes {ranges}"
+    else:
+        advice = f"Try other sizes {ranges}"
     return (
-        f"The failing inputs are hidden, so that no kernel is fitted to them. Try other {where} within the ranges "
-        "that `kernelwright contract` lists; --view auditor shows which ones failed."
+        f"The failing inputs are hidden, so that no kernel is fitted to them. {advice}; --view auditor shows which "
+        "ones failed."
     )
 
 
@@ -112,7 +121,7 @@ def _remarks(console: Console, verdict: Verdict | AuthorVerdict) -> None:
     if called and conditions.runner:
         remarks.append(f"launcher {conditions.runner}")
     if verdict.library:
-        remarks.append(f"library: torch ({', '.join(verdict.library)})")
+        remarks.append(library_words(verdict.library))
     if isinstance(verdict, AuthorVerdict) and verdict.hidden.judged and verdict.verdict is Outcome.accepted:
         remarks.append(f"correct on {verdict.hidden.judged} hidden workloads too")
     if any(r.deterministic is False for r in results):

@@ -11,7 +11,10 @@ from typing import Any
 import torch
 
 from . import guards
-from .manifest import CallParameter, Form, OperationSpec
+from .manifest import OF_TORCH, CallParameter, Form, OperationSpec
+
+NamedFields = tuple[str, tuple[str, ...]]
+NO_TYPES: Mapping[NamedFields, Any] = {}
 
 
 class CallBinding:
@@ -98,8 +101,11 @@ def _shown(call: Sequence[CallParameter]) -> Iterator[inspect.Parameter]:
         yield inspect.Parameter(one.name, kind, default=default)
 
 
-def in_form(form: Form, outputs: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """`arguments` are those of the call, `outputs` the tensors that were computed."""
+def in_form(
+    form: Form, outputs: Sequence[Any], arguments: Sequence[Any], types: Mapping[NamedFields, Any] = NO_TYPES
+) -> Any:
+    """`arguments` are those of the call, `outputs` the tensors that were computed. `types` are the caller's own classes
+    of named tuples."""
     ((kind, value),) = form.items()
     match kind:
         case "output":
@@ -109,15 +115,19 @@ def in_form(form: Form, outputs: Sequence[Any], arguments: Sequence[Any]) -> Any
         case "number":
             return value
         case "tuple":
-            return tuple([in_form(one, outputs, arguments) for one in value])
+            return tuple([in_form(one, outputs, arguments, types) for one in value])
         case "list":
-            return [in_form(one, outputs, arguments) for one in value]
+            return [in_form(one, outputs, arguments, types) for one in value]
         case "dict":
-            return {key: in_form(one, outputs, arguments) for key, one in value}
+            return {key: in_form(one, outputs, arguments, types) for key, one in value}
         case "named":
             name, parts = value
-            made = _named(name, tuple(field for field, _ in parts))
-            return made(*(in_form(one, outputs, arguments) for _, one in parts))
+            fields = tuple(field for field, _ in parts)
+            values = [in_form(one, outputs, arguments, types) for _, one in parts]
+            if name.startswith(OF_TORCH):
+                made = _of_torch(name, fields)
+                return made(values) if made is not None else tuple(values)
+            return (types.get((name, fields)) or _named(name, fields))(*values)
     return None
 
 
@@ -125,3 +135,11 @@ def in_form(form: Form, outputs: Sequence[Any], arguments: Sequence[Any]) -> Any
 def _named(name: str, fields: tuple[str, ...]) -> Any:
     """A tuple with the names that the function's own has."""
     return namedtuple(name, fields)
+
+
+@cache
+def _of_torch(name: str, fields: tuple[str, ...]) -> Any:
+    """The class of what an operator such as `torch.topk` returns; None where this torch has none with these fields."""
+    found = getattr(torch.return_types, name.removeprefix(OF_TORCH), None)
+    is_class = isinstance(found, type) and issubclass(found, tuple)
+    return found if is_class and getattr(found, "__match_args__", None) == fields else None

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from torch.autograd.graph import increment_version
 from torch.compiler import is_compiling
 
 from . import fastpath, guards
-from .calls import CallBinding, in_form
+from .calls import NO_TYPES, CallBinding, NamedFields, in_form
 from .choice import Direction, SelectedVariant
 from .device import Reader
 from .manifest import Manifest, parsed
@@ -59,6 +59,7 @@ class LoadedKernel:
         self._count = len(operation.call)
         self._direct = self._call.direct
         self._form = operation.form
+        self._types: Mapping[NamedFields, Any] = NO_TYPES
         self._reference, self._outer = reference, outer
         self._lock = threading.Lock()
         self._used = itertools.count()
@@ -106,6 +107,10 @@ class LoadedKernel:
     def fall_back_to(self, function: Callable[..., Any]) -> None:
         """What answers where the kernel does not, called with all arguments by position, in place of the reference."""
         self._outer = function
+
+    def return_as(self, *types: Any) -> None:
+        """The caller's own classes for named tuples among the results, in place of equivalent ones."""
+        self._types = {(one.__name__, tuple(one._fields)): one for one in types}
 
     def warm_up(self, *args: Any, **kwargs: Any) -> None:
         """Loads every library, so that no later call does; with arguments, makes a call with them as well."""
@@ -234,7 +239,7 @@ class LoadedKernel:
 
     def _given(self, answer: Any, args: Sequence[Any]) -> Any:
         """As the function that was captured gives it back."""
-        return answer if self._form is None else in_form(self._form, _as_list(answer), args)
+        return answer if self._form is None else in_form(self._form, _as_list(answer), args, self._types)
 
     def _returned(self, outputs: list[torch.Tensor]) -> Any:
         returns = self.operation.returns

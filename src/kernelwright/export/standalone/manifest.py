@@ -18,8 +18,9 @@ DEEPEST = 8  # levels of nested results
 
 # What a call gives back where that is more than a tensor or a tuple of tensors: {"output": 0}, {"argument": 1},
 # {"number": 3}, {"none": true}, {"tuple": [...]}, {"list": [...]}, {"dict": [[key, form], ...]} or
-# {"named": [name, [[field, form], ...]]}.
+# {"named": [name, [[field, form], ...]]}, where the name of what an operator of torch returns begins with OF_TORCH.
 Form = dict[str, Any]
+OF_TORCH = "torch.return_types."
 
 
 class ManifestError(ValueError):
@@ -267,7 +268,8 @@ def checked_form(form: Any, outputs: int, arguments: int, depth: int = 0) -> For
         _check_each([one for _, one in value], outputs, arguments, depth)
     elif kind == "named":
         name, parts = value
-        if not all(isinstance(one, str) and one.isidentifier() for one in (name, *(field for field, _ in parts))):
+        plain = name.removeprefix(OF_TORCH) if isinstance(name, str) else name
+        if not all(isinstance(one, str) and one.isidentifier() for one in (plain, *(field for field, _ in parts))):
             raise ManifestError("a form of results has a name that is not one")
         _check_each([one for _, one in parts], outputs, arguments, depth)
     elif not (kind == "none" and value is True) and not (kind == "number" and isinstance(value, bool | int | float)):

@@ -14,14 +14,14 @@ from kernelwright.contracts.brief import brief
 from kernelwright.contracts.registry import contract_named
 from kernelwright.insight.bottleneck import MOST_LAUNCHES, Bottleneck, Peaks, bottleneck, profile_table, profiled
 from kernelwright.judge.verdict import AuthorVerdict, Evidence, Outcome, SpeedStatus, WorkloadResult
-from kernelwright.judge.wording import SENTENCES, evidence_lines
+from kernelwright.judge.wording import SENTENCES, evidence_lines, unseen_words
 from kernelwright.proposers.llm.view import ShownDevice, ShownKernel, ShownTask, ShownTiming, ShownWorkload
 from kernelwright.proposers.model import Parent
 from kernelwright.tasks.model import ScalarSpec, Task, TensorSpec
 
 EVIDENCE_LINES = 24
 LINE_LENGTH = 300
-ON_HIDDEN = "on a workload that is not told; on the public ones nothing was found"
+ON_PUBLIC = "on the public workloads nothing was found"
 
 
 def shown_task(task: Task, contract: str, reference: str = "") -> ShownTask:
@@ -58,6 +58,7 @@ def shown_kernel(
         fault=fault_of(verdict),
         evidence=_evidence(verdict.evidence),
         failed_on_hidden=verdict.hidden.failed,
+        failed_on_values=verdict.domain_failure is not None and bool(verdict.domain_failure.special),
         speedup=_mean([timing.speedup for timing in timings]) if right else None,
         timings=timings if right else (),
     )
@@ -72,9 +73,8 @@ def fault_of(verdict: AuthorVerdict) -> str:
     if verdict.verdict is Outcome.accepted:
         return ""
     sentence = SENTENCES[verdict.reason]
-    if verdict.hidden.failed:
-        return f"{sentence} {ON_HIDDEN}"
-    return sentence
+    unseen = unseen_words(verdict)
+    return f"{sentence} {unseen}; {ON_PUBLIC}" if unseen else sentence
 
 
 def _evidence(evidence: Evidence | None) -> tuple[str, ...]:

@@ -12,16 +12,17 @@ from kernelwright.contracts.candidate import MAX_BYTES
 from kernelwright.insight.bottleneck import MOST_LAUNCHES, NAME_LENGTH
 from kernelwright.insight.bottleneck import SENTENCES as ADVICE
 from kernelwright.judge.baseline_names import TRAINING
-from kernelwright.judge.verdict import KernelUse
-from kernelwright.judge.wording import SENTENCES
+from kernelwright.judge.verdict import DomainFailure, KernelUse
+from kernelwright.judge.wording import SENTENCES, failure_words
 from kernelwright.llm.model import Prompt
 from kernelwright.proposers.llm.answers import NOTE_LENGTH
 from kernelwright.proposers.llm.context import EXAMPLES, PromptContext
 from kernelwright.proposers.llm.prompts import hints, render
-from kernelwright.proposers.llm.shown import EVIDENCE_LINES, LINE_LENGTH, ON_HIDDEN
+from kernelwright.proposers.llm.shown import EVIDENCE_LINES, LINE_LENGTH, ON_PUBLIC
 from kernelwright.proposers.llm.verifiers import OPINION_LENGTH, BottleneckDiagnosis
 from kernelwright.proposers.llm.view import Mode, PromptStage, PromptView, ShownKernel, ShownTiming
 from kernelwright.proposers.model import Lesson
+from kernelwright.tasks.declarations import ValueKind
 
 WIDE = "\U0001d54f"  # four bytes
 SOURCE = "\n".join(["x" * 99] * (MAX_BYTES // 100))  # lines that fill an excerpt to the byte
@@ -74,13 +75,15 @@ def _right(context: PromptContext) -> ShownKernel:
 
 
 def _rejected() -> ShownKernel:
+    unseen = max((failure_words(DomainFailure(special=kind)) for kind in ValueKind), key=len)
     return ShownKernel(
         name=WIDE * NOTE_LENGTH,
         source=SOURCE,
         note=WIDE * NOTE_LENGTH,
-        fault=f"{max(SENTENCES.values(), key=len)} {ON_HIDDEN}",
+        fault=f"{max(SENTENCES.values(), key=len)} {unseen}; {ON_PUBLIC}",
         evidence=(WIDE * LINE_LENGTH,) * EVIDENCE_LINES,
         failed_on_hidden=True,
+        failed_on_values=True,
     )
 
 

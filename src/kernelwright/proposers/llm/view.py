@@ -111,6 +111,7 @@ class ShownKernel(Shown):
     fault: str = ""
     evidence: tuple[str, ...] = ()
     failed_on_hidden: bool = False
+    failed_on_values: bool = False  # special ones, whose kind `fault` names
     speedup: float | None = None
     timings: tuple[ShownTiming, ...] = ()
 

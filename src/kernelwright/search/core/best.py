@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kernelwright.judge.verdict import IntervalValue, JudgeEvidence, Outcome, Verdict, author_view
+from kernelwright.judge.wording import unseen_words
 from kernelwright.search.core.events import FinalHeld, Reviewed
 from kernelwright.search.core.score import ratio, score
 
@@ -167,4 +168,7 @@ def _reopened(records: Mapping[int, FinalRecord], rejected: int) -> dict[int, Fi
 
 def _why(verdict: Verdict) -> str:
     seen = author_view(verdict)
-    return seen.evidence.message if isinstance(seen.evidence, JudgeEvidence) else str(seen.reason)
+    if isinstance(seen.evidence, JudgeEvidence):
+        return seen.evidence.message
+    unseen = unseen_words(seen)
+    return f"{seen.reason}, {unseen}" if unseen else str(seen.reason)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 
 from kernelwright.judge.verdict import AuthorVerdict
-from kernelwright.judge.wording import SENTENCES, evidence_lines, first_error
+from kernelwright.judge.wording import SENTENCES, evidence_lines, first_error, unseen_words
 from kernelwright.proposers.model import Lesson, Operator
 from kernelwright.search.core.state import Entry, Standing, State
 
@@ -46,7 +46,7 @@ def _is_repair(entry: Entry) -> bool:
 def _fault(verdict: AuthorVerdict) -> str:
     """One line of the evidence is enough to recognise it."""
     said = SENTENCES[verdict.reason]
-    if verdict.hidden.failed:
-        return f"{said} on sizes that are not public"
+    if unseen := unseen_words(verdict):
+        return f"{said} {unseen}"
     lines = evidence_lines(verdict.evidence) if verdict.evidence is not None else []
     return f"{said}: {first_error(lines).lstrip('| ')}"[:LENGTH] if lines else said

@@ -113,7 +113,7 @@ def _only_finals(state: State) -> str:
     )
     if next_challenger(state) is not None:
         reserve = max(1.0, min(RESERVE, RESERVE_PART * (limit.evaluations or 0)))
-        return str(limit) if timed or left <= reserve else ""
+        return f"{limit}: the rest was kept for finals" if timed or left <= reserve else ""
     if left <= _price(state):
         return f"{limit}: what is left does not suffice for another candidate and its final"
     return f"{limit}: what is left is too short for another candidate and its final" if timed else ""

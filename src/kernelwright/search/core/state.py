@@ -136,7 +136,8 @@ class State:
     finalists: dict[int, None] = field(default_factory=dict)
     starts: tuple[int, ...] = ()
     requests: int = 0
-    refused: int = 0
+    refused: int = 0  # proposals that cost no evaluation
+    duplicates: int = 0  # of them, those that are the same program as an earlier candidate
     refusals: deque[Refused] = field(default_factory=lambda: deque(maxlen=REFUSALS))  # those that people are told of
     unproductive: int = 0  # answers in a row that brought nothing new
     evaluated: int = 0
@@ -220,6 +221,7 @@ class State:
                 self._proposed(event)
             case Refused():
                 self.refused += 1
+                self.duplicates += event.duplicate_of is not None
                 if event.told:
                     self.refusals.append(event)
             case Answered():
