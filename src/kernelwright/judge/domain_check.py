@@ -26,13 +26,8 @@ from kernelwright.judge.oracle_client import (
     close_descriptors,
 )
 from kernelwright.judge.timing.measure import DEADLINE, Measurement, Rejected, Rejection
-<<<<<<< HEAD
-from kernelwright.judge.verdict import DomainCheck, Stage, WorkloadResult
-from kernelwright.judge.workshop import Job, OtherWorkload
-=======
 from kernelwright.judge.verdict import DomainCheck, DomainFailure, Stage, WorkloadResult
-from kernelwright.judge.workshop import Job
->>>>>>> messages
+from kernelwright.judge.workshop import Job, OtherWorkload
 from kernelwright.tasks.domain import Coverage
 
 ORDINARY = ""  # in place of special values: values of an input family
@@ -185,11 +180,8 @@ class DomainRun:
 
     def _check(self, job: Job, planned: PlannedPoint, first: tuple[FailingDraw, ...]) -> Rejection | None:
         oracle, spec = self.oracle, planned.spec
-<<<<<<< HEAD
         other = planned.other if self.keeps_state and not self.task.constant else None
-=======
         self.right, self.calling = [], ORDINARY
->>>>>>> messages
         with self.timer("domain: arena"):
             self.level, descriptors, descriptors_of_other = oracle.point(
                 self.task, spec, other.spec if other is not None else None
