@@ -68,6 +68,7 @@ def commands(run: Run) -> dict[str, Any]:
             seconds, verdict = timed(partial(_call, run.task(SIZES), path, safety=safety))
             entry = {"warm": number > 0, "seconds": seconds, "judging": verdict["seconds"]}
             calls.append({**entry, "verdict": verdict["verdict"], "stages": verdict["stage_seconds"]})
+            print(f"  {name}: {seconds:.2f} s, of which judging {verdict['seconds']:.2f} s", flush=True)
         warm = [entry for entry in calls if entry["warm"]]
         found[name] = {"calls": calls}
         if warm:
@@ -125,6 +126,8 @@ def batch(run: Run) -> dict[str, Any]:
                 "mean_stage_seconds": _mean_stages(verdicts),
                 "example": in_short(verdicts[-1]),
             }
+            run.keep(found)
+            print(f"  {name}: {found[name]['per_minute']:.0f} a minute", flush=True)
     return found
 
 
