@@ -355,6 +355,13 @@ class WindowReading:
     def _chosen(self, condition: int, one: int, other: int, kind: str) -> int:
         if kind != "bool":
             return self._made("where", condition, one, other, dtype=kind)
+        given_pair = tuple(self.instructions[place] for place in (one, other))
+        if (
+            all(given.operation == "number" for given in given_pair)
+            and given_pair[0].number
+            and not given_pair[1].number
+        ):
+            return condition
         no = self._made("logical_not", condition)
         pair = (self._made("logical_and", condition, one), self._made("logical_and", no, other))
         return self._made("logical_or", *pair)
