@@ -28,8 +28,10 @@ from kernelwright.proposers.templates.patterns.contractions import (
 from kernelwright.proposers.templates.patterns.heavy import HEAVY, recognise_heavy
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.proposers.templates.patterns.recurrent import recurrent_step
+from kernelwright.proposers.templates.patterns.row_pieces import recognise_windows
 from kernelwright.proposers.templates.patterns.rows import FLOAT, HALVES, recognise
 from kernelwright.proposers.templates.plan import Planner, StepPlan
+from kernelwright.tasks.dtypes import NARROW
 
 LOOPS = (*HEAVY, Contraction, Scan, Ranked, Recurrent)
 MOVES = (IndexMap, Join, Permute)
@@ -55,6 +57,7 @@ class GenericPlanner(Planner):
         for place in self.alive:
             for given in graph.nodes[place].inputs:
                 self.users.setdefault(given, set()).add(place)
+        self.nests_in_products = attention  # the renderers that write attention
         self.attentions = dict(self._attentions()) if attention else {}
 
     def _attentions(self) -> Iterator[tuple[int, AttentionForm]]:
@@ -194,8 +197,9 @@ class GenericPlanner(Planner):
         return sum(1 if isinstance(n, Pointwise) else 9 if isinstance(n, Reduce) else 0 for n in kinds)
 
     def _rows_cover(self, place: int) -> bool:
-        """Tried as it is and, where rows are reduced, once more with whatever moves elements stored before."""
-        if self._try_rows(place):
+        """Tried as it is, with windows of what lies in memory, and then, where rows are reduced, once more with
+        whatever moves elements stored before."""
+        if self._try_rows(place) or self._try_windows(place):
             return True
         region = [place, *self._region(place)]
         moved = [one for one in region if isinstance(self.graph.nodes[one], MOVES)]
@@ -227,6 +231,36 @@ class GenericPlanner(Planner):
             del self.buffers[count:]
             return False
         self.steps.append(program)
+        self.held[place] = home
+        return True
+
+    def _ends_a_product(self, place: int) -> bool:
+        """Whether a renderer writes it into the product before it, which then need not be stored."""
+        if (
+            not self.nests_in_products
+            or not self.steps
+            or not isinstance(self.steps[-1], ContractionStep | AttentionStep)
+        ):
+            return False
+        read = {self.held[one] for p in (place, *self._region(place)) for one in self._held_inputs(p)}
+        reduces = any(isinstance(self.graph.nodes[one], Reduce) for one in (place, *self._region(place)))
+        return self.steps[-1].output in read and not reduces
+
+    def _held_inputs(self, place: int) -> list[int]:
+        return [one for one in self.graph.nodes[place].inputs if one in self.held]
+
+    def _try_windows(self, place: int) -> bool:
+        if self.graph.nodes[place].dtype not in (FLOAT, *NARROW) or self._ends_a_product(place):
+            return False
+        plain = {node: name for node, name in self.held.items() if self._plain(node, name)}
+        count = len(self.buffers)
+        home = self.home(place)
+        try:
+            programs = recognise_windows(self.graph, home, place, plain)
+        except CannotExpressError:
+            del self.buffers[count:]
+            return False
+        self.steps += programs
         self.held[place] = home
         return True
 

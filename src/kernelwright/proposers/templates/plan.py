@@ -226,6 +226,8 @@ def with_last_steps(
     product: Product, program: RowProgram, buffers: list[Buffer], later: Sequence[Step], *, halves: bool = False
 ) -> Product | None:
     """The product and a program over its elements as one step, if they can be; `halves`: also of 16-bit tensors."""
+    if program.windows:
+        return None
     program = _in_shape_of(program, product)
     if not _follows(program, product) or (program.memory and not halves):
         return None

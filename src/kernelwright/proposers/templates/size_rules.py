@@ -214,6 +214,10 @@ def _slice(step: _Step) -> Iterator[tuple[Extent, str]]:
     size = source[dim]
     if not isinstance(every, Extent) or every.literal is None:
         return
+    for place in (start, end):  # half of a size, computed from it in Python, where nothing was traced
+        parts = size.first // place.first if isinstance(place, Extent) and 0 < place.first < END else 0
+        if parts > 1 and place.literal is None and place * Extent(parts, parts) == size:
+            yield place, f"({text(size)} / {parts})"
     begin = _from_front(size, start, "0")
     close = _from_front(size, end, text(size))
     yield step.made[dim], f"(({close} - {begin} + ({every.literal - 1})) / {every.literal})"

@@ -23,6 +23,7 @@ from kernelwright.proposers.templates.graph import (
     Shape,
     total,
 )
+from kernelwright.proposers.templates.nests.index_maps import IndexTerm
 
 MANY = 16  # sizes of which products are searched
 _SIZE = re.compile(r"\{(\d+),(\d+)\}")  # in a closed form
@@ -131,6 +132,16 @@ class Sizes:
             case _:
                 return []
         return list(zip(before[-2:], after[-2:], strict=True))
+
+    def term(self, term: IndexTerm) -> str:
+        """A whole number that follows from sizes alone."""
+        match term:
+            case int():
+                return str(term) if term >= 0 else f"({term})"
+            case Extent():
+                text = self.expression(term)
+                return text if text.isdigit() else f"({text})"
+        return f"({self.term(term.operands[0])} {term.operator} {self.term(term.operands[1])})"
 
     def number(self, value: Number) -> str:
         """As a double."""

@@ -96,11 +96,10 @@ def render(plan: StepPlan, genes: Genes, signatures: Sequence[Signature]) -> str
     body = _own_names(body, [tensor.name for tensor in plan.graph.tensors])
     head = CPP.signature_text(tuple(signatures)).removesuffix(";")
     about = f"// {plan.graph.task}: {describe(plan, genes)}.\n"
-    halves = any(isinstance(step, RowProgram) and step.memory for step in plan.steps)
+    narrow = {dtype for step in plan.steps if isinstance(step, RowProgram) for dtype in step.memory.values()}
     more = nests.PRELUDE if any(_generic(step) for step in plan.steps) else ""
-    return (
-        f"{about}{prelude(body, int(genes['width']), halves=halves)}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
-    )
+    shared = prelude(body, int(genes["width"]), halves=bool(narrow), truths="bool" in narrow)
+    return f"{about}{shared}{more}\n}}  // namespace\n\n{head} {{\n{body}}}\n"
 
 
 def _generic(step: Step) -> bool:

@@ -6,21 +6,37 @@ from collections.abc import Mapping, Sequence
 
 from kernelwright.proposers.templates.cpp.expressions import INFIX, expression, vector_type
 from kernelwright.proposers.templates.genes import Genes
-from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
+from kernelwright.proposers.templates.nests.index_maps import size_of
+from kernelwright.proposers.templates.patterns.rows import Instruction, RowNumber, RowProgram, Span, Store
+from kernelwright.proposers.templates.sizes import Sizes
 
 IDENTITY = {"sum": "0.0f", "max": "-INF", "min": "INF"}
 JOIN = {"sum": "plus", "max": "most", "min": "least"}
+
+
+def row_number(at: RowNumber, sizes: Sizes, row: str) -> str:
+    """A number of the row in C++, without brackets around it."""
+    terms = [] if at.constant == 0 else [sizes.term(at.constant)]
+    behind = ""
+    for place in reversed(range(len(at.sizes))):
+        along = f"{row}{behind and f' / ({behind})'}"
+        along = along if place == 0 else f"{along} % {sizes.term(size_of(at.sizes[place]))}"
+        if at.factors[place] != 0:
+            terms.insert(0, f"{along} * {sizes.term(at.factors[place])}")
+        behind = f"{sizes.term(size_of(at.sizes[place]))}{behind and f' * {behind}'}"
+    return " + ".join(terms) or "0"
 
 
 class PassWriter:
     def __init__(
         self,
         program: RowProgram,
+        sizes: Sizes,
         pointers: Mapping[str, str],
         genes: Genes,
         kept: Sequence[int],
     ) -> None:
-        self.program, self.pointers, self.genes = program, pointers, genes
+        self.program, self.sizes, self.pointers, self.genes = program, sizes, pointers, genes
         self.kept = list(kept)
         self.in_memory: set[int] = set()  # kept values that an earlier pass has stored
         self.unroll = int(genes["unroll"])
@@ -116,23 +132,28 @@ class PassWriter:
 
     # The last pass.
 
-    def finishing(self, stores: Sequence[tuple[str, int]], columns: Sequence[int], joint: int) -> str:
+    def finishing(self, stores: Sequence[Store], columns: Sequence[int], joint: int) -> str:
         body = _Body(self, joint)
         lines: list[str] = []
         for row in range(joint):
-            for _, place in stores:
-                body.value(place, row)
+            for store in stores:
+                body.value(store.place, row)
             for place in columns:
                 body.value(self.instruction(place).operands[0], row)
         stream = bool(self.genes.get("stream")) and bool(stores)
+        windows = any(store.at is not None for store in stores)
         for row in range(joint):
-            for tensor, place in stores:
-                put = f"({body.pointer(tensor, row)} + c, {body.name(place, row)}, lanes_);"
-                if stream and joint > 1:  # rows are aligned alike only if they are whole vectors long
+            for store in stores:
+                put = f"({body.pointer(store.tensor, row, store.at)} + c, {body.name(store.place, row)}, lanes_);"
+                if stream and (joint > 1 or windows):  # rows are aligned alike only if they are whole vectors long
                     lines.append(f"if (even) stream{put} else store{put}")
                 else:
                     lines.append(f"{'stream' if stream else 'store'}{put}")
-        if stream and joint > 1:
+        if stream and windows:  # pieces of a row are aligned alike only if they lie whole vectors apart
+            begins = [body.pointer(store.tensor, row, store.at) for row in range(joint) for store in stores]
+            apart = " && ".join(f"({other} - {begins[0]}) % W == 0" for other in begins[1:])
+            body.hoisted.append(f"const bool even = {apart or 'true'};")
+        elif stream and joint > 1:
             body.hoisted.append("const bool even = cols % W == 0;")
         for place in columns:
             join = JOIN[self.instruction(place).kind]
@@ -148,7 +169,7 @@ class PassWriter:
         text.append("  const auto step = [&](auto lanes_, int64_t c) __attribute__((always_inline)) {")
         text += [f"    {line}" for line in (*self._prefetches(body, 0 if self._alone() else 1), *body.lines, *lines)]
         text.append("  };")
-        align = body.pointer(stores[0][0], 0) if stream else ""
+        align = body.pointer(stores[0].tensor, 0, stores[0].at) if stream else ""
         text += [f"  {line}" for line in self._loop([], align)]
         return "\n".join([*text, "};"])
 
@@ -214,7 +235,8 @@ class PassWriter:
 
     def _alone_text(self, i: Instruction, operands: list[str]) -> str:
         if i.operation == "load":
-            offset = "row.r * cols + c" if i.span == Span.full else "c"
+            begin = row_number(i.at, self.sizes, "row.r") if i.at else "row.r * cols"
+            offset = f"{begin} + c" if i.span == Span.full else "c"
             return f"{self.pointers[i.tensor]}[{offset}]"
         if i.operation == "position":
             return "c"
@@ -231,16 +253,17 @@ class _Body:
         self.lines: list[str] = []
         self.streams: list[str] = []
         self._names: dict[tuple[int, int], str] = {}
-        self._pointers: dict[tuple[str, int], str] = {}
+        self._pointers: dict[tuple[str, int, RowNumber | None], str] = {}
 
     def name(self, place: int, row: int) -> str:
         return self.value(place, row)
 
-    def pointer(self, tensor: str, row: int) -> str:
-        key = (tensor, row)
+    def pointer(self, tensor: str, row: int, at: RowNumber | None = None) -> str:
+        key = (tensor, row, at)
         if key not in self._pointers:
             name = f"p{len(self._pointers)}_{row}"
-            self.hoisted.append(f"auto* const {name} = {self.writer.pointers[tensor]} + row{row}.r * cols;")
+            begin = row_number(at, self.writer.sizes, f"row{row}.r") if at else f"row{row}.r * cols"
+            self.hoisted.append(f"auto* const {name} = {self.writer.pointers[tensor]} + {begin};")
             self._pointers[key] = name
         return self._pointers[key]
 
@@ -273,7 +296,7 @@ class _Body:
         if i.operation == "load":
             if i.span == Span.col:
                 return f"load({self.writer.pointers[i.tensor]} + c, lanes_)"
-            pointer = self.pointer(i.tensor, row)
+            pointer = self.pointer(i.tensor, row, i.at)
             self.streams.append(pointer)
             return f"load({pointer} + c, lanes_)"
         if i.operation == "reduce":

@@ -206,6 +206,15 @@ inline void stream(T* to, V v, Lanes lanes_) {
 }
 """
 
+_TRUTHS = """
+inline V load(const bool* from, All) {
+  typedef std::uint8_t B __attribute__((vector_size(W)));
+  B bytes;
+  std::memcpy(&bytes, from, sizeof bytes);
+  return __builtin_convertvector(__builtin_convertvector(bytes, I), V);
+}
+"""
+
 _EXP = """
 // exp(x) = 2^n exp(r) with |r| <= ln(2) / 2; n is applied in two halves, so that subnormal results are right.
 inline V exponential(V x) {
@@ -410,8 +419,9 @@ _PARTS = {
 }
 
 
-def prelude(body: str, width: int, *, halves: bool = False) -> str:
+def prelude(body: str, width: int, *, halves: bool = False, truths: bool = False) -> str:
     """What `body` uses, up to and including the opening of an anonymous namespace that the caller closes."""
     wanted = {part for word, parts in _NEEDS.items() if word in body for part in parts}
-    text = _BASE + (_HALVES if halves else "") + "".join(part for name, part in _PARTS.items() if name in wanted)
+    loads = (_HALVES if halves else "") + (_TRUTHS if truths else "")
+    text = _BASE + loads + "".join(part for name, part in _PARTS.items() if name in wanted)
     return text.replace("@WIDTH@", str(width))

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kernelwright.proposers.templates.cpp.expressions import expression, scalar_type
-from kernelwright.proposers.templates.cpp.passes import IDENTITY, JOIN, PassWriter
+from kernelwright.proposers.templates.cpp.passes import IDENTITY, JOIN, PassWriter, row_number
 from kernelwright.proposers.templates.cpp.row_genes import describe, gene_pool, kept
 from kernelwright.proposers.templates.genes import Genes
-from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
+from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span, Store
 from kernelwright.proposers.templates.sizes import Sizes
 
 __all__ = ["describe", "gene_pool", "render", "render_epilogue"]
@@ -26,7 +26,7 @@ class _Stage:
     number: int
     needed: frozenset[int]
     passes: tuple[tuple[int, ...], ...]
-    stores: tuple[tuple[str, int], ...]  # of full values, in the last pass
+    stores: tuple[Store, ...]  # of full values, in the last pass
     columns: tuple[int, ...]  # reductions of full values over the rows, in the last pass
     totals: tuple[int, ...]  # reductions of row values over the rows
     row_stores: tuple[tuple[str, int], ...]
@@ -82,7 +82,7 @@ class _Writer:
         stage = self._stage(0)
         row_values = self._definitions(stage)
         self.emit(self._settle(stage, 0, row_values), 0)
-        writer = PassWriter(self.program, self.pointers, self.genes, [])
+        writer = PassWriter(self.program, self.sizes, self.pointers, self.genes, [])
         self.emit(writer.finishing(stage.stores, (), 1), 0)
         self.emit("const auto last = [&](int64_t r, int64_t low, int64_t high) {", 0)
         self.emit("Row row{r, true};", 1)
@@ -96,9 +96,9 @@ class _Writer:
 
     def _stage(self, number: int) -> _Stage:
         program = self.program
-        stores = [(s.tensor, s.place) for s in program.stores if self.instruction(s.place).stage == number]
-        full = tuple((t, p) for t, p in stores if self.instruction(p).span == Span.full)
-        row = tuple((t, p) for t, p in stores if self.instruction(p).span == Span.row)
+        stores = [s for s in program.stores if self.instruction(s.place).stage == number]
+        full = tuple(s for s in stores if self.instruction(s.place).span == Span.full)
+        row = tuple((s.tensor, s.place) for s in stores if self.instruction(s.place).span == Span.row)
         over = [
             place
             for place, i in enumerate(program.instructions)
@@ -106,7 +106,7 @@ class _Writer:
         ]
         columns = tuple(p for p in over if self.instruction(p).span == Span.col)
         totals = tuple(p for p in over if self.instruction(p).span == Span.one)
-        targets = [p for _, p in (*full, *row)] + [self.instruction(p).operands[0] for p in over]
+        targets = [*(s.place for s in full), *(p for _, p in row)] + [self.instruction(p).operands[0] for p in over]
         needed = self._needed(targets)
         reductions = [p for p in needed if self._along(p)]
         count = max((self.instruction(p).phase for p in reductions), default=0)
@@ -141,18 +141,24 @@ class _Writer:
             if i.stage == number and i.span == Span.one:
                 self.emit(f"{self.pointers[store.tensor]}[0] = v{store.place};", 2)
             elif i.stage == number and i.span == Span.col and i.operation != "reduce":
-                writer = PassWriter(self.program, self.pointers, self.genes, [])
+                writer = PassWriter(self.program, self.sizes, self.pointers, self.genes, [])
                 self.emit(writer.column_loop(store.tensor, store.place), 2)
 
     def _single(self, i: Instruction) -> str:
         if i.operation == "number":
             return f"static_cast<{scalar_type(i.dtype)}>({self.sizes.number(i.number)})"
         if i.operation == "load":
-            return f"{self.pointers[i.tensor]}[0]"
+            return f"{self.pointers[i.tensor]}[{row_number(i.at, self.sizes, '0') if i.at else 0}]"
+        if i.operation == "index":
+            return self._index(i, "0")
         if i.operation == "reduce":
             return f"total{self.program.instructions.index(i)}"
         operands = [f"v{place}" for place in i.operands]
         return expression(i.operation, operands, self._source(i), i.dtype, vector=False)
+
+    def _index(self, i: Instruction, row: str) -> str:
+        assert i.at is not None
+        return f"static_cast<int64_t>({row_number(i.at, self.sizes, row)})"
 
     def _source(self, i: Instruction) -> str:
         return self.instruction(i.operands[0]).dtype if i.operands else i.dtype
@@ -160,7 +166,7 @@ class _Writer:
     # The loops over rows.
 
     def _rows(self, stage: _Stage) -> None:
-        writer = PassWriter(self.program, self.pointers, self.genes, self.kept)
+        writer = PassWriter(self.program, self.sizes, self.pointers, self.genes, self.kept)
         for place in stage.totals:
             self.emit(f"{scalar_type(self.instruction(place).dtype)} total{place};", 2)
         for place in stage.columns:
@@ -223,11 +229,15 @@ class _Writer:
     def _row_value(self, place: int, i: Instruction) -> str:
         if i.operation == "reduce":
             return f"part.v{place}.at" if i.kind.startswith("arg") else f"part.v{place}"
+        if i.operation == "index":
+            return self._index(i, "row.r")
+        if i.operation == "load" and i.at is not None:
+            return f"{self.pointers[i.tensor]}[{row_number(i.at, self.sizes, 'row.r')}]"
         if i.operation == "load":
             period = f" % ({self.sizes.expression(i.period)})" if i.period else ""
             return f"{self.pointers[i.tensor]}[row.r{period}]"
         if i.operation == "gather":
-            writer = PassWriter(self.program, self.pointers, self.genes, [])
+            writer = PassWriter(self.program, self.sizes, self.pointers, self.genes, [])
             return writer.single_element(i.operands[0], self._row_operand(i.operands[1]))
         operands = [self._row_operand(p) for p in i.operands]
         return expression(i.operation, operands, self._source(i), i.dtype, vector=False)

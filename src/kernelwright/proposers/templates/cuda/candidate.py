@@ -139,9 +139,13 @@ def gene_pool(plan: StepPlan) -> GenePool:
         pool = renderer(step).gene_pool(step)
         kind = type(step).__name__
         genes += [Gene(_name(g.name, number), g.values, g.good, f"{kind} {g.name}") for g in pool.genes]
-    sizes = (SIZES,) if all(isinstance(step, DYNAMIC_STEPS) for step in steps_of(plan)) else ()
+    sizes = (SIZES,) if all(_takes_any_size(step) for step in steps_of(plan)) else ()
     whole = (*((FOLD,) if _folded(plan) else ()), *((JOIN,) if _pairs(plan) else ()))
     return GenePool((*genes, *whole, SHARE, OVERLAP, *sizes))
+
+
+def _takes_any_size(step: PlannedStep) -> bool:
+    return isinstance(step, DYNAMIC_STEPS) and not (isinstance(step, RowProgram) and step.windows)
 
 
 def _name(name: str, number: int) -> str:

@@ -28,6 +28,7 @@ from kernelwright.proposers.templates.graph import (
     ViewNode,
     total,
 )
+from kernelwright.proposers.templates.nests.index_maps import IndexTerm
 from kernelwright.proposers.templates.patterns.simplify import simplified
 from kernelwright.tasks.dtypes import NARROW
 
@@ -53,10 +54,26 @@ class Span(IntFlag):
 
 
 @dataclass(frozen=True)
+class RowNumber:
+    """A whole number for each row: `constant`, and `factor` times the place along each dimension of the rows.
+
+    `sizes` and `factors` go from the outer dimension to the inner one and take up all rows.
+    """
+
+    constant: IndexTerm
+    sizes: Shape = ()
+    factors: tuple[IndexTerm, ...] = ()
+
+    @property
+    def varies(self) -> bool:
+        return any(factor != 0 for factor in self.factors)
+
+
+@dataclass(frozen=True)
 class Instruction:
     """One value of the program; operands are places of earlier instructions."""
 
-    operation: str  # "load", "number", "position", "gather", "reduce" or a pointwise operation
+    operation: str  # "load", "number", "index", "position", "gather", "reduce" or a pointwise operation
     operands: tuple[int, ...]
     span: Span
     dtype: str
@@ -68,6 +85,7 @@ class Instruction:
     period: Extent | None = None  # of a load that repeats over the rows: after how many
     number: Number = 0
     memory: str = ""  # of a load: the dtype in memory, where it is not the one that is computed in
+    at: RowNumber | None = None  # of a load that is not of whole rows: where a row begins; of an index: its value
 
 
 @dataclass(frozen=True)
@@ -75,6 +93,7 @@ class Store:
     tensor: str
     place: int
     memory: str = ""  # as of a load
+    at: RowNumber | None = None  # as of a load
 
 
 @dataclass(frozen=True)
@@ -97,6 +116,11 @@ class RowProgram:
         return loads | {store.tensor: store.memory for store in self.stores if store.memory}
 
     @property
+    def windows(self) -> bool:
+        """Whether it reads or writes part of the rows of a tensor."""
+        return any(i.at is not None for i in self.instructions) or any(store.at is not None for store in self.stores)
+
+    @property
     def stages(self) -> int:
         return 1 + max(self.instructions[store.place].stage for store in self.stores)
 
@@ -113,15 +137,15 @@ class RowProgram:
         return any(i.operation == "reduce" and i.over == Span.col for i in self.instructions)
 
 
-def _computed(dtype: str) -> str:
+def computed_in(dtype: str) -> str:
     return FLOAT if dtype in HALVES else dtype
 
 
-def _memory(dtype: str) -> str:
+def memory_of(dtype: str) -> str:
     return dtype if dtype in HALVES else ""
 
 
-class _MisfitError(Exception):
+class MisfitError(Exception):
     """The space that was tried does not fit; the message says why."""
 
 
@@ -132,7 +156,7 @@ def recognise(graph: Graph, wanted: Sequence[tuple[str, int]], held: Mapping[int
     for full, split in _spaces(graph, needed, [node for _, node in wanted]):
         try:
             return _Reading(graph, held, full[:split], full[split:]).program(wanted, needed)
-        except _MisfitError as misfit:
+        except MisfitError as misfit:
             reason = str(misfit)
     raise CannotExpressError(f"{graph.task}: no template covers {reason}")
 
@@ -175,7 +199,7 @@ class _Reading:
     def __init__(self, graph: Graph, held: Mapping[int, str], over_rows: Shape, over_cols: Shape) -> None:
         rows, cols = total(over_rows), total(over_cols)
         if rows == cols and not rows.single:
-            raise _MisfitError("a square of literal sizes, where rows and columns cannot be told apart")
+            raise MisfitError("a square of literal sizes, where rows and columns cannot be told apart")
         self.graph, self.held, self.rows, self.cols = graph, held, rows, cols
         self.periods = {total(over_rows[start:]) for start in range(1, len(over_rows))}
         self.instructions: list[Instruction] = []
@@ -187,11 +211,11 @@ class _Reading:
         stores = []
         for tensor, node in wanted:
             place = self._as_wide(self.at[node], self._span(self.graph.nodes[node].shape, tensor))
-            stores.append(Store(tensor, place, _memory(self.graph.nodes[node].dtype)))
+            stores.append(Store(tensor, place, memory_of(self.graph.nodes[node].dtype)))
         instructions, places = simplified(self.instructions, [store.place for store in stores])
         stores = [replace(store, place=place) for store, place in zip(stores, places, strict=True)]
-        program = RowProgram(_levelled(instructions), tuple(stores), self.rows, self.cols)
-        _check(program)
+        program = RowProgram(levelled(instructions), tuple(stores), self.rows, self.cols)
+        check(program)
         return program
 
     def _add(self, instruction: Instruction) -> int:
@@ -214,7 +238,7 @@ class _Reading:
             return Span.col
         elif count in self.periods:
             return Span.row
-        raise _MisfitError(f"broadcasting of {what}")
+        raise MisfitError(f"broadcasting of {what}")
 
     def _as_wide(self, place: int, span: Span) -> int:
         """A result that is narrower than its tensor is repeated over it."""
@@ -229,7 +253,7 @@ class _Reading:
         """A value that repeats over the rows is not a result for each row."""
         i = self.instructions[place]
         if i.period is not None and all(self.instructions[p].period is not None for p in i.operands):
-            raise _MisfitError("a result that repeats over the rows")
+            raise MisfitError("a result that repeats over the rows")
 
     def _read(self, number: int, node: Node) -> int:
         if node.dtype not in DTYPES and not isinstance(node, Constant):
@@ -239,7 +263,7 @@ class _Reading:
             return self._load(node, tensor)
         match node:
             case Constant():
-                return self._add(Instruction("number", (), Span.one, _computed(node.dtype), number=node.value))
+                return self._add(Instruction("number", (), Span.one, computed_in(node.dtype), number=node.value))
             case Position():
                 return self._position(node)
             case ViewNode():
@@ -252,17 +276,17 @@ class _Reading:
                 return self._reduce(node)
             case Gather():
                 return self._gather(node)
-        raise _MisfitError(f"{type(node).__name__.lower()} among the steps of a row")
+        raise MisfitError(f"{type(node).__name__.lower()} among the steps of a row")
 
     def _load(self, node: Node, tensor: str) -> int:
         span, count = self._span(node.shape, tensor), total(node.shape)
         period = count if span == Span.row and count != self.rows else None
-        kind, memory = _computed(node.dtype), _memory(node.dtype)
+        kind, memory = computed_in(node.dtype), memory_of(node.dtype)
         return self._add(Instruction("load", (), span, kind, tensor=tensor, period=period, memory=memory))
 
     def _position(self, node: Node) -> int:
         if node.shape[-1] != self.cols:
-            raise _MisfitError("positions along part of a row")
+            raise MisfitError("positions along part of a row")
         return self._add(Instruction("position", (), Span.full, "int64"))
 
     def _view(self, node: Node) -> int:
@@ -274,23 +298,23 @@ class _Reading:
     def _pointwise(self, node: Pointwise) -> int:
         operands = tuple(self.at[place] for place in node.inputs)
         if node.operation not in OPERATIONS:
-            raise _MisfitError(f"{node.operation} among the steps of a row")
-        kind = _computed(node.dtype)
-        if node.operation == "convert" and _computed(self.graph.nodes[node.inputs[0]].dtype) == kind:
+            raise MisfitError(f"{node.operation} among the steps of a row")
+        kind = computed_in(node.dtype)
+        if node.operation == "convert" and computed_in(self.graph.nodes[node.inputs[0]].dtype) == kind:
             if node.dtype not in WHOLE or self.instructions[operands[0]].operation in ("round", "trunc"):
                 return operands[0]
             return self._add(Instruction("trunc", operands, self.instructions[operands[0]].span, kind))
         if node.operation != "convert" and any(d in WHOLE for d in (node.dtype, *self._dtypes(node))):
-            raise _MisfitError(f"{node.operation} of {node.dtype}")
+            raise MisfitError(f"{node.operation} of {node.dtype}")
         truth = [self.graph.nodes[p].dtype == "bool" for p in node.inputs]
         if any(truth) and kind not in ("bool", FLOAT) and node.operation not in ("convert", "where"):
-            raise _MisfitError(f"{node.operation} of truth values")
+            raise MisfitError(f"{node.operation} of truth values")
         span = Span.one
         for place in operands:
             span |= self.instructions[place].span
         shape = self._span(node.shape, node.operation)
         if span & ~shape and not self.rows.single:
-            raise _MisfitError(f"broadcasting in {node.operation}")
+            raise MisfitError(f"broadcasting in {node.operation}")
         for place, given in zip(operands, node.inputs, strict=True):
             self._check_lie(self.instructions[place].span, self.graph.nodes[given].shape, node)
         return self._add(Instruction(node.operation, operands, span, kind))
@@ -306,18 +330,18 @@ class _Reading:
         varies = [not own.single for own, whole in zip(lifted, node.shape, strict=True) if not whole.single]
         behind = total(tuple(w for o, w in zip(lifted, node.shape, strict=True) if not w.single)[_end(varies) :])
         if span == Span.col and not (behind.single and total(given) == self.cols):
-            raise _MisfitError("broadcasting along rows")
+            raise MisfitError("broadcasting along rows")
         if span == Span.row and behind != self.cols and total(node.shape) == self.rows * self.cols:
-            raise _MisfitError("broadcasting over rows")
+            raise MisfitError("broadcasting over rows")
         run = varies[varies.index(True) : _end(varies)] if any(varies) else []
         if not all(run):
-            raise _MisfitError("broadcasting in the middle")
+            raise MisfitError("broadcasting in the middle")
 
     def _reduce(self, node: Reduce) -> int:
         if node.operation not in REDUCTIONS or not node.dims:
-            raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)}")
+            raise MisfitError(f"{node.operation} over dimensions {list(node.dims)}")
         if any(dtype in WHOLE for dtype in self._dtypes(node)):
-            raise _MisfitError(f"{node.operation} of whole numbers")
+            raise MisfitError(f"{node.operation} of whole numbers")
         place = self.at[node.inputs[0]]
         shape = self.graph.nodes[node.inputs[0]].shape
         held, rank = self.instructions[place], len(shape)
@@ -328,20 +352,20 @@ class _Reading:
         if len(node.dims) == rank and held.span == Span.full:
             along = self._along(place, held.span, Span.full, Span.col, node)
             return self._along(along, Span.row, Span.row, Span.row, node)
-        raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)} of {rank}")
+        raise MisfitError(f"{node.operation} over dimensions {list(node.dims)} of {rank}")
 
     def _along(self, place: int, span: Span, required: Span, over: Span, node: Reduce) -> int:
         if span != required or not span & over or (node.operation.startswith("arg") and over != Span.col):
-            raise _MisfitError(f"{node.operation} over dimensions {list(node.dims)} of a broadcast value")
+            raise MisfitError(f"{node.operation} over dimensions {list(node.dims)} of a broadcast value")
         left = Span.row if over == Span.col else span & ~Span.row
-        kind = _computed(node.dtype)
+        kind = computed_in(node.dtype)
         return self._add(Instruction("reduce", (place,), left, kind, over=over, kind=node.operation))
 
     def _gather(self, node: Gather) -> int:
         values, index = (self.at[place] for place in node.inputs)
         if self.instructions[values].span != Span.full or self.instructions[index].span & Span.col:
-            raise _MisfitError("gather from anything but whole rows")
-        return self._add(Instruction("gather", (values, index), Span.row, _computed(node.dtype)))
+            raise MisfitError("gather from anything but whole rows")
+        return self._add(Instruction("gather", (values, index), Span.row, computed_in(node.dtype)))
 
 
 def _end(varies: Sequence[bool]) -> int:
@@ -349,7 +373,7 @@ def _end(varies: Sequence[bool]) -> int:
     return max((n + 1 for n, one in enumerate(varies) if one), default=0)
 
 
-def _levelled(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
+def levelled(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
     """Puts each instruction into its stage and phase."""
     levelled: list[Instruction] = []
     for instruction in instructions:
@@ -367,14 +391,14 @@ def _levelled(instructions: Sequence[Instruction]) -> tuple[Instruction, ...]:
     return tuple(again)
 
 
-def _check(program: RowProgram) -> None:
+def check(program: RowProgram) -> None:
     for instruction in program.instructions:
         along = bool(instruction.span & Span.col)
         if along and instruction.dtype == "int64" and instruction.operation != "position":
-            raise _MisfitError("integer arithmetic along rows")
+            raise MisfitError("integer arithmetic along rows")
         if along and instruction.dtype == "bool" and instruction.operation == "load":
-            raise _MisfitError("a mask for each element")
+            raise MisfitError("a mask for each element")
     for store in program.stores:
         stored = program.instructions[store.place]
         if stored.span & Span.col and stored.dtype != FLOAT:
-            raise _MisfitError(f"a {stored.dtype} result for each element")
+            raise MisfitError(f"a {stored.dtype} result for each element")

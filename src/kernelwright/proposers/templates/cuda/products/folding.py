@@ -112,7 +112,7 @@ def reads_of(step: PlannedStep) -> set[str]:
 
 def _of_elements_alone(program: RowProgram, place: int) -> bool:
     i = program.instructions[place]
-    if i.operation in ("reduce", "gather", "position"):
+    if i.operation in ("reduce", "gather", "position", "index") or i.at is not None:
         return False
     if i.operation == "load":
         return i.span != Span.row and i.dtype == "float32" and i.period is None and not i.memory

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelwright.proposers.templates.cuda.kernels import COSTLY
-from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
+from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span, Store
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class RowStage:
     number: int
     needed: frozenset[int]
     passes: tuple[tuple[int, ...], ...]
-    stores: tuple[tuple[str, int], ...]
+    stores: tuple[Store, ...]
     row_stores: tuple[tuple[str, int], ...]
     columns: tuple[int, ...]  # reductions of full values over the rows
     totals: tuple[int, ...]  # reductions of row values over the rows
@@ -35,11 +35,11 @@ class RowStage:
 
 def stage_of(program: RowProgram, number: int) -> RowStage:
     instructions = program.instructions
-    stores = [(s.tensor, s.place) for s in program.stores if instructions[s.place].stage == number]
-    full = tuple((t, p) for t, p in stores if instructions[p].span == Span.full)
-    row = tuple((t, p) for t, p in stores if instructions[p].span == Span.row)
+    stores = [s for s in program.stores if instructions[s.place].stage == number]
+    full = tuple(s for s in stores if instructions[s.place].span == Span.full)
+    row = tuple((s.tensor, s.place) for s in stores if instructions[s.place].span == Span.row)
     over = [p for p, i in enumerate(instructions) if over_rows(i) and i.stage == number + 1]
-    targets = [p for _, p in (*full, *row)] + [instructions[p].operands[0] for p in over]
+    targets = [*(s.place for s in full), *(p for _, p in row)] + [instructions[p].operands[0] for p in over]
     needed = _needed_for(program, targets)
     along = sorted(p for p in needed if along_row(instructions[p]))
     count = max((instructions[p].phase for p in along), default=0)
@@ -115,7 +115,7 @@ def kept(program: RowProgram, stage: RowStage) -> list[int]:
     for number, reductions in enumerate(stage.passes):
         for place in reductions:
             _mark(program, program.instructions[place].operands[0], number, uses)
-    for place in (*(p for _, p in stage.stores), *(program.instructions[c].operands[0] for c in stage.columns)):
+    for place in (*(s.place for s in stage.stores), *(program.instructions[c].operands[0] for c in stage.columns)):
         _mark(program, place, len(stage.passes), uses)
     worth = [p for p in uses if program.instructions[p].operation in (*COSTLY, "load")]
     return sorted(p for p in worth if len(uses[p]) > 1)
@@ -236,7 +236,7 @@ def row_results(program: RowProgram, stage: RowStage) -> list[int]:
     """What a row has come to after its passes and its elements need."""
     found: set[int] = set()
     seen: set[int] = set()
-    left = [*(p for _, p in stage.stores), *(program.instructions[p].operands[0] for p in stage.columns)]
+    left = [*(s.place for s in stage.stores), *(program.instructions[p].operands[0] for p in stage.columns)]
     while left:
         place = left.pop()
         i = program.instructions[place]

@@ -83,14 +83,16 @@ class RowShares(_ColumnThreadWriter):
     def _columns(self, columns: tuple[int, ...]) -> list[str]:
         """What is the same for every row is read once."""
         lines = [f"alignas(16) float k{place}[CHUNKS][WIDTH];" for place in columns]
-        loads = Elements(self.program, self.pointer, self.column, (-1,))
+        loads = Elements(self.program, self.pointer, self.column, self.begin, (-1,))
         for place in columns:
             loads.head.append(f"load(k{place}[k], {self.pointer(self.instruction(place).tensor)} + c);")
         return [*lines, *self.chunks(loads)] if columns else []
 
     def _sums(self, columns: tuple[int, ...]) -> list[str]:
         def elements() -> Elements:
-            return Elements(self.program, self.pointer, self.column, (-1,), dict.fromkeys(columns, "CHUNKS"))
+            return Elements(
+                self.program, self.pointer, self.column, self.begin, (-1,), dict.fromkeys(columns, "CHUNKS")
+            )
 
         lines = [f"float {', '.join(self.names)};"]
         if self.pair:
@@ -163,10 +165,10 @@ class ColumnThreads(_ColumnThreadWriter):
             lines.append(f"for (int j = 0; j < WIDTH; ++j) c{place}[0][j] = {self.join(place)}::nothing();")
         lines += [f"#pragma unroll {self.genes['unroll']}", "for (Index row = 0; row < ROWS; ++row) {"]
         lines += [f"  {line}" for line in [*self._row_values(stage.needed, 0, NOTHING), *self._known()]]
-        elements = Elements(self.program, self.pointer, self.column, (), dict.fromkeys(columns, "CHUNKS"))
-        for tensor, place in stage.stores:
-            elements.store(tensor, place, "stream" if self.genes.get("stream") else "store")
-            self.pointer(tensor, written=True, read=False)
+        elements = Elements(self.program, self.pointer, self.column, self.begin, (), dict.fromkeys(columns, "CHUNKS"))
+        for store in stage.stores:
+            elements.store(store, "stream" if self.genes.get("stream") else "store")
+            self.pointer(store.tensor, written=True, read=False)
         for place in stage.columns:
             value = elements.value(self.instruction(place).operands[0])
             sum_ = f"c{place}[0][j]"

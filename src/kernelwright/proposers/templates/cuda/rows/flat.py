@@ -49,7 +49,7 @@ class _FlatWriter(Writer):
         add(f"cols_{tag} = {self.size(self.program.cols)}")
         if self._one_line():
             add(f"rows_{tag}, cols_{tag} = 1, rows_{tag} * cols_{tag}")
-        add(f"width_{tag} = widest({genes['width']}, cols_{tag})")
+        add(f"width_{tag} = {self.width_of(f'cols_{tag}')}")
         add(f"vectors_{tag} = rows_{tag} * cols_{tag} // width_{tag}")
         if self.dynamic:
             self._give_sizes()
@@ -99,14 +99,17 @@ class _FlatWriter(Writer):
 
     def _one_line(self) -> bool:
         """Nothing varies over rows or columns alone, so where a row ends does not matter."""
-        return all(i.span in (Span.full, Span.one) and i.operation != "position" for i in self.program.instructions)
+        plain = not self.program.windows
+        return plain and all(
+            i.span in (Span.full, Span.one) and i.operation != "position" for i in self.program.instructions
+        )
 
     def _body(self) -> str:
         unroll, threads = self.genes["unroll"], self.genes["threads"]
-        elements = Elements(self.program, self.pointer, self.column)
-        for tensor, place in self.stage.stores:
-            elements.store(tensor, place, "stream" if self.genes["stream"] else "store")
-            self.pointer(tensor, written=True, read=False)
+        elements = Elements(self.program, self.pointer, self.column, self.begin)
+        for store in self.stage.stores:
+            elements.store(store, "stream" if self.genes["stream"] else "store")
+            self.pointer(store.tensor, written=True, read=False)
         row_values = []
         for place in sorted(self.stage.needed):
             i = self.instruction(place)
@@ -128,7 +131,11 @@ class _FlatWriter(Writer):
 
     def _row_value(self, place: int) -> str:
         i = self.instruction(place)
+        if i.operation == "index":
+            return self.row_number(i.at)
         if i.operation == "load":
+            if i.at:
+                return f"{self.pointer(i.tensor)}[{self.row_number(i.at)}]"
             if i.period:
                 self.give(f"PERIOD_{self.step}_{place}", self.size(i.period))
                 return f"{self.pointer(i.tensor)}[row % static_cast<long long>(PERIOD_{self.step}_{place})]"

@@ -95,9 +95,10 @@ class StageWriter(ColumnReductions):
         lines += [f"{TYPES[self.instruction(place).dtype]} r{place};" for place in keep.rows]
         lines += ["const auto fetch = [&](const Index row) {", "  if (row >= ROWS) return;"]
         lines += [f"  r{place} = {self._row_load(place)};" for place in keep.rows]
-        loads = Elements(self.program, self.pointer, self.column, keep.values)
+        loads = Elements(self.program, self.pointer, self.column, self.begin, keep.values)
         for place in keep.fetched:
-            source = f"{self.pointer(self.instruction(place).tensor)} + row * COLS + c"
+            one = self.instruction(place)
+            source = f"{self.pointer(one.tensor)} + {self.begin(one.at)} + c"
             loads.head.append(f"if (AHEAD_{tag}) load(n{place}[AHEAD_{tag} ? k : 0], {source});")
             loads.head.append(f"else load(k{place}[k], {source});")
         lines += [*(f"  {line}" for line in self.chunks(loads)), "};", "fetch(me);"]
@@ -105,7 +106,7 @@ class StageWriter(ColumnReductions):
 
     def _columns_read(self, columns: tuple[int, ...], keep: HeldValues) -> list[str]:
         """Reads what is the same for every row and has a place."""
-        loads = Elements(self.program, self.pointer, self.column, keep.values)
+        loads = Elements(self.program, self.pointer, self.column, self.begin, keep.values)
         for place in columns:
             here = f"k < HELD_{self.tag}_{place}"
             source = f"{self.pointer(self.instruction(place).tensor)} + c"
@@ -122,7 +123,7 @@ class StageWriter(ColumnReductions):
         known = set(keep.fetched)
         lines = []
         if keep.fetched:
-            copies = Elements(self.program, self.pointer, self.column, keep.values)
+            copies = Elements(self.program, self.pointer, self.column, self.begin, keep.values)
             copies.head += [f"copy(k{place}[k], n{place}[AHEAD_{tag} ? k : 0]);" for place in keep.fetched]
             lines += [f"if (AHEAD_{tag}) {{", *(f"  {line}" for line in self.chunks(copies)), "}"]
         lines += self._settled(0, keep)
@@ -147,7 +148,7 @@ class StageWriter(ColumnReductions):
 
     def _elements(self, keep: HeldValues, known: set[int]) -> Elements:
         columns = {place: f"HELD_{self.tag}_{place}" for place in keep.columns}
-        return Elements(self.program, self.pointer, self.column, keep.values, columns, known)
+        return Elements(self.program, self.pointer, self.column, self.begin, keep.values, columns, known)
 
     def _declared(self, reductions: tuple[int, ...]) -> list[str]:
         return [f"{'Found' if self.finds(place) else 'float'} a{place};" for place in reductions]
@@ -233,6 +234,8 @@ class StageWriter(ColumnReductions):
             text = f"a{place}.at" if self.finds(place) else f"static_cast<{TYPES[i.dtype]}>(a{place})"
         elif i.operation == "load":
             text = f"r{place}" if place in keep.rows else self._row_load(place)
+        elif i.operation == "index":
+            text = self.row_number(i.at)
         elif i.operation == "gather":
             one = SingleElement(self.program, place, self.pointer, keep.fetched)
             steps, text = one.steps, one.result
@@ -242,6 +245,8 @@ class StageWriter(ColumnReductions):
 
     def _row_load(self, place: int) -> str:
         i = self.instruction(place)
+        if i.at:
+            return f"{self.pointer(i.tensor)}[{self.row_number(i.at)}]"
         if not i.period:
             return f"{self.pointer(i.tensor)}[row]"
         self.give(f"PERIOD_{self.step}_{place}", self.size(i.period))
@@ -249,8 +254,8 @@ class StageWriter(ColumnReductions):
 
     def _finish(self, keep: HeldValues, known: set[int]) -> list[str]:
         elements = self._elements(keep, known)
-        for tensor, place in self.stage.stores:
-            elements.store(tensor, place, "stream" if self.genes.get("stream") else "store")
-            self.pointer(tensor, written=True, read=False)
+        for store in self.stage.stores:
+            elements.store(store, "stream" if self.genes.get("stream") else "store")
+            self.pointer(store.tensor, written=True, read=False)
         self.summed(elements)
         return self.chunks(elements)

@@ -35,7 +35,7 @@ class StagePlan(Writer):
         tag, genes, stage = self.tag, self.genes, self.stage
         add = self.setup.append
         add(f"rows_{tag}, cols_{tag} = {self._size('rows')}, {self._size('cols')}")
-        add(f"width_{tag} = widest({genes['width']}, cols_{tag})")
+        add(f"width_{tag} = {self.width_of(f'cols_{tag}')}")
         fewest = genes.get("fewest", 4)
         add(f"team_{tag} = min({genes['most']}, max({fewest}, power(ceil(cols_{tag}, {genes['elements']}))))")
         add(f"parts_{tag} = 1")

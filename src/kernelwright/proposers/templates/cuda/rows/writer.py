@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from kernelwright.proposers.templates.cuda.kernels import (
     TYPES,
@@ -15,7 +16,9 @@ from kernelwright.proposers.templates.cuda.kernels import (
 )
 from kernelwright.proposers.templates.cuda.rows.analysis import RowStage, over_rows, stage_of
 from kernelwright.proposers.templates.genes import Gene
-from kernelwright.proposers.templates.patterns.rows import Instruction, RowProgram, Span
+from kernelwright.proposers.templates.graph import Extent
+from kernelwright.proposers.templates.nests.index_maps import IndexTerm, size_of
+from kernelwright.proposers.templates.patterns.rows import Instruction, RowNumber, RowProgram, Span, Store
 
 PICKED = 16  # as many elements a thread may have of a row in which one is picked out
 
@@ -30,6 +33,7 @@ class Elements:
     program: RowProgram
     pointer: Callable[[str], str]  # of a tensor or memory, in CUDA
     column: Callable[[int], str]  # the memory of a reduction over the rows
+    begin: Callable[[RowNumber | None], str]  # where a row begins in a tensor
     keep: Sequence[int] = ()
     columns: Mapping[int, str] = field(default_factory=dict)  # of loads that are the same for every row: chunks in `k`
     held: set[int] = field(default_factory=set)  # kept values that an earlier pass has computed
@@ -43,11 +47,12 @@ class Elements:
             self._names[place] = self._made(place, self.program.instructions[place])
         return self._names[place]
 
-    def store(self, tensor: str, place: int, how: str) -> None:
-        name = f"s_{tensor}"
+    def store(self, store: Store, how: str) -> None:
+        tensor, place = store.tensor, store.place
+        name = f"s_{tensor}" if store.at is None else f"s_{tensor}_{len(self.tail)}"
         self.head.append(f"alignas(16) float {name}[WIDTH];")
         self.each.append(f"{name}[j] = {self.value(place)};")
-        self.tail.append(f"{how}({self.pointer(tensor)} + row * COLS + c, {name});")
+        self.tail.append(f"{how}({self.pointer(tensor)} + {self.begin(store.at)} + c, {name});")
 
     def _made(self, place: int, i: Instruction) -> str:
         if not i.span & Span.col:
@@ -69,7 +74,7 @@ class Elements:
         return name
 
     def _loaded(self, place: int, i: Instruction) -> str:
-        at = "row * COLS + c" if i.span == Span.full else "c"
+        at = f"{self.begin(i.at)} + c" if i.span == Span.full else "c"
         source = self.pointer(i.tensor) if i.operation == "load" else self.column(place)
         if place in self.keep:
             self.head.append(f"load(k{place}[k], {source} + {at});")
@@ -171,6 +176,48 @@ class Writer(KernelWriter):
     def instruction(self, place: int) -> Instruction:
         return self.program.instructions[place]
 
+    def begin(self, at: RowNumber | None) -> str:
+        """Where a row begins in a tensor."""
+        return "row * COLS" if at is None else self.row_number(at)
+
+    def row_number(self, at: RowNumber | None, row: str = "static_cast<long long>(row)") -> str:
+        """A number of the row, from sizes that are definitions."""
+        assert at is not None and not self.dynamic
+        known = [self._defined(at.constant)]
+        behind = "1LL"
+        for place in reversed(range(len(at.sizes))):
+            size = self._defined(size_of(at.sizes[place]))
+            along = f"{row} / ({behind})" if place == 0 else f"{row} / ({behind}) % {size}"
+            if at.factors[place] != 0:
+                known.append(f"{along} * {self._defined(at.factors[place])}")
+            behind = f"{behind} * {size}"
+        return f"({' + '.join(known)})"
+
+    def _defined(self, term: IndexTerm) -> str:
+        if isinstance(term, int):
+            return f"({term}LL)"
+        text = self.whole(term)
+        name = f"SIZE_{self.step}_{crc32(text.encode()):08x}"
+        self.define(name, f"'{{}}LL'.format({text})")
+        return f"({name})"
+
+    def whole(self, term: IndexTerm) -> str:
+        """A whole number that follows from sizes alone, in Python."""
+        match term:
+            case int():
+                return f"({term})"
+            case Extent():
+                return f"({self.size(term)})"
+        return f"({self.whole(term.operands[0])} {term.operator} {self.whole(term.operands[1])})"
+
+    def width_of(self, columns: str) -> str:
+        """As many elements as a vector may have so that every row begins with a whole one, in Python."""
+        loads = (i.at for i in self.program.instructions if i.operation == "load" and i.span & Span.col)
+        starts = [at for at in (*loads, *(store.at for store in self.program.stores)) if at is not None]
+        terms = dict.fromkeys(self.whole(term) for at in starts for term in (at.constant, *at.factors))
+        size = f"math.gcd({', '.join([columns, *terms])})" if starts else columns
+        return f"widest({self.genes['width']}, {size})"
+
     def column(self, place: int) -> str:
         return self.pointer(f"column_{self.step}_{place}")
 
@@ -198,7 +245,9 @@ class Writer(KernelWriter):
         if i.operation == "number":
             return self._number(place, i)
         if i.operation == "load":
-            return f"{self.pointer(i.tensor)}[0]"
+            return f"{self.pointer(i.tensor)}[{self.row_number(i.at, '0') if i.at else 0}]"
+        if i.operation == "index":
+            return self.row_number(i.at, "0")
         if i.operation == "reduce":
             return totals.get(place) or f"{self.pointer(f'total_{self.step}_{place}')}[0]"
         return expression(i.operation, [f"v{p}" for p in i.operands], i.dtype)
