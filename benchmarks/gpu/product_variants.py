@@ -72,9 +72,13 @@ PRODUCED: tuple[Genes, ...] = tuple(
 )
 AS_THEY_ARE: Genes = {"method": "producers", "block": "0", "stages": 0, "pad": 0}  # odd rows are not copied first
 DEFAULT: Genes = {"method": "size"}
-NARROW_VARIANTS: tuple[Genes, ...] = tuple(
-    {"method": "wgmma", "block": block, "stages": stages}
-    for block, stages in (("0", 4), ("128x128", 3), ("128x128", 4))
+NARROW_VARIANTS: tuple[Genes, ...] = (
+    {"method": "wgmma", "block": "0", "stages": 4},
+    {"method": "wgmma", "block": "128x128", "stages": 3},
+    {"method": "wgmma", "block": "128x128", "stages": 4},
+    {"method": "producers"},
+    {"method": "producers", "split": 0},
+    DEFAULT,
 )
 APART: Genes = {"method": "producers", "block": "0", "stages": 0, "join": False}
 EVEN: Genes = {"method": "producers", "block": "256x128", "stages": 3, "split": 0}

@@ -168,10 +168,10 @@ template <class Core, bool Shared, class Shape>
 struct Shares {
   static constexpr int GROUP = 8;
   const int block, blocks, STEPS, DOWN, ACROSS, ALL;
-  __device__ __forceinline__ Shares(const Shape& shape, const int block, const int blocks)
+  __device__ __forceinline__ Shares(const Shape& shape, const int block, const int blocks, const int batches = 1)
       : block(block), blocks(blocks), STEPS((shape.DEPTH + Core::DEEP - 1) / Core::DEEP),
         DOWN((shape.ROWS + Core::ROWS - 1) / Core::ROWS), ACROSS((shape.COLS + Core::COLS - 1) / Core::COLS),
-        ALL(DOWN * ACROSS * STEPS) {}
+        ALL(batches * DOWN * ACROSS * STEPS) {}
   // Where the share of a block begins.
   __device__ __forceinline__ int begin(const int of) const { return static_cast<int>(1ll * ALL * of / blocks); }
   template <class Use>
@@ -184,10 +184,12 @@ struct Shares {
     }
   }
   // Tiles that run at the same time share panels: eight rows of tiles at a time, column by column.
-  __device__ __forceinline__ void place(const int tile, int& top, int& first) const {
+  __device__ __forceinline__ void place(const int number, int& top, int& first) const {
+    const int tile = number % (DOWN * ACROSS);
     const int high = min(GROUP, DOWN - tile / (GROUP * ACROSS) * GROUP), within = tile % (GROUP * ACROSS);
     top = (tile / (GROUP * ACROSS) * GROUP + within % high) * Core::ROWS, first = within / high * Core::COLS;
   }
+  __device__ __forceinline__ int batch(const int number) const { return number / (DOWN * ACROSS); }
   // Puts together the sums of a tile that several blocks have a part in. Whether this block is the last of them, and
   // goes on with all of it. `flag` is in shared memory.
   template <int Threads, int Count>
