@@ -48,7 +48,7 @@ def test_a_product_that_producers_feed_is_right(name: str) -> None:
     [
         ("whole tiles", "Products<Wide>::add(fresh, big[k], small_r", "Products<Wide>::add(fresh, big[k], big_r"),
         ("whole tiles", "set_barrier(full + s, 2 * Core::PRODUCERS)", "set_barrier(full + s, Core::PRODUCERS)"),
-        ("odd sizes", "line < lines && at < length ? source[at]", "line < lines ? source[at]"),
+        ("odd sizes", "at < length ? source[at] : 0.0f", "at < length ? source[at] : 1.0f"),
     ],
     ids=["a part that is multiplied twice", "a stage that is read before it is filled", "a copy without zeros behind"],
 )

@@ -6,9 +6,10 @@ from kernelwright.proposers.templates.cuda.contractions import narrow
 from kernelwright.proposers.templates.cuda.contractions.loop import COPY_PIECE, GATHERED
 from kernelwright.proposers.templates.cuda.contractions.operands import ProductForm
 from kernelwright.proposers.templates.cuda.kernels import KernelBody, KernelWriter
+from kernelwright.proposers.templates.cuda.products.barriers import BARRIERS
 from kernelwright.proposers.templates.cuda.products.blocked import BLOCKED, CHOICE, COPIES
 from kernelwright.proposers.templates.cuda.products.cores import GROUPS, TENSORS
-from kernelwright.proposers.templates.cuda.products.producers import BARRIERS, PATCH, THREADS
+from kernelwright.proposers.templates.cuda.products.producers import PATCH, THREADS
 
 HIGH, WIDE, STAGES = 128, 256, 4
 LEAST_STEPS = 32  # of tiles, for each multiprocessor
