@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 import torch
 
+from kernelwright.contracts.cuda.source import split
+from kernelwright.contracts.cuda.toolchain.evaluate import evaluate_plans
+from kernelwright.contracts.target import HOPPER
 from kernelwright.proposers.templates import make
 from kernelwright.tasks import Task, tensor
+from kernelwright.tasks.drawing import signature
+from kernelwright.tasks.model import Workload
 from tests.proposers.templates.emulated import emulated_errors, source_of
 
 
@@ -59,12 +64,21 @@ def test_a_narrow_product_that_producers_feed_is_right(name: str) -> None:
     ("old", "new"),
     [
         ("set_barrier(full + s, Core::PRODUCERS)", "set_barrier(full + s, Core::PRODUCERS / 2)"),
-        ("place(batch, m, n, row, c)", "place(batch, m + 1, n, row, c)"),
+        ("place(batch, m, n, row, c)", "place(batch, m ^ 1, n, row, c)"),
     ],
-    ids=["a stage that is read before it is filled", "results in the row below"],
+    ids=["a stage that is read before it is filled", "rows of results that change places"],
 )
 def test_what_is_wrong_is_seen(old: str, new: str) -> None:
     task, sizes = task_of("whole tiles")
     source = source_of(make(task, "cuda"), {"method": "producers"})
     assert old in source
     assert emulated_errors(task, source.replace(old, new), sizes)
+
+
+@pytest.mark.parametrize(("side", "produced"), [(4096, "1"), (1024, "0"), (4095, "0")])
+def test_producers_are_for_large_products_whose_rows_are_aligned(side: int, produced: str) -> None:
+    task, sizes = task_of("whole tiles")
+    form = signature(task, Workload(tuple(dict.fromkeys(sizes, side).items()), "bfloat16"))
+    plans = evaluate_plans(split(source_of(make(task, "cuda"), {})).plan, (form,), HOPPER)
+    assert isinstance(plans, tuple), plans
+    assert dict(plans[0].definitions)["PRODUCED_0"] == produced
