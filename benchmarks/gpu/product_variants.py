@@ -50,27 +50,37 @@ FIRST_SECONDS, SECONDS = 60.0, 15.0  # for the first answer about a task, and fo
 NARROW = Path(__file__).with_name("narrow_product.py")
 FLOAT_TASKS = {
     "4096^3": "linear@rows=4096,features=4096,units=4096",
-    "4095x4097x4095": "linear@rows=4095,features=4097,units=4095",
     "256x14336x4096": "linear@rows=256,features=4096,units=14336",
     "1024^3": "linear@rows=1024,features=1024,units=1024",
     "16384x128x128": "linear@rows=16384,features=128,units=128",
+}
+ODD_TASKS = {
+    "4095x4097x4095": "linear@rows=4095,features=4097,units=4095",
+    "4095x4097x4095 backward": "linear:backward@rows=4095,features=4097,units=4095",
+    "1023^3": "linear@rows=1023,features=1023,units=1023",
 }
 NARROW_TASKS = {
     "bfloat16 4096^3": f"{NARROW}@rows=4096,depth=4096,cols=4096",
     "bfloat16 1023^3": f"{NARROW}@rows=1023,depth=1023,cols=1023",
 }
 FEED_FORWARD = {"llama_ffw": "llama_ffw@batch=2,tokens=128,features=4096,inner=14336"}
-TASKS = {**FLOAT_TASKS, **FEED_FORWARD, **NARROW_TASKS}
+TASKS = {**FLOAT_TASKS, **ODD_TASKS, **FEED_FORWARD, **NARROW_TASKS}
 BEFORE: tuple[Genes, ...] = ({"method": "wgmma", "block": "0"},)
 PRODUCED: tuple[Genes, ...] = tuple(
     {"method": "producers", "block": block, "stages": stages}
-    for block, stages in (("0", 3), ("128x64", 4), ("128x128", 3), ("128x128", 4), ("256x128", 2), ("256x128", 3))
+    for block, stages in (("0", 0), ("128x64", 4), ("128x128", 3), ("128x128", 4), ("256x128", 2), ("256x128", 3))
 )
-NARROW_VARIANTS: tuple[Genes, ...] = tuple(
-    {"method": "wgmma", "block": block, "stages": stages}
-    for block, stages in (("0", 4), ("128x128", 3), ("128x128", 4))
+AS_THEY_ARE: Genes = {"method": "producers", "block": "0", "stages": 0, "pad": 0}  # odd rows are not copied first
+DEFAULT: Genes = {"method": "size"}
+NARROW_VARIANTS: tuple[Genes, ...] = (
+    {"method": "wgmma", "block": "0", "stages": 4},
+    {"method": "wgmma", "block": "128x128", "stages": 3},
+    {"method": "wgmma", "block": "128x128", "stages": 4},
+    {"method": "producers"},
+    {"method": "producers", "split": 0},
+    DEFAULT,
 )
-APART: Genes = {"method": "producers", "block": "0", "stages": 3, "join": False}
+APART: Genes = {"method": "producers", "block": "0", "stages": 0, "join": False}
 EVEN: Genes = {"method": "producers", "block": "256x128", "stages": 3, "split": 0}
 
 
@@ -87,6 +97,8 @@ class Variant:
 def variants(only: list[str]) -> list[Variant]:
     """Eager is timed with the first variant of each task."""
     found = [Variant(task, tuple(genes.items())) for task in FLOAT_TASKS for genes in (*BEFORE, *PRODUCED, EVEN)]
+    found += [Variant(task, tuple(genes.items())) for task in ODD_TASKS for genes in (*BEFORE, *PRODUCED, AS_THEY_ARE)]
+    found += [Variant(task, tuple(DEFAULT.items())) for task in (*FLOAT_TASKS, *ODD_TASKS, *FEED_FORWARD)]
     found += [Variant(task, tuple(genes.items())) for task in FEED_FORWARD for genes in (*BEFORE, *PRODUCED, APART)]
     found += [Variant(task, tuple(genes.items())) for task in NARROW_TASKS for genes in NARROW_VARIANTS]
     return [one for one in found if not only or any(text in f"{one.task} {one.label}" for text in only)]

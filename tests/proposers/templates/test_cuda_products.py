@@ -141,3 +141,44 @@ def test_a_gated_feed_forward_is_two_launches_where_it_is_large(monkeypatch: pyt
     assert len(plan("llama_ffw@batch=1,tokens=128,features=512,inner=512").launches) == 3
     monkeypatch.setattr(f"{__name__}.HOPPER", replace(HOPPER, architecture="sm_80"))
     assert len(plan(given).launches) == 3
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pads", "produced"),
+    [
+        ((4095, 4097, 4095), ("1", "1"), "1"),
+        ((4095, 4096, 4095), ("0", "0"), "1"),  # rows of operands are as long as the depth
+        ((16384, 1025, 200), ("0", "1"), "0"),  # the left operand is not used often enough
+        ((600, 1026, 1026), ("1", "1"), "1"),
+    ],
+)
+def test_odd_rows_are_copied_where_they_are_read_often(
+    sizes: tuple[int, int, int], pads: tuple[str, str], produced: str
+) -> None:
+    found = definitions(linear(*sizes))
+    assert found["PRODUCED_0"] == produced
+    assert (found["PADS_LEFT_0"], found["PADS_RIGHT_0"]) == (pads if produced == "1" else ("0", "0"))
+    asked = definitions(linear(*sizes), pad=0)
+    assert (asked["PADS_LEFT_0"], asked["PADS_RIGHT_0"]) == ("0", "0")
+    assert asked["PRODUCED_0"] == str(int(pads == ("0", "0"))), "without a copy others bring odd rows"
+
+
+def test_a_copy_is_a_launch_of_its_own_with_room_for_whole_tiles() -> None:
+    made = plan(linear(4095, 4097, 4095))
+    assert [launch.kernel for launch in made.launches] == ["launch0", "launch1"]
+    sizes = {block.name: block.bytes for block in made.scratch}
+    assert sizes["padded_left_0"] == 4 * 4096 * 4128 == sizes["padded_right_0"]
+    found = dict(made.definitions)
+    assert (found["WHOLE_LEFT_0"], found["WHOLE_RIGHT_0"]) == ("1", "1")
+
+
+def test_a_tile_is_one_that_leaves_little_to_put_together() -> None:
+    """As measured: benchmarks/results/product_variants.json."""
+    chosen = {
+        (4096, 4096, 4096): ("256", "128", "2"),
+        (256, 4096, 14336): ("256", "128", "2"),
+        (1024, 1024, 1024): ("128", "64", "4"),
+    }
+    for sizes, tile in chosen.items():
+        found = definitions(linear(*sizes))
+        assert (found["HIGH_0"], found["WIDE_0"], found["STAGES_0"]) == tile

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kernelwright.proposers.templates.cuda import nests
-from kernelwright.proposers.templates.cuda.contractions import attention, direct, writing
+from kernelwright.proposers.templates.cuda.contractions import attention, direct, produced, writing
 from kernelwright.proposers.templates.cuda.contractions.forms import WIDEST, FormWriter
 from kernelwright.proposers.templates.cuda.contractions.narrow import STORES
 from kernelwright.proposers.templates.cuda.contractions.nested import NestedContraction, nested_end
@@ -36,7 +36,7 @@ def covers(step: ContractionStep) -> bool:
 
 
 def genes(dtype: str) -> tuple[Gene, ...]:
-    names = ("tf32x3", "wgmma") if dtype == "float32" else ("mma", "wgmma")
+    names = ("tf32x3", "wgmma") if dtype == "float32" else ("mma", "wgmma", "producers")
     return (
         Gene("method", ("size", "direct", *names), ("size", *names)),
         Gene("border", (18, 20, 22, 24), (20,)),  # direct: fewer than 2 ** border multiplications
@@ -68,7 +68,9 @@ def describe_nested(step: NestedContraction, chosen: Genes) -> str:
 def described(method: str, chosen: Genes) -> str:
     if method == "direct":
         return "by direct sums"
-    tiles = writing.described("wgmma" if method == "size" else method, chosen)
+    tiles = writing.described("wgmma" if method in ("size", "producers") else method, chosen)
+    if method == "producers":
+        return f"on Hopper tiles that producer warps feed, else {tiles}"
     if method != "size":
         return tiles
     return f"by direct sums below 2^{chosen['border']} multiplications or {FEW} rows or columns, else {tiles}"
@@ -128,19 +130,31 @@ def _body(form: ProductForm, code: KernelWriter) -> KernelBody:
     n, method = code.step, str(code.genes["method"])
     if method == "direct":
         return direct.written(form, code)
-    if method != "size":
+    narrow = form.left.panel != "float32"
+    if method not in ("size", "producers"):
         return writing.written(method, form, code)
-    small, large = direct.written(form, code), writing.written("wgmma", form, code)
+    if narrow:
+        asked = "True" if method == "producers" else f"not few_{n} and {produced.is_large(form, code)}"
+        code.set("produced", f'int(kw.device.architecture == "sm_90a" and {asked})')
+    large = writing.written("wgmma", form, code)
+    if narrow:
+        large = _either("produced", n, produced.written(form, code), large)
+    return large if method == "producers" else _either("few", n, direct.written(form, code), large)
+
+
+def _either(flag: str, n: int, small: KernelBody, large: KernelBody) -> KernelBody:
+    """The first where the plan's `flag` holds."""
 
     def chosen(one: str, other: str) -> str:
-        return f"(({one}) if few_{n} else ({other}))"
+        return f"(({one}) if {flag}_{n} else ({other}))"
 
     return replace(
         large,
-        lines=[f"#if FEW_{n}", *small.lines, "#else", *large.lines, "#endif"],
+        lines=[f"#if {flag.upper()}_{n}", *small.lines, "#else", *large.lines, "#endif"],
         blocks=chosen(small.blocks, large.blocks),
         threads=chosen(small.threads, large.threads),
         shared=chosen(small.shared, large.shared),
         least_blocks=chosen(small.least_blocks, large.least_blocks),
         needs=(*small.needs, *large.needs),
+        helpers=(*small.helpers, *large.helpers),
     )

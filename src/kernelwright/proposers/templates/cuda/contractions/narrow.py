@@ -127,7 +127,7 @@ struct Lined {
     Element* const to = reinterpret_cast<Element*>(room);
 #pragma unroll(WIDTH == 1 ? 8 : LINES * EACH / Threads)
     for (int i = 0; i < LINES * EACH / Threads; ++i) {
-      const int t = i * Threads + threadIdx.x, line = t / EACH, at = t % EACH * WIDTH;
+      const int t = i * Threads + threadIdx.x % Threads, line = t / EACH, at = t % EACH * WIDTH;
       const auto* const from = operand.template at<WHOLE>(
           first + (ALONG_DEPTH ? line : at), start + (ALONG_DEPTH ? at : line));
       const int place = at / 64 * 64 * DEEP + line * 64 + (at % 64 / 8 ^ line % 8) * 8 + at % 8;

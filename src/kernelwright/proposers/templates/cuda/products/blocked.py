@@ -65,7 +65,7 @@ def describe(method: str, genes: Genes) -> str:
         "wgmma": "tensor cores, as three TF32 products, by warpgroups on Hopper",
     }
     size = genes["block"] if genes["block"] != "0" else "chosen by size"
-    staged = f"{genes['stages']} stages of {_deep(method, genes)} in shared memory"
+    staged = f"{_stages(genes)} stages of {_deep(method, genes)} in shared memory"
     text = f"tiles {size} on {units[method]}, {'else ' if method == 'wgmma' else ''}{staged}"
     return text + (", blocks in equal shares of the depths of all tiles" if genes["split"] else "")
 
@@ -97,12 +97,12 @@ def written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
     body = [
         f"constexpr int THREADS = THREADS_product_{n};",
         *_core(method, step, n, deep),
-        f"blocked<Shape_{n}, Core, {genes['stages']}, (STREAMS_{n} > 0)>(",
+        f"blocked<Shape_{n}, Core, {_stages(genes)}, (STREAMS_{n} > 0)>(",
         f"    {shape}block, blocks, {code.pointer(step.left)}, {code.pointer(step.right)}, {sums}, {came}, last);",
     ]
     left = _floats(f"high_{n}", deep, along_depth=not step.left_transposed)
     right = _floats(f"wide_{n}", deep, along_depth=step.right_transposed)
-    shared = f"4 * {genes['stages']} * ({left} + {right})"
+    shared = f"4 * {_stages(genes)} * ({left} + {right})"
     threads = f"high_{n} * wide_{n} // (own_high_{n} * own_wide_{n})" + (" * 32" if method != "sgemm" else "")
     if method == "wgmma":
         shared = f"(1024 + 16 * {deep} * wide_{n}) if groups_{n} else ({shared})"  # four times GroupCore::PART
@@ -119,6 +119,10 @@ def written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
         needs=(COPIES, BLOCKED, *{"sgemm": (FLOATS,), "tf32x3": (TENSORS,), "wgmma": (TENSORS, GROUPS)}[method]),
         helpers=(CHOICE, *(((FEWER_GROUP_CHOICE if code.dynamic else GROUP_CHOICE),) if method == "wgmma" else ())),
     )
+
+
+def _stages(genes: Genes) -> int:
+    return int(genes["stages"]) or 3
 
 
 def _deep(method: str, genes: Genes) -> int:

@@ -8,7 +8,7 @@ from textwrap import indent
 
 from kernelwright.proposers.templates.cuda.epilogue import written_epilogue
 from kernelwright.proposers.templates.cuda.kernels import Kernel, KernelBody, KernelWriter, python_size
-from kernelwright.proposers.templates.cuda.products import blocked, dots, producers, tiles
+from kernelwright.proposers.templates.cuda.products import blocked, dots, padding, producers, tiles
 from kernelwright.proposers.templates.cuda.products.dynamic import with_sizes_as_arguments
 from kernelwright.proposers.templates.cuda.products.folding import ColumnSum, FoldedProduct, written_operand
 from kernelwright.proposers.templates.genes import Gene, GenePool, Genes
@@ -37,7 +37,8 @@ def gene_pool(step: MatmulStep) -> GenePool:
             # Large ones, and tiles.
             Gene("block", SHAPES, ("0", "128x64", "128x128", "256x128", "64x64")),
             Gene("depth", (8, 16, 32), (32, 16)),
-            Gene("stages", (2, 3, 4), (3, 4, 2)),
+            Gene("stages", (0, 2, 3, 4), (0, 4, 2)),  # 0: by method and tile
+            padding.GENE,  # operands with odd rows are copied to aligned ones first
             Gene("split", (0, 1, 2, 4), (1, 0, 2)),  # blocks on each multiprocessor that share the depth
             Gene("tile", (0, 16, 32, 64, 128), (0,)),
         )
@@ -57,12 +58,18 @@ def render(step: MatmulStep, genes: Genes, sizes: Sizes, graph: Graph, number: i
     code = writer(step, genes, sizes, graph, number)
     end, last = written_epilogue(code, step)
     small, large = _methods(step, genes)
+    if small != large:
+        code.set("small", f"int({is_small(step, genes, sizes)})")
+    before = []
+    if large == "producers":
+        code.set("produced", f"int({is_produced(step, code)})")
+        produced = f"produced_{number}" + (f" and not small_{number}" if small != large else "")
+        before.append(padding.kernel(step, code, produced, *producers.choice(genes, number, f"n_{number}"), None))
     if small == large:
         body = _written(large, step, code)
     else:
-        code.set("small", f"int({is_small(step, genes, sizes)})")
         body = _either("small", code, lambda: _written(small, step, code), lambda: _written(large, step, code))
-    return [kernel(code, body, end, last)]
+    return [*before, kernel(code, body, end, last)]
 
 
 def render_folded(step: FoldedProduct, genes: Genes, sizes: Sizes, graph: Graph, number: int) -> list[Kernel]:
@@ -141,7 +148,6 @@ def _written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
         case "dots":
             return dots.written(step, code)
         case "producers":
-            code.set("produced", f"int({is_produced(code)})")
             return _either(
                 "produced",
                 code,
@@ -152,10 +158,12 @@ def _written(method: str, step: MatmulStep, code: KernelWriter) -> KernelBody:
     return blocked.written(method, step, code)
 
 
-def is_produced(code: KernelWriter) -> str:
+def is_produced(step: MatmulStep, code: KernelWriter) -> str:
     """In Python."""
     hopper, n = 'kw.device.architecture == "sm_90a"', code.step
-    return hopper if code.genes["method"] == "producers" else f"{hopper} and {producers.is_large(n)}"
+    if code.genes["method"] == "producers":
+        return hopper
+    return f"{hopper} and {producers.is_large(n)} and {padding.is_fed(step, code)}"
 
 
 def _either(

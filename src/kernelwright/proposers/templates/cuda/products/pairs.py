@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.proposers.templates.cuda.epilogue import written_epilogue
 from kernelwright.proposers.templates.cuda.kernels import DYNAMIC, Kernel
-from kernelwright.proposers.templates.cuda.products import matmul, producers
+from kernelwright.proposers.templates.cuda.products import matmul, padding, producers
 from kernelwright.proposers.templates.cuda.products.folding import reads_of
 from kernelwright.proposers.templates.genes import Genes
 from kernelwright.proposers.templates.graph import Graph
@@ -63,12 +63,16 @@ def render(pair: PairedProduct, genes: Genes, sizes: Sizes, graph: Graph, number
     """The kernel of both, under the number `at` of its own, and those of each, of which the plan launches what it
     needs."""
     code = matmul.writer(pair.second, genes, sizes, graph, at)
-    code.set("paired", f"int({matmul.is_produced(code)} and not ({matmul.is_small(pair.second, genes, sizes)}))")
+    code.set(
+        "paired", f"int({matmul.is_produced(pair.second, code)} and not ({matmul.is_small(pair.second, genes, sizes)}))"
+    )
     end, last = written_epilogue(code, pair.second, beside=pair.first.output)
-    both = matmul.kernel(code, producers.written(pair.second, code, pair.first.right), end, last)
+    cols, first = f"2 * n_{at}", pair.first.right
+    before = padding.kernel(pair.second, code, f"paired_{at}", *producers.choice(genes, at, cols), first)
+    both = matmul.kernel(code, producers.written(pair.second, code, first), end, last)
     each = [
         kernel
         for step, own in ((pair.first, number), (pair.second, number + 1))
         for kernel in matmul.render(step, genes, sizes, graph, own)
     ]
-    return [replace(both, when=f"paired_{at}"), *(replace(kernel, when=f"not paired_{at}") for kernel in each)]
+    return [before, replace(both, when=f"paired_{at}"), *(replace(kernel, when=f"not paired_{at}") for kernel in each)]

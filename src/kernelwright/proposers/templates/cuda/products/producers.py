@@ -6,6 +6,8 @@ Also two products with the same left operand at once, where only the second is s
 from __future__ import annotations
 
 from kernelwright.proposers.templates.cuda.kernels import KernelBody, KernelWriter
+from kernelwright.proposers.templates.cuda.products import padding
+from kernelwright.proposers.templates.cuda.products.barriers import BARRIERS
 from kernelwright.proposers.templates.cuda.products.blocked import BLOCKED, CHOICE, COPIES
 from kernelwright.proposers.templates.cuda.products.cores import GROUPS, TENSORS
 from kernelwright.proposers.templates.genes import Genes
@@ -14,31 +16,37 @@ from kernelwright.proposers.templates.patterns.heavy import MatmulStep
 SHAPES = ("128x64", "128x128", "256x64", "256x128")
 THREADS = 384  # two warpgroups that multiply, and one that brings
 MOST_SHARED = 227 << 10  # of a block on Hopper
+DEEP = 32  # of a step
 LEAST_DEPTH, LEAST_WORK = 512, 29  # of products, in multiplications as a power of two
+PATCH = 16 * 36 * 4  # bytes of 16 rows and 32 columns that a warp puts in order
 PRODUCER_CHOICE = f"""\
 def produced_tile_for(rows, cols, steps):
-    # The one that takes the least time: a step costs the elements of its tile, and as much as 32 columns for its rows.
+    # The one that takes the least time: a step costs the elements of its tile, and as much as 32 columns for its rows;
+    # to put tiles of several blocks together costs as much as 12 columns of depth 1 for each column.
     def time(high, wide):
         tiles = ceil(rows, high) * ceil(cols, wide)
-        shared = sharers(steps) > 1
+        waves = tiles / kw.device.multiprocessors
+        if sharers(steps) == 1 or waves > 0.9 * ceil(tiles, kw.device.multiprocessors):
+            return ceil(tiles, kw.device.multiprocessors) * high * (wide + 32) * steps
         rounds = tiles / min(kw.device.multiprocessors, tiles * sharers(steps))
-        rounds = rounds if shared else ceil(tiles, kw.device.multiprocessors)
-        return rounds * high * (wide + 32)
+        return rounds * high * ((wide + 32) * steps + 12 * wide)
 
     # Large tiles use what they load more often, but leave more to put together where blocks have few steps.
     many = ceil(rows, 256) * ceil(cols, 128) * steps >= 32 * kw.device.multiprocessors
     return min((*(((256, 128),) if many else ()), (128, 128), (128, 64)), key=lambda tile: time(*tile))
 
 
-def produced_stages(wanted, high, wide, bytes_of_left):
-    # As many as there is room for.
-    return min(wanted, ({MOST_SHARED} - 2048) // (256 * wide + bytes_of_left))
+def produced_stages(wanted, high, wide, bytes_of_left, more):
+    # As many as there is room for beside `more` bytes. A step of a large tile lasts so long that two are enough.
+    room = ({MOST_SHARED} - 2048 - more) // (256 * wide + bytes_of_left)
+    return min(wanted or (2 if high > 128 else 4), room)
 """
 
 
 def describe(genes: Genes) -> str:
     size = genes["block"] if genes["block"] != "0" else "chosen by size"
-    return f"on Hopper tiles {size} that producer warps feed, {genes['stages']} stages or what there is room for"
+    stages = f"{genes['stages']} stages or what there is room for" if genes["stages"] else "stages by tile"
+    return f"on Hopper tiles {size} that producer warps feed, {stages}{padding.describe(genes)}"
 
 
 def is_large(n: int) -> str:
@@ -46,10 +54,15 @@ def is_large(n: int) -> str:
     return f"min(m_{n}, n_{n}) > 64 and k_{n} >= {LEAST_DEPTH} and m_{n} * n_{n} * k_{n} >= 2**{LEAST_WORK}"
 
 
+def choice(genes: Genes, n: int, cols: str) -> tuple[str, tuple[str, ...]]:
+    """Rows and columns of a tile, in Python, and the functions of the plan that it takes."""
+    return tile(str(genes["block"]), n, cols), (CHOICE, PRODUCER_CHOICE)
+
+
 def tile(given: str, n: int, cols: str) -> str:
     """Rows and columns, in Python; other methods have other shapes."""
     if given == "0":
-        return f"produced_tile_for(m_{n}, {cols}, ceil(k_{n}, 32))"
+        return f"produced_tile_for(m_{n}, {cols}, ceil(k_{n}, {DEEP}))"
     high, wide = map(int, given.split("x"))
     return str((max(high, 128), wide))
 
@@ -59,12 +72,15 @@ def written(step: MatmulStep, code: KernelWriter, other: str | None = None) -> K
     n, genes = code.step, code.genes
     cols = f"2 * n_{n}" if other else f"n_{n}"
     along = not step.left_transposed
-    code.setup.append(f"steps_{n} = ceil(k_{n}, 32)")
+    code.setup.append(f"steps_{n} = ceil(k_{n}, {DEEP})")
     code.setup.append(f"high_{n}, wide_{n} = {tile(str(genes['block']), n, cols)}")
     code.setup.append(f"across_{n} = ceil({cols}, wide_{n})")
     code.setup.append(f"pieces_{n} = ceil(m_{n}, high_{n}) * across_{n}")
     left_bytes = f"high_{n} * 144" if along else f"(high_{n} + 8) * 128"
-    code.setup.append(f"stages_{n} = produced_stages({genes['stages']}, high_{n}, wide_{n}, {left_bytes})")
+    run = f"2 - n_{n} % 2" if not code.dynamic else f"1 + even_{n}"
+    patches = f"{PATCH * (16 if other else 8)} * (2 - ({run}))"
+    code.setup.append(f"patches_{n} = {patches}")
+    code.setup.append(f"stages_{n} = produced_stages({genes['stages']}, high_{n}, wide_{n}, {left_bytes}, patches_{n})")
     room = f"{min(1, int(genes['split']))} * kw.device.multiprocessors"
     if code.dynamic:
         code.setup.append(f"streams_{n} = streams(pieces_{n}, steps_{n}, {room})")
@@ -73,29 +89,31 @@ def written(step: MatmulStep, code: KernelWriter, other: str | None = None) -> K
         code.set("streams", f"streams(pieces_{n}, steps_{n}, {room})")
     for name in ("high", "wide", "stages"):
         code.define(f"{name.upper()}_{n}", f"{name}_{n}")
-    for name, deep, size in (("LEFT", along, "m"), ("RIGHT", step.right_transposed, "n")):
-        code.define(f"{name}_WIDTH_{n}", code.widest(4, f"{'k' if deep else size}_{n}"))
-    code.define(f"RUN_{n}", f"2 - n_{n} % 2" if not code.dynamic else f"1 + even_{n}")
-    whole = f"m_{n} % high_{n} == 0 and {cols} % wide_{n} == 0 and k_{n} % 32 == 0"
-    code.define(f"WHOLE_{n}", "0" if code.dynamic else f"int({whole})")
+    for side, deep, size in (("left", along, "m"), ("right", step.right_transposed, "n")):
+        width, pads = code.widest(4, f"{'k' if deep else size}_{n}"), f"pads_{side}_{n}"
+        tiles = f"m_{n} % high_{n}" if side == "left" else f"{cols} % wide_{n}"
+        whole = "False" if code.dynamic else f"{tiles} == 0 and k_{n} % {DEEP} == 0"
+        code.define(f"{side.upper()}_WIDTH_{n}", f"4 if {pads} else {width}")
+        code.define(f"WHOLE_{side.upper()}_{n}", f"int(bool({pads} or {whole}))")
+    code.define(f"RUN_{n}", run)
     parts, arrived = f"parts_{n}", f"arrived_{n}"
     code.setup.append(f'{parts} = kw.scratch("{parts}", 4 * max(1, 2 * streams_{n} * high_{n} * wide_{n}))')
     code.setup.append(f'{arrived} = kw.workspace("{arrived}", 4 * pieces_{n})')
     sums, came = code.pointer(parts, written=True), code.pointer(arrived, written=True, kind="unsigned")
     left, right = (str(value).lower() for value in (along, step.right_transposed))
-    given = code.pointer(step.right)
+    first, given, second = (padding.pointer(code, *one) for one in padding.operands(step, code, other))
     lines = [
         f"using Core = ProducedCore<{left}, LEFT_WIDTH_{n}, {right}, RIGHT_WIDTH_{n}, HIGH_{n}, WIDE_{n}, STAGES_{n}, "
-        f"{str(other is not None).lower()}, WHOLE_{n}>;",
+        f"{str(other is not None).lower()}, WHOLE_LEFT_{n}, WHOLE_RIGHT_{n}>;",
         f"produced<Core, (STREAMS_{n} > 0), RUN_{n}>(",
-        f"    {'shape' if code.dynamic else f'Shape_{n}()'}, block, blocks, {code.pointer(step.left)}, "
-        f"{code.pointer(other) if other else given}, {given}, {sums}, {came}, last);",
+        f"    {'shape' if code.dynamic else f'Shape_{n}()'}, block, blocks, {first}, {given}, {second}, "
+        f"{sums}, {came}, last);",
     ]
     return KernelBody(
         lines,
         f"streams_{n} or pieces_{n}",
         str(THREADS),
-        f"2048 + stages_{n} * (256 * wide_{n} + {left_bytes})",
+        f"2048 + patches_{n} + stages_{n} * (256 * wide_{n} + {left_bytes})",
         "1",
         heavy=True,
         needs=(COPIES, BLOCKED, TENSORS, GROUPS, BARRIERS, PRODUCED),
@@ -103,118 +121,13 @@ def written(step: MatmulStep, code: KernelWriter, other: str | None = None) -> K
     )
 
 
-BARRIERS = """\
-// Barriers in shared memory: who waits goes on when as many have arrived as the barrier counts. Waits of one parity
-// alternate with those of the other, and the first of parity 1 does not wait.
-__device__ __forceinline__ void set_barrier(unsigned long long* const barrier, const unsigned count) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"l"(__cvta_generic_to_shared(barrier)), "r"(count) : "memory");
-}
-__device__ __forceinline__ void arrive_at(unsigned long long* const barrier) {
-  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"l"(__cvta_generic_to_shared(barrier)) : "memory");
-}
-// Arrives when all copies have that this thread has asked for.
-__device__ __forceinline__ void arrive_with_copies(unsigned long long* const barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"l"(__cvta_generic_to_shared(barrier)) : "memory");
-}
-__device__ __forceinline__ void wait_at(unsigned long long* const barrier, const unsigned parity) {
-  unsigned done;
-  do {
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done) : "l"(__cvta_generic_to_shared(barrier)), "r"(parity) : "memory");
-  } while (!done);
-}
-// Threads of some warps meet; others do not take part.
-template <int Threads>
-__device__ __forceinline__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(Threads) : "memory"); }
-template <int Registers>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-template <int Registers>
-__device__ __forceinline__ void leave_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers));
-}
-
-// Stages of shared memory that producers fill and consumers empty, round after round.
-template <int Stages>
-struct Ring {
-  int stage = 0;
-  unsigned round = 0;
-  __device__ __forceinline__ void go_on() {
-    if (++stage == Stages) stage = 0, round ^= 1;
-  }
-};
-
-// Steps of tiles that fall to a block: all of one tile, or an equal share of the steps of all tiles. Calls
-// `use(tile, from, to)`.
-template <class Core, bool Shared, class Shape>
-struct Shares {
-  static constexpr int GROUP = 8;
-  const int block, blocks, STEPS, DOWN, ACROSS, ALL;
-  __device__ __forceinline__ Shares(const Shape& shape, const int block, const int blocks)
-      : block(block), blocks(blocks), STEPS((shape.DEPTH + Core::DEEP - 1) / Core::DEEP),
-        DOWN((shape.ROWS + Core::ROWS - 1) / Core::ROWS), ACROSS((shape.COLS + Core::COLS - 1) / Core::COLS),
-        ALL(DOWN * ACROSS * STEPS) {}
-  // Where the share of a block begins.
-  __device__ __forceinline__ int begin(const int of) const { return static_cast<int>(1ll * ALL * of / blocks); }
-  template <class Use>
-  __device__ __forceinline__ void visit(const Use& use) const {
-    const int end = Shared ? begin(block + 1) : (block + 1) * STEPS;
-    for (int at = Shared ? begin(block) : block * STEPS; at < end;) {
-      const int from = at % STEPS, to = min(STEPS, from + end - at);
-      use(at / STEPS, from, to);
-      at += to - from;
-    }
-  }
-  // Tiles that run at the same time share panels: eight rows of tiles at a time, column by column.
-  __device__ __forceinline__ void place(const int tile, int& top, int& first) const {
-    const int high = min(GROUP, DOWN - tile / (GROUP * ACROSS) * GROUP), within = tile % (GROUP * ACROSS);
-    top = (tile / (GROUP * ACROSS) * GROUP + within % high) * Core::ROWS, first = within / high * Core::COLS;
-  }
-  // Puts together the sums of a tile that several blocks have a part in. Whether this block is the last of them, and
-  // goes on with all of it. `flag` is in shared memory.
-  template <int Threads, int Count>
-  __device__ __forceinline__ bool joined(
-      float (&sum)[Count], const int tile, float* const sums, unsigned* const came, volatile int* const flag) const {
-    const int first = tile * STEPS;
-    const auto owner = [&](const int step) { return static_cast<int>(((step + 1ll) * blocks - 1) / ALL); };
-    const int one = owner(first), other = owner(first + STEPS - 1);
-    const auto part = [&](const int of) {  // a block leaves at most two tiles unfinished: its first and its last
-      return sums + (2ll * of + (begin(of) > first ? 0 : 1)) * Count * Threads + 4 * threadIdx.x;
-    };
-    float* const mine = part(block);
-#pragma unroll
-    for (int i = 0; i < Count; i += 4)
-      *reinterpret_cast<float4*>(mine + i * Threads) = make_float4(sum[i], sum[i + 1], sum[i + 2], sum[i + 3]);
-    __threadfence();
-    meet<Threads>();
-    if (threadIdx.x == 0) *flag = atomicAdd(came + tile, 1u) == static_cast<unsigned>(other - one);
-    meet<Threads>();
-    if (!*flag) return false;
-    if (threadIdx.x == 0) came[tile] = 0;
-    __threadfence();
-#pragma unroll
-    for (int i = 0; i < Count; ++i) sum[i] = 0.0f;
-    for (int of = one; of <= other; ++of) {
-      const float* const theirs = part(of);
-#pragma unroll
-      for (int i = 0; i < Count; i += 4) {
-        const float4 v = __ldcg(reinterpret_cast<const float4*>(theirs + i * Threads));
-        sum[i] += v.x, sum[i + 1] += v.y, sum[i + 2] += v.z, sum[i + 3] += v.w;
-      }
-    }
-    return true;
-  }
-};
-"""
-
 PRODUCED = """\
 // A tile of float32 products, as three TF32 products. Producers copy the left operand to shared memory as it is, and
 // part the right one on its way there; consumers, two warpgroups, part what they read of the left one. With `Pair` a
 // tile has half of its columns of each of two right operands.
 template <
     bool LeftAlongDepth, int LeftWidth, bool RightAlongDepth, int RightWidth, int High, int Wide, int Stages, bool Pair,
-    bool Whole>
+    bool WholeLeft, bool WholeRight>
 struct ProducedCore {
   static constexpr int ROWS = High, COLS = Pair ? Wide / 2 : Wide, DEEP = 32, STAGES = Stages;
   static constexpr int CONSUMERS = 256, PRODUCERS = 128, UNITS = High / 128, PART = Wide * DEEP;
@@ -226,6 +139,11 @@ struct ProducedCore {
   static constexpr int STAGE = 2 * PART + Left::FLOATS;
   static_assert(STAGE % 256 == 0, "the right operand of every stage begins where the tensor cores may read");
 
+  // Rows of an operand of whole tiles are a whole number of them, also where it is a copy of one that is not.
+  static __device__ __forceinline__ long long length(const bool whole, const int size, const int tile) {
+    return whole ? (size + tile - 1) / tile * tile : size;
+  }
+
   // Places of one thread are numbers apart that the compiler knows, so that one address in a register serves all.
   static __device__ __forceinline__ int producer() { return static_cast<int>(threadIdx.x % PRODUCERS); }
   template <class Shape>
@@ -233,16 +151,17 @@ struct ProducedCore {
       const Shape& shape, float* const to, const float* const from, const int top, const int start) {
     constexpr int EACH = Left::LENGTH / LeftWidth, COPIES = Left::LINES * EACH / PRODUCERS;
     const int line = producer() / EACH, at = producer() % EACH * LeftWidth;
-    const long long length = LeftAlongDepth ? shape.DEPTH : shape.ROWS;
+    const long long length = LeftAlongDepth ? ProducedCore::length(WholeLeft, shape.DEPTH, DEEP)
+                                            : ProducedCore::length(WholeLeft, shape.ROWS, ROWS);
     const float* const begin =
         from + ((LeftAlongDepth ? top : start) + line) * length + (LeftAlongDepth ? start : top) + at;
     float* const own = to + line * Left::STRIDE + at;
-#pragma unroll(Whole ? COPIES : 2)
+#pragma unroll(WholeLeft ? COPIES : 2)
     for (int i = 0; i < COPIES; ++i) {
       const int lines = i * PRODUCERS / EACH, along = i * PRODUCERS % EACH * LeftWidth;
       const int row = top + (LeftAlongDepth ? line + lines : at + along);
       const int k = start + (LeftAlongDepth ? at + along : line + lines);
-      const bool inside = Whole || (row < shape.ROWS && k < shape.DEPTH);
+      const bool inside = WholeLeft || (row < shape.ROWS && k < shape.DEPTH);
       const float* const place = begin + lines * length + along;
       copy_async<LeftWidth>(own + lines * Left::STRIDE + along, inside ? place : from, inside);
     }
@@ -265,8 +184,10 @@ struct ProducedCore {
   static __device__ __forceinline__ void read_right(
       const Shape& shape, float (&to)[PIECES][WIDTH], const float* const right, const float* const other,
       int first, const int start, const int begin) {
-    if (!Whole) asm volatile("" : "+r"(first));  // or addresses of all rows would stay in registers from step to step
-    const long long length = RightAlongDepth ? shape.DEPTH : shape.COLS;
+    // Or addresses of all rows would stay in registers from step to step.
+    if (!WholeRight) asm volatile("" : "+r"(first));
+    const long long length = RightAlongDepth ? ProducedCore::length(WholeRight, shape.DEPTH, DEEP)
+                                             : ProducedCore::length(WholeRight, shape.COLS, COLS);
     const long long place = RightAlongDepth ? (first + line()) * length + start + deep()
                                             : (start + deep()) * length + first + line();
 #pragma unroll
@@ -278,11 +199,11 @@ struct ProducedCore {
           (second ? other : right) + place + (RightAlongDepth ? lines * length + more : more * length + lines);
       alignas(16) float v[WIDTH] = {};
       if (RightAlongDepth) {
-        if (Whole || (k < shape.DEPTH && col < shape.COLS)) load(v, from);
+        if (WholeRight || (k < shape.DEPTH && col < shape.COLS)) load(v, from);
       } else {
 #pragma unroll
         for (int e = 0; e < WIDTH; ++e)
-          if (Whole || (k + e < shape.DEPTH && col < shape.COLS)) v[e] = from[e * length];
+          if (WholeRight || (k + e < shape.DEPTH && col < shape.COLS)) v[e] = from[e * length];
       }
       copy(to[j], v);
     }
@@ -355,7 +276,9 @@ __device__ __forceinline__ void produced(
     const float* const other, float* const sums, unsigned* const came, const Last& last) {
   extern __shared__ __align__(16) float room[];
   float* const whole = for_tensors(room);
-  auto* const full = reinterpret_cast<unsigned long long*>(whole + Core::STAGES * Core::STAGE);
+  float* const patches = whole + Core::STAGES * Core::STAGE;
+  constexpr int PATCHES = Run == 1 ? (Core::PAIR ? 2 : 1) * Core::CONSUMERS / 32 * 16 * 36 : 0;
+  auto* const full = reinterpret_cast<unsigned long long*>(patches + PATCHES);
   unsigned long long* const empty = full + Core::STAGES;
   auto* const flag = reinterpret_cast<volatile int*>(empty + Core::STAGES);
   if (threadIdx.x == 0)
@@ -414,22 +337,57 @@ __device__ __forceinline__ void produced(
       if (Shared && to - from < shares.STEPS && !shares.template joined<Core::CONSUMERS>(sum, tile, sums, came, flag))
         return;
       constexpr int HALF = Core::COLS / 2;  // of the sums of a row that a thread has, those of the first operand
+      if constexpr (Run == 1) {
+        // Where rows are odd, what a thread has would be stored one by one with gaps. By way of shared memory, where
+        // a warp has room of its own for 16 rows and 32 columns, neighbours go to neighbours.
+        constexpr int STRIDE = 36, PATCH = 16 * STRIDE;
+        const int lane = threadIdx.x % 32;
+        float* const patch = patches + threadIdx.x / 32 * PATCH * (Core::PAIR ? 2 : 1);
 #pragma unroll
-      for (int i = 0; i < Core::COUNT; i += Run) {
-        if (Core::PAIR && i % (2 * HALF) >= HALF) continue;
-        const long long row = top + Core::row(i), c = first + Core::col(i);
-        if (row < shape.ROWS && c < shape.COLS) {
-          float run[Run];
-          decltype(last.extra(0, 0)) extras[Run];
+        for (int i = 0; i < Core::COUNT; i += 16) {
+          if (Core::PAIR && i % (2 * HALF) >= HALF) continue;
+          __syncwarp();
 #pragma unroll
-          for (int j = 0; j < Run; ++j) {
-            if constexpr (Core::PAIR) {
-              run[j] = sum[i + HALF + j], extras[j] = last.extra(row, c + j, sum[i + j]);
-            } else {
-              run[j] = sum[i + j], extras[j] = last.extra(row, c + j);
-            }
+          for (int j = 0; j < 16; ++j) {
+            float* const to = patch + (j % 4 / 2 * 8 + lane / 4) * STRIDE + j / 4 * 8 + lane % 4 * 2 + j % 2;
+            *to = sum[i + j];
+            if constexpr (Core::PAIR) to[PATCH] = sum[i + HALF + j];
           }
-          last.finish(run, row, c, extras);
+          __syncwarp();
+          const long long above = top + Core::row(i) - lane / 4, c = first + Core::col(i) - lane % 4 * 2 + lane;
+#pragma unroll 4
+          for (int down = 0; down < 16; ++down)
+            if (above + down < shape.ROWS && c < shape.COLS) {
+              const float* const from = patch + down * STRIDE + lane;
+              if constexpr (Core::PAIR) {
+                const decltype(last.extra(0, 0)) extras[1] = {last.extra(above + down, c, from[0])};
+                const float one[1] = {from[PATCH]};
+                last.finish(one, above + down, c, extras);
+              } else {
+                const decltype(last.extra(0, 0)) extras[1] = {last.extra(above + down, c)};
+                const float one[1] = {from[0]};
+                last.finish(one, above + down, c, extras);
+              }
+            }
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < Core::COUNT; i += Run) {
+          if (Core::PAIR && i % (2 * HALF) >= HALF) continue;
+          const long long row = top + Core::row(i), c = first + Core::col(i);
+          if (row < shape.ROWS && c < shape.COLS) {
+            float run[Run];
+            decltype(last.extra(0, 0)) extras[Run];
+#pragma unroll
+            for (int j = 0; j < Run; ++j) {
+              if constexpr (Core::PAIR) {
+                run[j] = sum[i + HALF + j], extras[j] = last.extra(row, c + j, sum[i + j]);
+              } else {
+                run[j] = sum[i + j], extras[j] = last.extra(row, c + j);
+              }
+            }
+            last.finish(run, row, c, extras);
+          }
         }
       }
     });
