@@ -54,14 +54,15 @@ struct Streamed : Gathered<Operand, Rows, Deep, All, Depth, 1> {
   using Base = Gathered<Operand, Rows, Deep, All, Depth, 1>;
   using Element = typename Base::Element;
   static constexpr int LINES = Base::LINES, EACH = Base::EACH, WIDTH = Base::WIDTH, PIECES = LINES * EACH;
+  static constexpr int ROUNDS = (PIECES + Threads - 1) / Threads;
   static constexpr bool EVEN = Threads % EACH == 0;
 
   static __device__ __forceinline__ void fetch(
       float* const room, const Operand& operand, const int first, const int start) {
     Element* const to = reinterpret_cast<Element*>(room);
     const int own = threadIdx.x;
-#pragma unroll
-    for (int i = 0; i < (PIECES + Threads - 1) / Threads; ++i) {
+#pragma unroll(EVEN && WIDTH > 2 ? ROUNDS : 4)
+    for (int i = 0; i < ROUNDS; ++i) {
       const int t = i * Threads + own, line = EVEN ? i * (Threads / EACH) + own / EACH : t / EACH;
       const int at = (EVEN ? own : t) % EACH * WIDTH;
       if (PIECES % Threads != 0 && line >= LINES) break;
