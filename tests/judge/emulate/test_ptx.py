@@ -68,6 +68,28 @@ def test_a_copy_that_nobody_waits_for_has_not_come(checker: Checker, double: str
     assert (found.outcome, found.reason) == (CheckOutcome.faulty, Reason.nan_or_inf)
 
 
+POWER = r"""
+__global__ void double_it(const float* x, float* out, int n) {
+  const int i = blockIdx.x * 32 + threadIdx.x;
+  if (i >= n) return;
+  const float inputs[] = {1.f, 1e-40f, -127.f, -1e9f}, expected[] = {2.f, 1.f, 0.f, 0.f};
+  float factor = 2.f;
+  for (int e = 0; e < 4; ++e) {
+    float made;
+    asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(made) : "f"(inputs[e]));
+    if (made != expected[e]) factor = 0.f;
+  }
+  out[i] = factor * x[i];
+}
+"""
+
+
+def test_a_power_of_two_is_right_and_never_subnormal(checker: Checker, double: str) -> None:
+    plan = PLAN.replace("+ 127) // 128", "+ 31) // 32")
+    found = checker.check(double, Candidate("cuda", Sources(POWER, plan).joined(), "ptx"))
+    assert found.outcome is CheckOutcome.right, found
+
+
 def test_an_instruction_becomes_a_call_on_as_many_lines() -> None:
     text = 'asm volatile("cp.async.cg.shared.global [%1],\\n [%0], 16;"\n  :: "l"(f(x, (1))), "l"(y) : "memory");'
     made = without_known_ptx(text.replace("\\n", ""))

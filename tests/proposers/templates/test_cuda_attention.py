@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf, nan
 from typing import Any
 
 import pytest
+import torch
 import torch.nn.functional as F
 
 from kernelwright.contracts import nvrtc
@@ -69,7 +71,7 @@ CASES = [
     *((function, dtype) for function in (plain, causal, grouped, masked) for dtype in ("float32", "bfloat16")),
     *((layer, "float32"), (causal, "float16")),
 ]
-QUICK = [(causal, "float32"), (grouped, "bfloat16"), (layer, "float32")]
+QUICK = [(causal, "float32"), (causal, "float16"), (grouped, "bfloat16"), (layer, "float32")]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_attention_is_one_right_kernel(function: Callable[..., Any], dtype: str)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize(
     ("head", "wide"),
-    [(5, 7), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((64, 64), (128, 40), (256, 256)))],
+    [(5, 7), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((64, 64), (128, 40), (144, 144), (256, 256)))],
 )
 def test_heads_of_any_size_are_right(head: int, wide: int, dtype: str) -> None:
     task, sizes = task_of(plain, dtype, head, wide)
@@ -109,6 +111,54 @@ def test_gradients_are_products_and_row_programs(function: Callable[..., Any], d
 def test_larger_heads_are_products_and_a_softmax() -> None:
     steps = steps_of(make(task_of(plain, "float32", 264)[0], "cuda").plan)
     assert len(steps) > 1 and not any(isinstance(step, AttentionStep) for step in steps)
+
+
+def added(q: Any, k: Any, v: Any) -> Any:
+    """Causal as torch computes it in float64 on a GPU: a score of -inf for every key that is hidden."""
+    visible = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+    scores = q.float() @ k.float().transpose(-2, -1) * 0.25 + torch.where(visible, 0.0, -inf)
+    return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        *({}, {"k": nan}),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ({"v": nan}, {"k": -inf}, {"q": inf})),
+    ],
+)
+def test_hidden_keys_are_skipped_where_they_have_no_effect(planted: dict[str, float]) -> None:
+    """A NaN or an infinity behind the mask reaches rows before it. There are more keys than in the steps of any row."""
+    task, sizes = task_of(added, "bfloat16", 16)
+    assert emulated_errors(task, source_of(templates_of(task), {}), sizes | {"b": 1, "t": 200, "s": 150}, planted) == []
+
+
+def launches_of(function: Callable[..., Any], dtype: str) -> int:
+    templates = templates_of(task_of(function, dtype)[0])
+    plans = evaluate_plans(split(source_of(templates, {})).plan, templates.signatures, HOPPER)
+    assert isinstance(plans, tuple), plans
+    return len(plans[0].launches)
+
+
+def test_only_a_causal_kernel_looks_for_what_it_may_not_skip() -> None:
+    found = {function: launches_of(function, "bfloat16") for function in (plain, causal, added, masked)}
+    assert found == {plain: 1, causal: 2, added: 2, masked: 1}
+    assert launches_of(causal, "float32") == 1
+
+
+def named_head(most: int) -> tuple[Task, dict[str, int]]:
+    sizes = {"b": 1, "s": 70, "d": 24}
+    inputs = {name: tensor("b", 2, "s", "d") for name in "qkv"}
+    ranges = {"b": (1, 2), "s": (60, 70), "d": (8, most)}
+    return Task(causal, inputs, [sizes], ranges, "attention", dtypes=("bfloat16",)), sizes
+
+
+def test_heads_may_have_a_named_size() -> None:
+    """One that the domain bounds by 256; any other is products and a softmax."""
+    task, sizes = named_head(256)
+    assert emulated_errors(task, source_of(templates_of(task), {}), sizes) == []
+    steps = steps_of(make(named_head(257)[0], "cuda").plan)
+    assert not any(isinstance(step, AttentionStep) for step in steps)
 
 
 def by_hand(q: Any, k: Any, v: Any, mask: Any) -> Any:

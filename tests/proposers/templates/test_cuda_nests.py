@@ -14,6 +14,7 @@ from kernelwright.contracts.cuda.toolkit import include_directories
 from kernelwright.contracts.target import HOPPER
 from kernelwright.judge.emulate.check import Checker, CheckOutcome
 from kernelwright.proposers.templates import TemplateProposer, make
+from kernelwright.proposers.templates.patterns.attention import AttentionStep
 from kernelwright.proposers.templates.patterns.contractions import ContractionStep
 from kernelwright.proposers.templates.patterns.nests import NestStep
 from kernelwright.tasks.resolve import resolve
@@ -40,7 +41,7 @@ def right(checker: Checker, name: str, made: Candidate) -> None:
 @pytest.mark.parametrize("name", quick(("attention", "convolutions", "views")))
 def test_the_expert_choice_is_right(checker: Checker, name: str) -> None:
     templates = proposer(name)
-    assert any(isinstance(step, NestStep | ContractionStep) for step in templates.plan.steps)
+    assert any(isinstance(step, NestStep | ContractionStep | AttentionStep) for step in templates.plan.steps)
     right(checker, name, candidate(templates, {}))
 
 

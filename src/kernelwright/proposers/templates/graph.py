@@ -221,6 +221,11 @@ class Graph:
     closed: tuple[tuple[Extent, str], ...] = ()  # sizes that follow from others: closed_forms.py
     unclear: frozenset[Extent] = frozenset()  # different sizes that were the same in both traces
     origins: tuple[Origin | None, ...] = ()  # of each node
+    largest: tuple[tuple[Extent, int], ...] = ()  # sizes of the task's domain, for dimensions of arguments
+
+    def most(self, extent: Extent) -> int | None:
+        """The largest that a size becomes, where that is known."""
+        return extent.literal if extent.literal is not None else dict(self.largest).get(extent)
 
     def origin(self, place: int) -> Origin | None:
         return self.origins[place] if place < len(self.origins) else None

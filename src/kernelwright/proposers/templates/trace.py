@@ -308,7 +308,22 @@ def _merged(task: Task, first: _Traced, second: _Traced, forms: ClosedForms) -> 
     closed = tuple((extent, text) for extent, text in forms.sizes.items() if extent not in forms.ambiguous)
     unclear = frozenset(forms.ambiguous)
     made, origins = tuple(builder.nodes), tuple(builder.origins)
-    return Graph(task.name, made, tuple(results), tensors, scalars, closed, unclear, origins)
+    largest = _largest(task, tensors)
+    return Graph(task.name, made, tuple(results), tensors, scalars, closed, unclear, origins, largest)
+
+
+def _largest(task: Task, tensors: Sequence[GraphTensor]) -> tuple[tuple[Extent, int], ...]:
+    """What the dimensions of arguments are where every size is at its largest, of the domain and public workloads."""
+    most = {name: max(*ends, *(sizes[name] for sizes in task.public)) for name, ends in task.hidden.items()}
+    try:
+        shapes = _argument_shapes(task, Workload(tuple(most.items()), task.dtypes[0]))
+    except (TaskError, RuntimeError, TypeError, ValueError):
+        return ()  # no sizes of the task are all at their largest
+    found: dict[Extent, int] = {}
+    for tensor in tensors:
+        for extent, size in zip(tensor.shape, shapes.get(tensor.name, ()), strict=False):
+            found[extent] = max(size, found.get(extent, 0))
+    return tuple(found.items())
 
 
 def _origin(task: Task, node: torch.fx.Node) -> Origin:

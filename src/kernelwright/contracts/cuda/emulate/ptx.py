@@ -20,6 +20,7 @@ INSTRUCTIONS = {
     "bar.sync": "meet_some",
     "ldmatrix.sync.aligned.m8n8.x4.shared.b16": "load_matrices",
     "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16": "load_matrices_turned",
+    "ex2.approx.ftz.f32": "power_of_two",
     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "multiply_tf32",
     "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "multiply_narrow<__nv_bfloat16>",
     "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": "multiply_narrow<__half>",

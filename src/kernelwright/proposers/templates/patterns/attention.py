@@ -6,12 +6,14 @@ What is between the first product and the softmax may be anything for each eleme
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 from kernelwright.proposers.templates.graph import (
     Broadcast,
     Constant,
     Extent,
+    Formula,
     Graph,
     Node,
     Number,
@@ -20,7 +22,7 @@ from kernelwright.proposers.templates.graph import (
     ViewNode,
     total,
 )
-from kernelwright.proposers.templates.nests.index_maps import Contraction
+from kernelwright.proposers.templates.nests.index_maps import Contraction, Index, IndexMap
 from kernelwright.proposers.templates.patterns.contractions import (
     ContractionForm,
     ContractionOperand,
@@ -44,6 +46,8 @@ class AttentionForm:
     product: int  # the node that the first product is
     score: int  # the node that the softmax is of
     safe: bool  # a row without any key gives zeros, not NaN
+    scale: tuple[Number, ...] | None = None  # the score is the product times these, and a causal mask if there is one
+    causal: bool = False  # to a score whose key comes after its query -inf is added
 
     @property
     def operands(self) -> tuple[ContractionOperand, ContractionOperand, ContractionOperand]:
@@ -89,10 +93,13 @@ def recognise_attention(graph: Graph, place: int) -> AttentionForm | None:
         if scores is None or product is None:
             continue
         query = _query(scores)
+        unmasked = _below_causal_mask(graph, score)
+        scale = _scale(graph, score if unmasked is None else unmasked, product)
+        causal = unmasked is not None and scale is not None
         form = query is not None and AttentionForm(
-            scores, values, query, 1 - weights, tuple(factors), product, score, safe
+            scores, values, query, 1 - weights, tuple(factors), product, score, safe, scale, causal
         )
-        if form and _fits(form, weights):
+        if form and _fits(graph, form, weights):
             return form
     return None
 
@@ -173,6 +180,53 @@ def _product_below(graph: Graph, score: int) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
+def _below_causal_mask(graph: Graph, score: int) -> int | None:
+    """What 0 is added to where the key is at the query's place or before it, and -inf elsewhere."""
+    node = graph.nodes[score]
+    if not _is(node, "add"):
+        return None
+    for masked, mask in (node.inputs, node.inputs[::-1]):
+        same = graph.nodes[masked].shape == node.shape and graph.nodes[mask].shape == node.shape[-2:]
+        if same and _is_causal_mask(graph, graph.nodes[mask]):
+            return masked
+    return None
+
+
+def _is_causal_mask(graph: Graph, node: Node) -> bool:
+    if not _is(node, "where"):
+        return False
+    visible, (kept, hidden) = graph.nodes[node.inputs[0]], (_constant(graph, place) for place in node.inputs[1:])
+    if not isinstance(visible, IndexMap) or visible.fill or (kept, hidden) != (0, -inf):
+        return False
+    query, key = Index("i", (0,)), Index("i", (1,))
+    return visible.guard == Index("<=", (key, query)) and _constant(graph, visible.inputs[0]) is True
+
+
+def _constant(graph: Graph, place: int) -> Number | None:
+    node = graph.nodes[_plain(graph, place)]
+    return node.value if isinstance(node, Constant) else None
+
+
+def _scale(graph: Graph, score: int, product: int) -> tuple[Number, ...] | None:
+    """The numbers that the product is multiplied with, if nothing else happens to it."""
+    found: list[Number] = []
+    while score != product:
+        node = graph.nodes[score]
+        if isinstance(node, ViewNode):
+            score = node.inputs[0]
+            continue
+        if not (_is(node, "mul") or _is(node, "div")):
+            return None
+        numbers = [_constant(graph, place) for place in node.inputs]
+        other = 1 if numbers[1] is not None else 0
+        number = numbers[other]
+        if number is None or isinstance(number, bool) or (other == 0 and _is(node, "div")):
+            return None
+        found.append(Formula("/", (1.0, number)) if _is(node, "div") else number)
+        score = node.inputs[1 - other]
+    return tuple(found)
+
+
 def _holds_contraction(graph: Graph, place: int) -> bool:
     left, seen = [place], set[int]()
     while left:
@@ -197,7 +251,7 @@ def _query(scores: ContractionForm) -> int | None:
     return None
 
 
-def _fits(form: AttentionForm, weights: int) -> bool:
+def _fits(graph: Graph, form: AttentionForm, weights: int) -> bool:
     """Weights lie as the scores do, and heads are not too large."""
     scores, values = form.scores, form.values
     kept, key = values.kept, next(a for a in values.of("depth") if not values.axes[a].extent.single)
@@ -215,7 +269,7 @@ def _fits(form: AttentionForm, weights: int) -> bool:
         behind = behind * values.axes[axis].extent
     own = {axis: stride for axis, stride in wanted.items() if not values.axes[axis].extent.single}
     heads = (scores.extent(scores.of("depth")), values.axes[column].extent)
-    small = all(head.literal is not None and head.literal <= MOST_HEAD for head in heads)
+    small = all((graph.most(head) or MOST_HEAD + 1) <= MOST_HEAD for head in heads)
     value = values.operands[form.value]
     plain = not any(operand.guarded for operand in values.operands) and query not in value.axes
     dtypes = {operand.dtype for operand in form.operands}

@@ -102,6 +102,12 @@ __attribute__((no_sanitize_coverage)) void among_lanes(const T& mine, int line, 
   meet(Meeting::sync, ~0u, address, 0, line);
 }
 
+// What is subnormal is zero, before and after.
+static inline void power_of_two(float& to, float from) {
+  const float made = exp2f(fabsf(from) < FLT_MIN ? 0.0f : from);
+  to = made < FLT_MIN ? 0.0f : made;
+}
+
 // Four matrices of 8 rows of 16 bytes; lane 8 m + r brings the address of row r of matrix m.
 static inline void load_matrices(unsigned& a, unsigned& b, unsigned& c, unsigned& d, size_t row, KW_LINE) {
   if (row % 16) report("a row of a matrix is misaligned");

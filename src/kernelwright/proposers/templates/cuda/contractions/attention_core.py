@@ -1,4 +1,4 @@
-"""CUDA for attention: tiles of scores stay in registers, and a softmax that is corrected as keys go by."""
+"""CUDA for attention in float32: tiles of scores stay in registers, and a softmax that is corrected as keys go by."""
 
 from __future__ import annotations
 
@@ -14,103 +14,62 @@ __device__ __forceinline__ float over_four(const float v, const bool sum) {
 template <class L, class R, int Deep, int Count>
 __device__ __forceinline__ void multiply_panels(
     float (&sums)[Count][4], const float* const left, const float* const right, const int top) {
-  if constexpr (sizeof(typename L::Element) == 2) {
 #pragma unroll
-    for (int k = 0; k < Deep; k += 16) {
-      unsigned l[4];
-      read_narrow<L>(l, left, top, k, true);
+  for (int start = 0; start < Deep; start += 16) {  // tensor cores round towards zero: few sums at a time
+    float fresh[Count][4] = {};
+#pragma unroll
+    for (int k = start; k < start + 16; k += 8) {
+      unsigned raw[4], big[4], small[4];
+      read_quarters<L>(raw, left, top, k, true);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big[e], small[e]);
 #pragma unroll
       for (int j = 0; j < Count; j += 2) {
-        unsigned raw[4];
-        read_narrow<R>(raw, right, j * 8, k, false);
-        const unsigned one[2] = {raw[0], raw[1]}, other[2] = {raw[2], raw[3]};
-        multiply_narrow(sums[j], l, one, typename L::Element());
-        multiply_narrow(sums[j + 1], l, other, typename L::Element());
-      }
-    }
-  } else {
+        unsigned big_r[2][2], small_r[2][2];
+        read_quarters<R>(raw, right, j * 8, k, false);
 #pragma unroll
-    for (int start = 0; start < Deep; start += 16) {  // tensor cores round towards zero: few sums at a time
-      float fresh[Count][4] = {};
+        for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big_r[e / 2][e % 2], small_r[e / 2][e % 2]);
 #pragma unroll
-      for (int k = start; k < start + 16; k += 8) {
-        unsigned raw[4], big[4], small[4];
-        read_quarters<L>(raw, left, top, k, true);
-#pragma unroll
-        for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big[e], small[e]);
-#pragma unroll
-        for (int j = 0; j < Count; j += 2) {
-          unsigned big_r[2][2], small_r[2][2];
-          read_quarters<R>(raw, right, j * 8, k, false);
-#pragma unroll
-          for (int e = 0; e < 4; ++e) parted(__uint_as_float(raw[e]), big_r[e / 2][e % 2], small_r[e / 2][e % 2]);
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            multiply_tf32(fresh[j + e], small, big_r[e]);
-            multiply_tf32(fresh[j + e], big, small_r[e]);
-            multiply_tf32(fresh[j + e], big, big_r[e]);
-          }
+        for (int e = 0; e < 2; ++e) {
+          multiply_tf32(fresh[j + e], small, big_r[e]);
+          multiply_tf32(fresh[j + e], big, small_r[e]);
+          multiply_tf32(fresh[j + e], big, big_r[e]);
         }
       }
-#pragma unroll
-      for (int i = 0; i < Count * 4; ++i) sums[i / 4][i % 4] += fresh[i / 4][i % 4];
     }
+#pragma unroll
+    for (int i = 0; i < Count * 4; ++i) sums[i / 4][i % 4] += fresh[i / 4][i % 4];
   }
-}
-
-template <class Element>
-__device__ __forceinline__ unsigned packed(const float one, const float other) {
-  struct __align__(4) { Element both[2]; } made = {{Element(one), Element(other)}};
-  return *reinterpret_cast<const unsigned*>(&made);
 }
 
 // Adds to `out` the product of weights, which lie in registers as the tensor cores left them, and of values.
 template <class V, int Keys, int Count>
 __device__ __forceinline__ void add_values(
     float (&out)[Count][4], const float (&weights)[Keys / 8][4], const float* const values) {
-  using Element = typename V::Element;
-  if constexpr (sizeof(Element) == 2) {
+  unsigned big[Keys / 8][4], small[Keys / 8][4];
 #pragma unroll
-    for (int k = 0; k < Keys; k += 16) {
-      const auto& one = weights[k / 8];
-      const auto& other = weights[k / 8 + 1];
-      const unsigned l[4] = {packed<Element>(one[0], one[1]), packed<Element>(one[2], one[3]),
-                             packed<Element>(other[0], other[1]), packed<Element>(other[2], other[3])};
+  for (int i = 0; i < Keys / 8; ++i)
 #pragma unroll
-      for (int j = 0; j < Count; j += 2) {
-        unsigned raw[4];
-        read_narrow<V>(raw, values, j * 8, k, false);
-        const unsigned r[2] = {raw[0], raw[1]}, s[2] = {raw[2], raw[3]};
-        multiply_narrow(out[j], l, r, Element());
-        multiply_narrow(out[j + 1], l, s, Element());
+    for (int e = 0; e < 4; ++e)  // lane c has keys 2 c and 2 c + 1, which take the places c and c + 4
+      parted(weights[i][e % 2 * 2 + e / 2], big[i][e], small[i][e]);
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < Count; ++j) {
+    float fresh[4] = {};
+#pragma unroll
+    for (int i = 0; i < Keys / 8; ++i) {
+      unsigned big_r[2], small_r[2];
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const float v = *V::place(values, j * 8 + lane / 4, i * 8 + lane % 4 * 2 + e);
+        parted(v, big_r[e], small_r[e]);
       }
+      multiply_tf32(fresh, small[i], big_r);
+      multiply_tf32(fresh, big[i], small_r);
+      multiply_tf32(fresh, big[i], big_r);
     }
-  } else {
-    unsigned big[Keys / 8][4], small[Keys / 8][4];
 #pragma unroll
-    for (int i = 0; i < Keys / 8; ++i)
-#pragma unroll
-      for (int e = 0; e < 4; ++e)  // lane c has keys 2 c and 2 c + 1, which take the places c and c + 4
-        parted(weights[i][e % 2 * 2 + e / 2], big[i][e], small[i][e]);
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int j = 0; j < Count; ++j) {
-      float fresh[4] = {};
-#pragma unroll
-      for (int i = 0; i < Keys / 8; ++i) {
-        unsigned big_r[2], small_r[2];
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const float v = *V::place(values, j * 8 + lane / 4, i * 8 + lane % 4 * 2 + e);
-          parted(v, big_r[e], small_r[e]);
-        }
-        multiply_tf32(fresh, small[i], big_r);
-        multiply_tf32(fresh, big[i], small_r);
-        multiply_tf32(fresh, big[i], big_r);
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) out[j][e] += fresh[e];
-    }
+    for (int e = 0; e < 4; ++e) out[j][e] += fresh[e];
   }
 }
 
