@@ -13,7 +13,9 @@ from kernelwright.export.loading import load_proved
 from kernelwright.export.package import export
 from kernelwright.export.proof import Proved
 from tests.export import making
+from tests.torch_versions import NEEDS_E4M3
 
+pytestmark = NEEDS_E4M3
 HONEST = Path(__file__).parents[2] / "benchmarks" / "honest"
 
 

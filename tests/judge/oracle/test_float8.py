@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.torch_versions import NEEDS_E4M3
 
 from kernelwright.judge.oracle.right.compare import check
 from kernelwright.judge.oracle.right.tolerance import Within, expectations
@@ -19,6 +20,7 @@ from kernelwright.tasks.model import Workload
 from kernelwright.tasks.reference import run_reference
 from kernelwright.tasks.resolve import resolve
 
+pytestmark = NEEDS_E4M3
 TASKS = Path(__file__).parents[3] / "benchmarks" / "honest" / "tasks"
 SENTINEL = 0x7FF17FF2
 Tensors = dict[str, Any]

@@ -14,6 +14,8 @@ import torch
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from tests.torch_versions import NEEDS_E4M3  # noqa: E402
+
 from corpus.measure import Row, measure  # noqa: E402
 from corpus.operations import OPERATIONS, Kind, small  # noqa: E402
 from kernelwright.judge.oracle.right.constants import CONSTANTS  # noqa: E402
@@ -32,7 +34,10 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", params=OPERATIONS, ids=lambda operation: operation.name)
+EVERY = [pytest.param(one, marks=NEEDS_E4M3 if one.name == "rmsnorm fp8" else (), id=one.name) for one in OPERATIONS]
+
+
+@pytest.fixture(scope="module", params=EVERY)
 def rows(request: pytest.FixtureRequest) -> list[Row]:
     return measure(request.param, range(1), [small(request.param)])
 

@@ -190,7 +190,7 @@ def test_a_definition_may_have_8_bit_floats_with_scales(tmp_path: Path) -> None:
     ("body", "dtype", "given", "said"),
     [
         ("return x * 2", "float8_e4m3fnuz", {"type": "random"}, "x is float8_e4m3fnuz, which a task cannot have"),
-        ("return x * 2", "float8_e4m3fn", {"type": "random"}, "torch does not compute in 8-bit floats"),
+        ("return x * 2", "float8_e5m2", {"type": "random"}, "torch does not compute in 8-bit floats"),
         ("return x * 2", "int32", {"type": "safetensors", "path": "../../key"}, "takes the values of x from a file"),
         (
             "return x * x[0].item()",
