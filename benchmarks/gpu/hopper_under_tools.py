@@ -9,7 +9,7 @@ while a kernel that a tool does not get to the end of is judged, another caller 
 one; how long each of them takes.
 
 Writes benchmarks/results/hopper_under_tools.json, kernel by kernel; those of the same commit are not taken again, so
-that a run that was ended may be continued. Nothing in this file has been run on a GPU yet.
+that a run that was ended may be continued. No result of it is in the repository yet.
 """
 
 from __future__ import annotations

@@ -16,15 +16,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
-from kernelwright.judge.oracle.right.fused import PARTS
+from kernelwright.judge.oracle.right.fused import TakenApart
 from kernelwright.judge.oracle.right.operations import EXACT
 from kernelwright.tasks.model import Task
 from kernelwright.tasks.reference import Argument, run_reference
 
 
 class EachUseRounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Fused operations are taken apart. What a step computed is moved by up to one rounding, each time it is used;
-    inputs are not, nor what steps that only move or select make of them."""
+    """What a step computed is moved by up to one rounding, each time it is used; inputs are not, nor what steps that
+    only move or select make of them."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -33,11 +33,6 @@ class EachUseRounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in PARTS:
-            with self:
-                whole = PARTS[func](*args, **kwargs)
-            if whole is not NotImplemented:
-                return whole
         exact = func.is_view or func.overloadpacket.__name__ in EXACT
         computed = not exact or any(self._is_computed(leaf) for leaf in tree_leaves((args, kwargs)))
         if not exact and not func._schema.is_mutable:
@@ -62,5 +57,5 @@ class EachUseRounded(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def with_each_use_rounded(task: Task, inputs: Mapping[str, Argument]) -> dict[str, torch.Tensor]:
     """Results in float32, in which kernels compute narrower formats, or in float64 where an input is."""
     wide = any(isinstance(value, torch.Tensor) and value.dtype is torch.float64 for value in inputs.values())
-    with sdpa_kernel(SDPBackend.MATH), EachUseRounded():
+    with sdpa_kernel(SDPBackend.MATH), EachUseRounded(), TakenApart():
         return run_reference(task, inputs, torch.float64 if wide else torch.float32)

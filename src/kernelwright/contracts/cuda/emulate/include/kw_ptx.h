@@ -53,7 +53,7 @@ constexpr unsigned short kBarrier = 0x6b77;
 KW_OURS static Barrier& barrier_at(size_t address) {
   if (address % 8) report("a barrier is misaligned");
   auto& found = *reinterpret_cast<Barrier*>(address);
-  if (found.mark != kBarrier) report("a barrier in shared memory that nobody has set up");
+  if (found.mark != kBarrier) report("a barrier in shared memory that no thread has initialised");
   return found;
 }
 KW_OURS static void set_barrier(size_t address, unsigned count) {
